@@ -87,4 +87,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(ROOT / "bvh" / "examples" / "stages" / "families.webp")
+    main(ROOT / "bvh" / "docs" / "stages" / "families.webp")

@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ("benchmarks/rates.svg",)
+EXAMPLES = ROOT / "bvh" / "examples"
 TEXTS = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -64,11 +65,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=_relinked(text)))
-    notebook = ROOT / "bvh" / "examples" / "tour.ipynb"
+    notebook = ROOT / "bvh" / "docs" / "tour.ipynb"
     files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
     files.append(File.generated(config, "copied.css", content=STYLE))
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
+    for script in sorted(EXAMPLES.glob("gallery/[!_]*.py")):
+        name = script.relative_to(EXAMPLES).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(script)))
     nav: list[Any] = []
     missing = _exported() | _exported("distributed")
     for name, title, members in REFERENCE:
@@ -110,6 +114,7 @@ def _page_of(notebook: Path) -> str:
 def on_page_markdown(text: str, **_: Any) -> str:
     """Change links that lead outside the folder of pages to those of the site; mark sessions."""
     text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
+    text = text.replace("](../examples/", "](")
     outside = r"\[[^]]+\]\((\.\./\.\./)[^)]*\)"
     return re.sub(outside, lambda found: _relinked(found[0].replace(found[1], "")), text)
 
@@ -154,6 +159,6 @@ def _relinked(text: str) -> str:
     """Return a text of the repository with its links changed to those of the site."""
     for page, source in TEXTS.items():
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
-    text = re.sub(r"\]\(bvh/examples/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
+    text = re.sub(r"\]\(bvh/docs/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
     # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

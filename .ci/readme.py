@@ -11,7 +11,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-NOTE = "The pages named here are in the package, in `bvh/examples`; pictures are in the source."
+NOTE = "The pages named here are in the package, in `bvh/docs`; pictures are in the source."
 
 
 def standalone(text: str) -> str:

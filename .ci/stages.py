@@ -48,6 +48,6 @@ STAGES = {
 }  # fmt: skip
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 520 165" font-size="13"'
 for name, shapes in STAGES.items():
-    path = Path(__file__).parents[1] / "bvh" / "examples" / "stages" / f"{name}.svg"
+    path = Path(__file__).parents[1] / "bvh" / "docs" / "stages" / f"{name}.svg"
     paper = ' font-family="sans-serif"><rect width="520" height="165" fill="#fff"/>'
     path.write_text(f"{HEAD}{paper}{shapes}</svg>\n")

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-NOTEBOOK = Path(__file__).parents[1] / "bvh" / "examples" / "tour.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "bvh" / "docs" / "tour.ipynb"
 # Widest picture that is kept, in pixels.
 WIDEST = 360
 

@@ -14,10 +14,7 @@ Names = tuple[Hashable, Hashable]
 class ContactData:
     """Two faces that touch, or a mesh that is inside a convex one.
 
-    Attributes
-    ----------
-    names : set
-        The names of the two meshes; "__external" for one that is in no manager.
+    `names` is the set of the two meshes' names, "__external" for one that is in no manager.
 
     Examples
     --------
@@ -25,8 +22,8 @@ class ContactData:
     >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
     >>> _ = manager.add_object("box", box)
     >>> _, [contact, *_] = manager.in_collision_single(box, return_data=True)
-    >>> sorted(contact.names), contact.point.shape
-    (['__external', 'box'], (3,))
+    >>> sorted(contact.names), contact.point.shape, contact.index("box")
+    (['__external', 'box'], (3,), 0)
     """
 
     def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
@@ -75,12 +72,7 @@ class ContactData:
 
 
 class DistanceData:
-    """The nearest points of two meshes.
-
-    Attributes
-    ----------
-    names : set
-        As in `ContactData`.
+    """The nearest points of two meshes; `names` as in `ContactData`.
 
     Examples
     --------
@@ -126,11 +118,7 @@ class DistanceData:
         return self._faces[name]
 
     def point(self, name: Hashable) -> Reals:
-        """Return the nearest point of the mesh with a name, (3,).
-
-        Parameters
-        ----------
-        name : hashable
+        """Return the nearest point of the mesh with a name, (3,), as in trimesh.
 
         Examples
         --------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
+from trimesh.triangles import closest_point
 
 Reals = NDArray[np.float64]
 
@@ -67,7 +65,6 @@ def _distances(points: Reals, triangles: Reals) -> Reals:
     """Return the distance of each of k points (m, k, 3) from its triangle (m, 3, 3)."""
     count = points.shape[1]
     flat = points.reshape(-1, 3)
-    closest_point: Any = trimesh.triangles.closest_point
-    nearest = closest_point(np.repeat(triangles, count, axis=0), flat)
+    nearest = closest_point(np.repeat(triangles, count, axis=0), flat)  # type: ignore[no-untyped-call]
     off = np.sqrt(((nearest - flat) ** 2).sum(axis=1)).reshape(-1, count)
     return np.where(np.isnan(off), np.inf, off)

@@ -7,46 +7,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.compat.tensors import CHUNK, InputRows, plain, thread_limit
+from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import triangles_of
+from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import AllHits, Hits
 from bvh.queries.tree_base import OPEN_IS_FINE
 from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 
 INVALID_ID = 0xFFFFFFFF
 
+Columns = dict[str, NDArray[Any]]
+Reals = NDArray[np.floating]
 Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
-    """Base of `RaycastingScene`: its meshes and its tree.
+    """Base of `RaycastingScene`, with its `nthreads`: meshes, and their tree, built when needed."""
 
-    The tree is built by the first query after the last mesh.
-
-    Parameters
-    ----------
-    nthreads, device
-        As in `RaycastingScene`.
-    """
-
-    def __init__(self, nthreads: int = 0, device: Any = None) -> None:
+    def __init__(self, nthreads: int = 0, device: object = None) -> None:
         self._threads = thread_limit(nthreads)
         self._geometries: list[Geometry] = []
         # The meshes of the tree, and the tree.
         self._built: tuple[list[Geometry], Surface] | None = None
 
     def add_triangles(
-        self, vertex_positions: Any = None, triangle_indices: Any = None, *, mesh: Any = None
+        self,
+        vertex_positions: Given | None = None,
+        triangle_indices: Given | None = None,
+        *,
+        mesh: object = None,
     ) -> int:
-        """Add a mesh to the scene.
+        """Add a mesh to the scene, as in Open3D.
 
         Parameters
         ----------
         vertex_positions : array_like or Tensor, shape (n, 3)
             Coordinates, converted to float64. Or a mesh, as the only argument.
         triangle_indices : array_like or Tensor of int, shape (m, 3)
-            Vertex indices; the normal is (v1-v0) x (v2-v0).
         mesh : open3d.t.geometry.TriangleMesh, or any mesh that `bvh.BVH.from_mesh` takes
 
         Returns
@@ -109,7 +108,7 @@ class Surface:
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
         firsts = np.cumsum([0, *(len(vertices) for vertices, _ in geometries)])
         points = [np.empty((0, 3)), *(vertices for vertices, _ in geometries)]
-        faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
+        faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
         for (_, part), first in zip(geometries, firsts[:-1], strict=True):
             faces.append(part + first if first else part)
         # A scene without geometries is asked, too.
@@ -125,11 +124,11 @@ class Surface:
             owners = np.repeat(np.arange(len(counts)), counts)
             local = np.concatenate([np.arange(count) for count in counts])
             self._ids = [np.append(ids, INVALID_ID).astype(np.uint32) for ids in (owners, local)]
-        self._normals: dict[Any, NDArray[Any]] = {}
+        self._normals: dict[np.dtype[Any], Reals] = {}
 
     def details(
-        self, found: Any, given: InputRows, *, normals: bool = True
-    ) -> dict[str, NDArray[Any]]:
+        self, found: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
+    ) -> Columns:
         """Return ids, weights and unit normals of hits or closest points, flat.
 
         Misses have `INVALID_ID` and zeros.
@@ -139,7 +138,11 @@ class Surface:
         n = len(prim)
         geometry, primitive = np.empty(n, np.uint32), np.empty(n, np.uint32)
         uvs = np.empty((n, 2), given.dtype)
-        answers = {"geometry_ids": geometry, "primitive_ids": primitive, "primitive_uvs": uvs}
+        answers: Columns = {
+            "geometry_ids": geometry,
+            "primitive_ids": primitive,
+            "primitive_uvs": uvs,
+        }
         table = None
         if normals:
             table = self._unit_normals(given.dtype, given.threads)
@@ -165,7 +168,7 @@ class Surface:
         share(n, CHUNK, work, given.threads)
         return answers
 
-    def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> NDArray[Any]:
+    def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> Reals:
         """Return the unit normals of all triangles by their winding, and zeros for a miss."""
         table = self._normals.get(dtype)
         if table is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ def _corners(view: InstancedTrees, pairs: ScenePairs, side: int) -> NDArray[np.f
     corners = np.empty((len(leaf), 3, 3))
     for k in np.unique(leaf).tolist():
         rows = leaf == k
-        triangles: Any = view.trees[view.tree_of[k]].primitives
+        triangles = view.trees[view.tree_of[k]].primitives
         local = triangles.points[triangles.faces[prim[rows]]]
         corners[rows] = moved(local.reshape(-1, 3), view.maps[k]).reshape(-1, 3, 3)
     return corners

@@ -7,20 +7,23 @@ on numpy arrays or on Tensors of Open3D.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.compat.geometries import INVALID_ID, Geometries, Surface
 from bvh.compat.pinhole_rays import PinholeRays
-from bvh.compat.tensors import InputRows, narrowed
+from bvh.compat.tensors import Given, InputRows, narrowed
+from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import one_index
 
 __all__ = ["RaycastingScene"]
 
 Arrays = dict[str, Any]
+Found = TypeVar("Found")
 
 
 def __dir__() -> list[str]:
@@ -76,8 +79,8 @@ class RaycastingScene(Geometries, PinholeRays):
 
     INVALID_ID = INVALID_ID
 
-    def cast_rays(self, rays: ArrayLike, nthreads: int = 0) -> Arrays:
-        """Find the closest hit of each ray.
+    def cast_rays(self, rays: Given, nthreads: int = 0) -> Arrays:
+        """Find the closest hit of each ray, as in Open3D.
 
         Parameters
         ----------
@@ -89,10 +92,8 @@ class RaycastingScene(Geometries, PinholeRays):
         Returns
         -------
         dict
-            ``t_hit`` (...), in units of the direction's length, inf for a miss;
-            ``geometry_ids`` and ``primitive_ids`` (...), uint32, `INVALID_ID` for a miss;
-            ``primitive_uvs`` (..., 2), weights of the triangle's second and third vertex, and
-            ``primitive_normals`` (..., 3), unit normals by the winding, both zero for a miss.
+            Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
+            Normals are unit vectors by the winding.
 
         Examples
         --------
@@ -108,16 +109,16 @@ class RaycastingScene(Geometries, PinholeRays):
         return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
 
     def test_occlusions(
-        self, rays: ArrayLike, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
+        self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Return whether each ray hits anything.
+        """Return whether each ray hits anything, as in Open3D.
 
         Parameters
         ----------
         rays, nthreads
             As in `cast_rays`.
         tnear, tfar : float
-            Range of t, both ends included, in units of the direction's length.
+            Range of t, both ends included.
 
         Returns
         -------
@@ -135,8 +136,8 @@ class RaycastingScene(Geometries, PinholeRays):
         given, _, hit = self._cast(BVH.any_hit, rays, nthreads, tnear, tfar)
         return given.shaped(np.reshape(hit, -1))
 
-    def count_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Any:
-        """Count the crossings of each ray with the scene.
+    def count_intersections(self, rays: Given, nthreads: int = 0) -> Any:
+        """Count the crossings of each ray with the scene, as in Open3D.
 
         Parameters
         ----------
@@ -160,8 +161,8 @@ class RaycastingScene(Geometries, PinholeRays):
         given, _, counts = self._cast(BVH.count_hits, rays, nthreads)
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
-    def list_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Arrays:
-        """List the crossings of each ray with the scene, as counted by `count_intersections`.
+    def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
+        """List what `count_intersections` counts, as in Open3D.
 
         Parameters
         ----------
@@ -171,11 +172,8 @@ class RaycastingScene(Geometries, PinholeRays):
         Returns
         -------
         dict
-            For n rays, flattened, with m crossings in all, sorted by (ray, t, id):
-            ``ray_splits`` (n + 1,), uint32: those of ray i are
-            ``ray_splits[i] : ray_splits[i + 1]``; ``ray_ids``, ``geometry_ids`` and
-            ``primitive_ids`` (m,), uint32; ``t_hit`` (m,) and ``primitive_uvs`` (m, 2) as in
-            `cast_rays`.
+            Sorted by (ray, t, id). Those of ray i, of n flattened ones, are
+            ``ray_splits[i] : ray_splits[i + 1]``.
 
         Examples
         --------
@@ -194,21 +192,20 @@ class RaycastingScene(Geometries, PinholeRays):
         found["t_hit"] = narrowed(hits.t, given.dtype)
         return {name: given.give(array) for name, array in found.items()}
 
-    def compute_closest_points(self, query_points: ArrayLike, nthreads: int = 0) -> Arrays:
-        """Find the closest point of the scene for each point.
+    def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
+        """Find the closest point of the scene for each point, as in Open3D.
 
         Parameters
         ----------
         query_points : array_like or Tensor, shape (..., 3)
         nthreads : int
-            Threads to use; 0 for one per CPU.
+            As in `cast_rays`.
 
         Returns
         -------
         dict
-            ``points`` (..., 3), the closest points; ``geometry_ids``, ``primitive_ids``,
-            ``primitive_uvs`` and ``primitive_normals`` as in `cast_rays`. If the scene is empty or
-            the point is not finite, the closest point is NaN.
+            If the scene is empty or the point is not finite, the closest point is NaN, and the
+            rest as for a miss in `cast_rays`.
 
         Examples
         --------
@@ -225,8 +222,8 @@ class RaycastingScene(Geometries, PinholeRays):
         points = narrowed(near.position, given.dtype)
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
-    def compute_distance(self, query_points: ArrayLike, nthreads: int = 0) -> Any:
-        """Return the distance of each point from the scene.
+    def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
+        """Return the distance of each point from the scene, as in Open3D.
 
         Parameters
         ----------
@@ -250,9 +247,9 @@ class RaycastingScene(Geometries, PinholeRays):
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
-        self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
+        self, query_points: Given, nthreads: int = 0, nsamples: int = 1
     ) -> Any:
-        """Return the distance of each point from closed meshes, negative inside.
+        """Return the distance of points from closed meshes, negative inside, as in Open3D.
 
         Parameters
         ----------
@@ -270,18 +267,16 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> import trimesh
         >>> from bvh.compat.open3d import RaycastingScene
-        >>> scene, box = RaycastingScene(), trimesh.creation.box()
-        >>> scene.add_triangles(box.vertices, box.faces)
+        >>> scene = RaycastingScene()
+        >>> scene.add_triangles(mesh=trimesh.creation.box())
         0
         >>> scene.compute_signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
         array([-0.25,  1.  ])
         """
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
-    def compute_occupancy(
-        self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
-    ) -> Any:
-        """Return whether each point is inside closed meshes.
+    def compute_occupancy(self, query_points: Given, nthreads: int = 0, nsamples: int = 1) -> Any:
+        """Return whether each point is inside closed meshes, as in Open3D.
 
         Parameters
         ----------
@@ -297,8 +292,8 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> import trimesh
         >>> from bvh.compat.open3d import RaycastingScene
-        >>> scene, box = RaycastingScene(), trimesh.creation.box()
-        >>> scene.add_triangles(box.vertices, box.faces)
+        >>> scene = RaycastingScene()
+        >>> scene.add_triangles(mesh=trimesh.creation.box())
         0
         >>> scene.compute_occupancy([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
         array([1., 0.])
@@ -306,15 +301,20 @@ class RaycastingScene(Geometries, PinholeRays):
         return self._measure(BVH.contains, query_points, nthreads, nsamples)
 
     def _cast(
-        self, query: Callable[..., Any], rays: Any, nthreads: int, *limits: float, **options: Any
-    ) -> tuple[InputRows, Surface, Any]:
+        self,
+        query: Callable[..., Found],
+        rays: Given,
+        nthreads: int,
+        *limits: float,
+        **options: Any,
+    ) -> tuple[InputRows, Surface, Found]:
         """Return the checked rays, the triangles, and the answer to a query of their tree."""
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()
         return given, surface, query(surface.tree, o, d, *limits, threads=given.threads, **options)
 
     def _measure(
-        self, query: Callable[..., Any], points: Any, nthreads: int, nsamples: int = 1
+        self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
         """Return a number for each point."""
         count = one_index("nsamples", nsamples)
@@ -324,7 +324,7 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.reals(query(self.tree, given.flat, threads=given.threads))
 
 
-def _details(surface: Surface, found: Any, given: InputRows) -> Arrays:
+def _details(surface: Surface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
     details = surface.details(found, given)
     return {name: given.shaped(array) for name, array in details.items()}

@@ -6,9 +6,9 @@ import math
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from bvh.compat.tensors import given_like, narrowed, plain
+from bvh.compat.tensors import Given, given_like, narrowed, plain
 from bvh.runtime.arguments import one_index, reals
 
 
@@ -18,48 +18,38 @@ class PinholeRays:
     @overload
     @staticmethod
     def create_rays_pinhole(
-        intrinsic_matrix: Any,
-        extrinsic_matrix: Any,
+        intrinsic_matrix: Given,
+        extrinsic_matrix: Given,
         width_px: int,
         height_px: int,
         *,
-        dtype: Any = ...,
+        dtype: DTypeLike = ...,
     ) -> Any: ...
 
     @overload
     @staticmethod
     def create_rays_pinhole(
         fov_deg: float,
-        center: Any,
-        eye: Any,
-        up: Any,
+        center: Given,
+        eye: Given,
+        up: Given,
         width_px: int,
         height_px: int,
         *,
-        dtype: Any = ...,
+        dtype: DTypeLike = ...,
     ) -> Any: ...
 
     @staticmethod
-    def create_rays_pinhole(*args: Any, dtype: Any = np.float32, **kwargs: Any) -> Any:
-        """Return the rays of a pinhole camera, through the centres of its pixels, row by row.
+    def create_rays_pinhole(*args: Any, dtype: DTypeLike = np.float32, **kwargs: Any) -> Any:
+        """Return the rays of a pinhole camera, as in Open3D.
 
         Called as ``create_rays_pinhole(intrinsic_matrix, extrinsic_matrix, width_px, height_px)``
-        or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``.
+        or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``, with *args or
+        **kwargs. Rays go through the centres of pixels, row by row; with ``up``, as in Open3D, the
+        first row is at the bottom of the view and the first column at the right.
 
         Parameters
         ----------
-        *args, **kwargs
-            By position or by name, either of
-
-            - ``intrinsic_matrix``, shape (3, 3): from camera coordinates to pixels, upper
-              triangular; ``extrinsic_matrix``, shape (4, 4): from world to camera, a rotation and
-              a translation
-            - ``fov_deg``: the horizontal field of view in degrees; ``center``, ``eye`` and ``up``,
-              shape (3,): target, position and up direction of the camera
-
-            and then ``width_px`` and ``height_px``, the size of the picture. With ``up``, as in
-            Open3D, its first row is at the bottom of the view and its first column at the right.
-            Arrays may be Tensors.
         dtype : float32 or float64
             Type of the rays. Open3D always returns float32; float64 is more accurate for a camera
             far from the origin.
@@ -67,7 +57,6 @@ class PinholeRays:
         Returns
         -------
         array or Tensor, shape (height_px, width_px, 6)
-            A Tensor if one of the arguments is one.
 
         Raises
         ------
@@ -93,7 +82,7 @@ class PinholeRays:
 
 
 def rays_of_matrices(
-    intrinsic_matrix: Any, extrinsic_matrix: Any, width_px: int, height_px: int
+    intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
     """Return the rays of a calibrated camera, shape (height_px, width_px, 6)."""
     intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
@@ -115,7 +104,7 @@ def rays_of_matrices(
 
 
 def rays_of_view(
-    fov_deg: float, center: Any, eye: Any, up: Any, width_px: int, height_px: int
+    fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
     """Return the rays of a camera with a target, shape (height_px, width_px, 6)."""
     target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
@@ -143,7 +132,7 @@ def rays_of_view(
     return rays
 
 
-def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return a checked value as float64 of a given shape."""
     array = reals(name, plain(value))
     if array.shape != shape:

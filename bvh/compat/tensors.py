@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bvh.runtime.arguments import one_index, reals, thread_count
 from bvh.runtime.threads import share
@@ -14,6 +14,25 @@ REAL_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 # Rows that a thread works on at a time, so that they stay in its cache.
 CHUNK = 1 << 13
+
+
+class Tensor(Protocol):
+    """What this package asks of a Tensor of Open3D."""
+
+    device: object
+
+    def cpu(self) -> Tensor:
+        """Return it, or its copy on the CPU."""
+
+    def numpy(self) -> NDArray[Any]:
+        """Return a numpy array that shares its memory."""
+
+    @staticmethod
+    def from_numpy(array: NDArray[Any]) -> Tensor:
+        """Return a Tensor that shares the memory of an array."""
+
+    def to(self, device: object) -> Tensor:
+        """Return it, or its copy on a device."""
 
 
 class NumpyTensor(np.ndarray[Any, Any]):
@@ -31,17 +50,21 @@ class NumpyTensor(np.ndarray[Any, Any]):
         """Return the array itself, which is on the CPU."""
         return self
 
-    def isfinite(self) -> Any:
+    def isfinite(self) -> NDArray[np.bool_]:
         """Return which elements are finite."""
         return np.isfinite(self)
 
-    def isinf(self) -> Any:
+    def isinf(self) -> NDArray[np.bool_]:
         """Return which elements are infinite."""
         return np.isinf(self)
 
-    def isnan(self) -> Any:
+    def isnan(self) -> NDArray[np.bool_]:
         """Return which elements are NaN."""
         return np.isnan(self)
+
+
+Given = ArrayLike | Tensor
+Answer = NumpyTensor | Tensor
 
 
 class InputRows:
@@ -50,11 +73,11 @@ class InputRows:
     float32 and float64 keep their type, other numbers become float64.
     """
 
-    def __init__(self, name: str, value: Any, width: int, nthreads: int) -> None:
+    def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
         self._like = value
         array = plain(value)
-        kept = isinstance(array, np.ndarray) and array.dtype in REAL_TYPES
-        if not kept or isinstance(array, np.ma.MaskedArray):
+        masked = isinstance(array, np.ma.MaskedArray)
+        if not isinstance(array, np.ndarray) or array.dtype not in REAL_TYPES or masked:
             array = reals(name, array)
             if array.shape == (0,):
                 array = array.reshape(0, width)
@@ -77,15 +100,15 @@ class InputRows:
         share(len(self.flat), CHUNK, work, self.threads)
         return parts.reshape(2, *(self.shape or (1,)), 3)
 
-    def shaped(self, array: NDArray[Any]) -> Any:
+    def shaped(self, array: NDArray[Any]) -> Answer:
         """Return flat rows or numbers in the leading shape."""
         return self.give(array.reshape(self.shape + array.shape[1:]))
 
-    def reals(self, array: Any) -> Any:
+    def reals(self, array: ArrayLike) -> Answer:
         """Return real numbers in the leading shape and in the type of the input."""
         return self.shaped(narrowed(np.asarray(array).reshape(-1), self.dtype))
 
-    def give(self, array: NDArray[Any]) -> Any:
+    def give(self, array: NDArray[Any]) -> Answer:
         """Return an array as a Tensor if the input was one."""
         return given_like(array, self._like)
 
@@ -96,18 +119,18 @@ def thread_limit(nthreads: int) -> int:
     return thread_count(number if number > 0 else None)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Return whether a value is a Tensor of Open3D, which this package never imports."""
     kind = type(value)
     return kind.__name__ == "Tensor" and kind.__module__.partition(".")[0] == "open3d"
 
 
-def plain(value: Any) -> Any:
+def plain(value: Given | None) -> ArrayLike:
     """Return a Tensor as a numpy array, and any other value unchanged."""
-    return value.cpu().numpy() if is_tensor(value) else value
+    return value.cpu().numpy() if is_tensor(value) else cast(ArrayLike, value)
 
 
-def given_like(array: NDArray[Any], *values: Any) -> Any:
+def given_like(array: NDArray[Any], *values: object) -> Answer:
     """Return an array as a Tensor if one of the values is one, on its device."""
     for value in values:
         if is_tensor(value):
@@ -115,7 +138,7 @@ def given_like(array: NDArray[Any], *values: Any) -> Any:
     return array.view(NumpyTensor)
 
 
-def narrowed(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def narrowed(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Return a copy of another type; overflow gives infinity."""
     with np.errstate(over="ignore", under="ignore"):
         return array.astype(dtype)

@@ -10,6 +10,7 @@ import functools
 import itertools
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import trimesh
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 from bvh.compat.contact_data import ContactData, DistanceData
 from bvh.compat.trimesh_collisions import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, signed_distance
-from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
+from bvh.compat.trimesh_rays import Flag, Found, RayMeshIntersector, is_flag
 
 __all__ = [
     "CollisionManager",
@@ -58,10 +59,10 @@ class InsteadOfEmbree(RayMeshIntersector):
         self,
         ray_origins: ArrayLike,
         ray_directions: ArrayLike,
-        multiple_hits: Any = True,
-        max_hits: Any = None,
-        return_locations: Any = False,
-        **kwargs: Any,
+        multiple_hits: Flag = True,
+        max_hits: Flag = None,
+        return_locations: Flag = False,
+        **kwargs: object,
     ) -> Found:
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
         if is_flag(max_hits):
@@ -101,9 +102,11 @@ METHODS = (
     "intersects_id", "intersects_location", "intersects_first", "intersects_any", "contains_points",
 )  # fmt: skip
 
+Method = Callable[..., object]
+
 _lock = threading.RLock()
 # Attributes of trimesh that were replaced: owner, name, old value.
-_patches: list[tuple[Any, str, Any]] = []
+_patches: list[tuple[object, str, object]] = []
 # Classes of trimesh, and ours that replace them.
 _replacements: dict[type, type[RayMeshIntersector]] = {}
 # Our casters by id() of their meshes, while they are referenced.
@@ -174,23 +177,25 @@ def _replace_all() -> None:
         _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
     for theirs, name in itertools.product(_replacements, METHODS):
         _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
-    _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
+    _replace(
+        casters.ray_util, "contains_points", _contains_points(casters.ray_util.contains_points)
+    )
     _replace(trimesh.proximity, "closest_point", closest_point)
     _replace(trimesh.proximity, "signed_distance", signed_distance)
     _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, lambda mesh: vars(mesh).pop("ray")))
 
 
-def _replace(owner: Any, name: str, ours: Any) -> None:
+def _replace(owner: object, name: str, ours: object) -> None:
     """Replace an attribute, and store its old value."""
     _patches.append((owner, name, vars(owner).get(name)))
     setattr(owner, name, ours)
 
 
-def _forwarding(name: str, theirs: Any) -> Any:
+def _forwarding(name: str, theirs: Method) -> Method:
     """Return a method for trimesh's class that forwards to the replacement of the object."""
 
     @functools.wraps(theirs)
-    def method(caster: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(caster: object, *args: object, **kwargs: object) -> object:
         ours = _ours(caster)
         if ours is caster:
             return theirs(caster, *args, **kwargs)
@@ -199,12 +204,11 @@ def _forwarding(name: str, theirs: Any) -> Any:
     return method
 
 
-def _contains_points(module: Any) -> Any:
+def _contains_points(theirs: Method) -> Method:
     """Return a `contains_points` that is exact for our casters, and unchanged for others."""
-    theirs = module.contains_points
 
     @functools.wraps(theirs)
-    def contains_points(intersector: Any, *args: Any, **kwargs: Any) -> Any:
+    def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
         if not isinstance(intersector, RayMeshIntersector):
             return theirs(intersector, *args, **kwargs)
         points = kwargs["points"] if "points" in kwargs else args[0]
@@ -213,14 +217,14 @@ def _contains_points(module: Any) -> Any:
     return contains_points
 
 
-def _ray(mesh: Any) -> Any:
+def _ray(mesh: trimesh.Trimesh) -> object:
     """Return the replacement of a mesh's caster, or any other value that was set."""
     if "ray" not in mesh.__dict__:
         raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'")
     return _ours(mesh.__dict__["ray"])
 
 
-def _ours(theirs: Any) -> Any:
+def _ours(theirs: Any) -> object:
     """Return the replacement of a caster of trimesh, the same one while it is referenced.
 
     Any other value is returned unchanged: also subclasses, whose own methods would not be called,
@@ -237,13 +241,13 @@ def _ours(theirs: Any) -> Any:
     return caster
 
 
-def _set_ray(mesh: Any, value: Any) -> None:
+def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
     """Store a mesh's caster; for a replacement, the class of trimesh that it replaces.
 
     So meshes refer to none of our objects after `uninstall`, or when they are pickled.
     """
     for theirs, ours in tuple(_replacements.items()):
-        if type(value) is ours:
+        if isinstance(value, RayMeshIntersector) and type(value) is ours:
             options = (value._scale_to_box,) if ours is InsteadOfEmbree else ()
             value = theirs(value.mesh, *options)
             break

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from trimesh import Scene, Trimesh
 
+from bvh.compat.contact_data import Names
 from bvh.compat.managed_meshes import ManagedMeshes
 from bvh.compat.trimesh_points import tree_of
 from bvh.runtime.arguments import number_of, reals
+from bvh.scene.instances import Instance
 
 EXTERNAL = "__external"
 
@@ -39,16 +42,19 @@ class CollisionManager(ManagedMeshes):
     def __repr__(self) -> str:
         return f"CollisionManager({number_of(len(self._ids), 'meshes')})"
 
-    def add_object(self, name: Hashable, mesh: Any, transform: ArrayLike | None = None) -> Any:
-        """Add a mesh as it is now; one with the same name is replaced.
+    def add_object(
+        self, name: Hashable, mesh: Trimesh, transform: ArrayLike | None = None
+    ) -> Instance:
+        """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
+
+        Meshes that are added again share their tree.
 
         Parameters
         ----------
         name : hashable
         mesh : trimesh.Trimesh
-            Meshes that are added again share their tree.
         transform : array_like, shape (4, 4), optional
-            From the mesh's coordinates to the world: affine and invertible.
+            From the mesh's coordinates to the world: any that is affine and invertible.
 
         Returns
         -------
@@ -79,16 +85,7 @@ class CollisionManager(ManagedMeshes):
         return self._scene[number]
 
     def remove_object(self, name: Hashable) -> None:
-        """Remove a mesh.
-
-        Parameters
-        ----------
-        name : hashable
-
-        Raises
-        ------
-        ValueError
-            If there is none with this name.
+        """Remove the mesh with a name, as in trimesh; ValueError if there is none.
 
         Examples
         --------
@@ -105,24 +102,14 @@ class CollisionManager(ManagedMeshes):
         del self._ids[name], self._names[number]
 
     def set_transform(self, name: Hashable, transform: ArrayLike) -> None:
-        """Change the transform of a mesh.
-
-        Parameters
-        ----------
-        name, transform
-            As in `add_object`.
-
-        Raises
-        ------
-        ValueError
-            If there is no mesh with this name; as in `add_object`.
+        """Change the transform of the mesh with a name: arguments and errors as in `add_object`.
 
         Examples
         --------
         >>> import trimesh, bvh.compat.trimesh
         >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
-        >>> manager.set_transform("box", [[1, 0, 0, 3], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+        >>> manager.set_transform("box", trimesh.transformations.translation_matrix([3, 0, 0]))
         >>> manager.min_distance_single(box)
         2.0
         """
@@ -131,30 +118,16 @@ class CollisionManager(ManagedMeshes):
 
     def in_collision_single(
         self,
-        mesh: Any,
+        mesh: Trimesh,
         transform: ArrayLike | None = None,
         return_names: bool = False,
         return_data: bool = False,
     ) -> Any:
-        """Tell whether a mesh collides with any in the manager.
+        """Tell whether a mesh collides with any in the manager, as in trimesh.
 
-        Parameters
-        ----------
-        mesh, transform
-            As in `add_object`.
-        return_names : bool
-            Also return the names of all that it collides with.
-        return_data : bool
-            Also return all contacts.
-
-        Returns
-        -------
-        is_collision : bool
-        names : set
-            If asked for.
-        contacts : list of ContactData
-            If asked for: each pair of faces that touch, and each mesh inside a convex one. Names
-            are that of the mesh in the manager, and "__external".
+        With `return_names` also the names of all that it collides with; with `return_data` all
+        contacts: each pair of faces that touch, and each mesh inside a convex one. Names are that
+        of the mesh in the manager, and "__external".
 
         Examples
         --------
@@ -168,17 +141,9 @@ class CollisionManager(ManagedMeshes):
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
 
     def in_collision_internal(self, return_names: bool = False, return_data: bool = False) -> Any:
-        """Tell whether any two meshes in the manager collide.
+        """Tell whether any two meshes in the manager collide, as in `in_collision_single`.
 
-        Parameters
-        ----------
-        return_names, return_data
-            As in `in_collision_single`.
-
-        Returns
-        -------
-        is_collision, names, contacts
-            As of `in_collision_single`; names are pairs in alphabetical order.
+        Names are pairs in alphabetical order.
 
         Examples
         --------
@@ -198,18 +163,9 @@ class CollisionManager(ManagedMeshes):
         return_names: bool = False,
         return_data: bool = False,
     ) -> Any:
-        """Tell whether any mesh in the manager collides with any in another manager.
+        """Tell whether any mesh collides with any in another manager, as in `in_collision_single`.
 
-        Parameters
-        ----------
-        other_manager : CollisionManager
-        return_names, return_data
-            As in `in_collision_single`.
-
-        Returns
-        -------
-        is_collision, names, contacts
-            As of `in_collision_internal`; the name of the mesh in this manager is first.
+        Names are pairs, of which that in this manager is first.
 
         Examples
         --------
@@ -224,38 +180,23 @@ class CollisionManager(ManagedMeshes):
 
     def min_distance_single(
         self,
-        mesh: Any,
+        mesh: Trimesh,
         transform: ArrayLike | None = None,
         return_name: bool = False,
         return_data: bool = False,
     ) -> Any:
-        """Return the distance of a mesh from the nearest one in the manager.
+        """Return the distance of a mesh from the nearest one in the manager, as in trimesh.
 
-        Parameters
-        ----------
-        mesh, transform
-            As in `add_object`.
-        return_name : bool
-            Also return the name of the nearest mesh.
-        return_data : bool
-            Also return the nearest points.
-
-        Returns
-        -------
-        distance : float
-            0 if it collides with one; +inf if the manager is empty.
-        name : hashable
-            If asked for; None if the manager is empty.
-        data : DistanceData
-            If asked for; None if the manager is empty.
+        It is 0 if it collides with one, and +inf, with None for name and data, if there is none.
 
         Examples
         --------
         >>> import trimesh, bvh.compat.trimesh
         >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
-        >>> manager.min_distance_single(box, trimesh.transformations.translation_matrix([3, 0, 0]))
-        2.0
+        >>> away = trimesh.transformations.translation_matrix([3, 0, 0])
+        >>> manager.min_distance_single(box, away, return_name=True)
+        (2.0, 'box')
         """
         distance, names, data = self._nearest(_one(mesh, transform))
         return _chosen(distance, names[0], data, return_name, return_data)
@@ -263,28 +204,10 @@ class CollisionManager(ManagedMeshes):
     def min_distance_internal(
         self, name: Hashable = None, return_names: bool = False, return_data: bool = False
     ) -> Any:
-        """Return the distance between the two meshes in the manager that are nearest.
+        """Return the distance of the two meshes in the manager that are nearest, as in trimesh.
 
-        Parameters
-        ----------
-        name : hashable, optional
-            Only distances from the mesh with this name.
-        return_names, return_data : bool
-            Also return the names of the nearest meshes, in alphabetical order; the nearest points.
-
-        Returns
-        -------
-        distance : float
-            0 if two collide; +inf if there are none.
-        names : tuple
-            If asked for; (None, None) if there are none.
-        data : DistanceData
-            If asked for; None if there are none.
-
-        Raises
-        ------
-        ValueError
-            If there is no mesh with this name.
+        With a `name` only distances from that mesh; ValueError if there is none. Names are in
+        alphabetical order, (None, None) if there is no pair, with distance +inf and no data.
 
         Examples
         --------
@@ -314,16 +237,7 @@ class CollisionManager(ManagedMeshes):
     ) -> Any:
         """Return the distance between the nearest meshes, one in each of two managers.
 
-        Parameters
-        ----------
-        other_manager : CollisionManager
-        return_names, return_data
-            As in `min_distance_internal`.
-
-        Returns
-        -------
-        distance, names, data
-            As of `min_distance_internal`; the name of the mesh in this manager is first.
+        As in `min_distance_internal`; of the names, that in this manager is first.
 
         Examples
         --------
@@ -337,17 +251,12 @@ class CollisionManager(ManagedMeshes):
         return _chosen(distance, names, data, return_names, return_data)
 
 
-def scene_to_collision(scene: Any) -> tuple[CollisionManager, dict[Hashable, Any]]:
-    """Create a manager of the meshes of a scene.
-
-    Parameters
-    ----------
-    scene : trimesh.Scene
+def scene_to_collision(scene: Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
+    """Create a manager of the meshes of a trimesh scene, by the names of its nodes, as in trimesh.
 
     Returns
     -------
     manager : CollisionManager
-        With the names of the scene's nodes.
     objects : dict
         By the names, what `CollisionManager.add_object` returns.
 
@@ -373,7 +282,7 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
     return matrix
 
 
-def _one(mesh: Any, transform: ArrayLike | None) -> CollisionManager:
+def _one(mesh: Trimesh, transform: ArrayLike | None) -> CollisionManager:
     """Return a manager of one mesh."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
@@ -389,12 +298,12 @@ def _managed(manager: CollisionManager) -> CollisionManager:
     return found
 
 
-def _alphabetical(names: tuple[Any, Any]) -> tuple[Any, Any]:
-    first, second = sorted(names)
+def _alphabetical(names: Names) -> Names:
+    first, second = sorted(names)  # type: ignore[type-var]
     return first, second
 
 
-def _chosen(answer: Any, names: Any, data: Any, named: bool, detailed: bool) -> Any:
+def _chosen(answer: object, names: object, data: object, named: bool, detailed: bool) -> Any:
     """Return an answer, with names and data where they are asked for."""
     more = [part for part, wanted in ((names, named), (data, detailed)) if wanted]
     return (answer, *more) if more else answer

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import numpy as np
-import trimesh
 from numpy.typing import ArrayLike, NDArray
+from trimesh import Trimesh
 
 from bvh.compat.geometries import unit_normals
 from bvh.queries.hierarchy import BVH
@@ -28,10 +27,10 @@ DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
 
 # A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
 # change, and pickles and copies must not contain trees.
-_cache: dict[int, tuple[weakref.ref[Any], int, BVH]] = {}
+_cache: dict[int, tuple[weakref.ref[Trimesh], int, BVH]] = {}
 
 
-def tree_of(mesh: Any) -> BVH:
+def tree_of(mesh: Trimesh) -> BVH:
     """Return the tree over the current faces of a mesh.
 
     Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
@@ -41,7 +40,7 @@ def tree_of(mesh: Any) -> BVH:
     cached = _cache.get(key)
     if cached is None or cached[0]() is not mesh:
         # Hashes of other types may not change with their content.
-        if not isinstance(mesh, trimesh.Trimesh):
+        if not isinstance(mesh, Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
         cached = None
     stamp = hash(mesh)
@@ -52,31 +51,19 @@ def tree_of(mesh: Any) -> BVH:
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
 
-    def forget(_: weakref.ref[Any]) -> None:
+    def forget(_: weakref.ref[Trimesh]) -> None:
         _cache.pop(key, None)
 
     _cache[key] = weakref.ref(mesh, forget), stamp, tree
     return tree
 
 
-def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Find the nearest point of a mesh for each point.
+def closest_point(mesh: Trimesh, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Find the nearest point of a mesh for each point: (closest, distance, triangle_id).
 
-    Parameters
-    ----------
-    mesh : trimesh.Trimesh
-    points : array_like, shape (n, 3)
-
-    Returns
-    -------
-    closest : ndarray of float64, shape (n, 3)
-        NaN for points that are not finite, and where the mesh has no faces.
-    distance : ndarray of float64, shape (n,)
-        NaN for points that are not finite; +inf where the mesh has no faces.
-    triangle_id : ndarray of int64, shape (n,)
-        The face of the nearest point. Of faces at equal distance, to 1e-8 of it, it is the one that
-        faces the point most, as in trimesh; of equal ones, the lowest. -1 where there is none.
-        `BVH.closest_point` has no such tolerance.
+    As in trimesh, of faces at equal distance, to 1e-8 of it, it is the one that faces the point
+    most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. Points that are not
+    finite have NaN and -1; a mesh without faces has NaN, +inf and -1.
 
     Raises
     ------
@@ -105,28 +92,14 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     return closest, distance, face
 
 
-def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
-    """Return the distance of each point from the surface, positive inside.
+def signed_distance(mesh: Trimesh, points: ArrayLike) -> Floats:
+    """Return the distance of each point from the surface, positive inside, as in trimesh.
 
     In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
     as in trimesh for all meshes, the side of the nearest face if the point projects into it;
-    elsewhere that of `contains`, with its `BVHWarning`.
-
-    Parameters
-    ----------
-    mesh, points
-        As in `closest_point`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        Also positive within 1e-8 of the surface. NaN for points that are not finite; -inf where
-        the mesh has no faces.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As in `closest_point`.
+    elsewhere that of `contains`, with its `BVHWarning`. It is positive within 1e-8 of the surface,
+    NaN for points that are not finite, and -inf where the mesh has no faces. Errors are those of
+    `closest_point`.
 
     Examples
     --------
@@ -147,7 +120,7 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     return distance
 
 
-def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
+def contains(mesh: Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     """Return which points are inside a mesh.
 
     Exact for watertight meshes, whatever their winding: a point is inside if it is on the surface,
@@ -219,7 +192,7 @@ class ProximityQuery:
     array([0.25])
     """
 
-    def __init__(self, mesh: Any) -> None:
+    def __init__(self, mesh: Trimesh) -> None:
         self._mesh = mesh
 
     def __repr__(self) -> str:
@@ -239,16 +212,8 @@ class ProximityQuery:
         """
         return closest_point(self._mesh, points)
 
-    def vertex(self, points: ArrayLike) -> tuple[Any, Any]:
-        """Find the nearest vertex for each point, by trimesh's own k-d tree.
-
-        Parameters
-        ----------
-        points : array_like, shape (n, 3)
-
-        Returns
-        -------
-        distance, vertex_id : ndarray, shape (n,)
+    def vertex(self, points: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
+        """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh.
 
         Examples
         --------
@@ -275,7 +240,9 @@ class ProximityQuery:
         return signed_distance(self._mesh, points)
 
 
-def _nearest_facing(tree: BVH, points: Floats, count: int = FEW) -> tuple[NDArray[Any], ...]:
+def _nearest_facing(
+    tree: BVH, points: Floats, count: int = FEW
+) -> tuple[Floats, Floats, NDArray[np.int32]]:
     """Return position, distance and id of the face that faces each point most, of the nearest."""
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]
@@ -297,7 +264,7 @@ def _nearest_facing(tree: BVH, points: Floats, count: int = FEW) -> tuple[NDArra
     return found
 
 
-def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:
+def _signed_by_faces(mesh: Trimesh, tree: BVH, points: Floats) -> Floats:
     """Return distances with the sign of the nearest face's side, or that of `contains`."""
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from trimesh import Trimesh
 
 from bvh.compat.trimesh_points import contains, tree_of
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import rows, whole_number
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# Arguments whose order is that of either class: flags, or the number of hits.
+Flag = bool | int | None
 Found = tuple[Ids, Ids] | tuple[Ids, Ids, Floats]
 
 
@@ -56,11 +58,16 @@ class RayMeshIntersector:
     _one_hit_a_point = False
 
     def __init__(
-        self, mesh: Any = None, scale_to_box: bool = True, *, geometry: Any = None
+        self,
+        mesh: Trimesh | None = None,
+        scale_to_box: bool = True,
+        *,
+        geometry: Trimesh | None = None,
     ) -> None:
-        if (mesh is None) == (geometry is None):
+        given = geometry if mesh is None else mesh
+        if given is None or (mesh is not None and geometry is not None):
             raise TypeError("RayMeshIntersector takes one mesh, as mesh or as geometry")
-        self.mesh = geometry if mesh is None else mesh
+        self.mesh = given
         self._scale_to_box = scale_to_box
 
     def __repr__(self) -> str:
@@ -70,32 +77,24 @@ class RayMeshIntersector:
         self,
         ray_origins: ArrayLike,
         ray_directions: ArrayLike,
-        return_locations: Any = False,
-        multiple_hits: Any = True,
-        max_hits: Any = None,
-        **kwargs: Any,
+        return_locations: Flag = False,
+        multiple_hits: Flag = True,
+        max_hits: Flag = None,
+        **kwargs: object,
     ) -> Found:
-        """Find the faces that rays hit.
+        """Find the faces that rays hit: (index_tri, index_ray), as in trimesh.
+
+        With `return_locations` also locations, shape (h, 3); a ray through an edge or a vertex then
+        has one hit there, with the lowest of its faces, otherwise one with each of them.
 
         Parameters
         ----------
         ray_origins, ray_directions : array_like, shape (n, 3)
-        return_locations : bool
-            Also return locations. A ray through an edge or a vertex then has one hit there, with
-            the lowest of its faces; otherwise one with each of them.
-        multiple_hits : bool
-            Return all hits of each ray, not only the nearest.
+        return_locations, multiple_hits : bool
         max_hits : int, optional
             Largest number of hits for each ray, the nearest first.
         **kwargs
             Ignored, as trimesh's r-tree class does.
-
-        Returns
-        -------
-        index_tri, index_ray : ndarray of int64, shape (h,)
-            The face and the ray of each hit.
-        locations : ndarray of float64, shape (h, 3)
-            Only with `return_locations`.
 
         Raises
         ------
@@ -128,14 +127,9 @@ class RayMeshIntersector:
         ray_directions: ArrayLike,
         multiple_hits: bool = True,
         max_hits: int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> tuple[Floats, Ids, Ids]:
-        """Find the points where rays hit the mesh, each once.
-
-        Parameters
-        ----------
-        ray_origins, ray_directions, multiple_hits, max_hits, **kwargs
-            As in `intersects_id`.
+        """Find the points where rays hit the mesh, each once; arguments as in `intersects_id`.
 
         Returns
         -------
@@ -153,23 +147,13 @@ class RayMeshIntersector:
         array([[ 0. ,  0. ,  0.5],
                [ 0. ,  0. , -0.5]])
         """
-        found: Any = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
-        return found[2], found[1], found[0]
+        face, ray, *points = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
+        return points[0], ray, face
 
     def intersects_first(
-        self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: Any
+        self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> Ids:
-        """Find the face that each ray hits first.
-
-        Parameters
-        ----------
-        ray_origins, ray_directions, **kwargs
-            As in `intersects_id`.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            -1 for a miss.
+        """Return the face that each ray hits first, -1 for a miss, as in trimesh.
 
         Examples
         --------
@@ -185,19 +169,9 @@ class RayMeshIntersector:
         return np.asarray(tree.closest_hit(origins, directions).prim_id, np.int64)
 
     def intersects_any(
-        self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: Any
+        self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> NDArray[np.bool_]:
-        """Return which rays hit the mesh.
-
-        Parameters
-        ----------
-        ray_origins, ray_directions, **kwargs
-            As in `intersects_id`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            True exactly where `intersects_first` is not -1.
+        """Return which rays hit the mesh, as in trimesh: those with a first face.
 
         Examples
         --------
@@ -213,15 +187,7 @@ class RayMeshIntersector:
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Return which points are inside the mesh, as `bvh.compat.trimesh.contains` does.
-
-        Parameters
-        ----------
-        points : array_like, shape (n, 3)
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        """Return which points are inside the mesh, as in `bvh.compat.trimesh.contains`.
 
         Examples
         --------
@@ -242,7 +208,7 @@ class RayMeshIntersector:
         return tree_of(self.mesh), o, d
 
     def _hits(
-        self, origins: ArrayLike, directions: ArrayLike, locate: Any, multiple: Any, limit: Any
+        self, origins: ArrayLike, directions: ArrayLike, locate: Flag, multiple: Flag, limit: Flag
     ) -> Found:
         """Return (faces, rays), and with `locate` also locations."""
         tree, o, d = self._cast(origins, directions)
@@ -251,7 +217,7 @@ class RayMeshIntersector:
         if not multiple:
             nearest = tree.closest_hit(o, d)
             ray = np.flatnonzero(nearest.mask).astype(np.int64)
-            hits: Any = nearest[ray]
+            hits: Hits | AllHits = nearest[ray]
         else:
             unique = bool(locate) or self._one_hit_a_point
             hits = tree.all_hits(o, d, max_hits=None if unique else limit)
@@ -275,7 +241,7 @@ class RayMeshIntersector:
         return face, ray, points
 
 
-def is_flag(value: Any) -> bool:
+def is_flag(value: object) -> bool:
     """Return whether a value is True or False, not a number."""
     return isinstance(value, bool | np.bool_)
 

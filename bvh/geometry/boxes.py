@@ -13,7 +13,7 @@ robust ray-box intersection algorithm".
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import points
+from bvh.runtime.arguments import FloatResult, TruthResult, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -202,9 +202,9 @@ def _ray_box(rays, boxes, hits):
 class BoxHit(NamedTuple):
     """Result of `ray_box` and `ray_obb`; each field has the leading shape of the arguments."""
 
-    hit: Any
-    t_near: Any
-    t_far: Any
+    hit: TruthResult
+    t_near: FloatResult
+    t_far: FloatResult
 
 
 def ray_box(

@@ -9,7 +9,7 @@ sums of products of the given doubles: double-doubles find t, and exact sums whe
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +34,7 @@ from bvh.geometry.arithmetic.floats import (
     vector,
 )
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import Cull, cull_code, points, reals
+from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points, reals
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -193,8 +193,8 @@ def _ray_plane(rays, planes, cull, hits):
 class PlaneHit(NamedTuple):
     """Result of `ray_plane`; each field has the leading shape of the arguments."""
 
-    hit: Any
-    t: Any
+    hit: TruthResult
+    t: FloatResult
 
 
 def ray_plane(

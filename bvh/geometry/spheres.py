@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import lengths, points
+from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -235,9 +235,9 @@ def _ray_sphere(rays, balls, hits):
 class SphereHit(NamedTuple):
     """Result of `ray_sphere`; each field has the leading shape of the arguments."""
 
-    hit: Any
-    t_near: Any
-    t_far: Any
+    hit: TruthResult
+    t_near: FloatResult
+    t_far: FloatResult
 
 
 def ray_sphere(

@@ -13,7 +13,7 @@ floating-point filter: Shewchuk 1997, "Adaptive precision floating-point arithme
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import Cull, cull_code, points
+from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -304,10 +304,10 @@ def _ray_triangle(rays, triangles, cull, hits):
 class TriangleHit(NamedTuple):
     """Result of `ray_triangle`; each field has the leading shape of the arguments."""
 
-    hit: Any
-    t: Any
-    u: Any
-    v: Any
+    hit: TruthResult
+    t: FloatResult
+    u: FloatResult
+    v: FloatResult
 
 
 def ray_triangle(

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.camera.placement import AXES, upward
 from bvh.pictures.lights import Lights
+from bvh.pictures.render_source import Occluders, Pictured
 from bvh.pictures.surfaces import ROUNDINGS, Spots
-from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 
 Floats = NDArray[np.float64]
@@ -42,11 +42,11 @@ class Ground:
     lights: Lights
 
     @classmethod
-    def below(cls, source: BVH | Scene, up: Floats, lights: Lights) -> Ground | None:
-        """Return the ground below a tree or scene, or None if that is empty."""
-        if not np.isfinite(source.bounds).all():
+    def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Ground | None:
+        """Return the ground below bounds, or None if they are those of nothing."""
+        if not np.isfinite(bounds).all():
             return None
-        corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
+        corners = np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
         heights = corners @ up
         level = float(heights.min())
         side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
@@ -60,12 +60,12 @@ class Ground:
             blur = np.tan(np.radians(soft.softness) / 2) / steep**2 * tall.max()
             reached += [slant - blur, slant + blur]
         points = np.concatenate(reached)
-        margin = min(lights.reach, float(np.linalg.norm(source.bounds[1] - source.bounds[0])))
+        margin = min(lights.reach, float(np.linalg.norm(bounds[1] - bounds[0])))
         near = np.stack([points.min(axis=0) - margin, points.max(axis=0) + margin])
         return cls(up, level, across, near, soft)
 
     def light(
-        self, source: BVH | Scene, origins: Floats, directions: Floats, cells: NDArray[Any]
+        self, occluders: Occluders, origins: Floats, directions: Floats, cells: NDArray[Any]
     ) -> tuple[Floats, int]:
         """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
         found = np.ones(len(origins))
@@ -80,10 +80,10 @@ class Ground:
         size = np.abs(points).max(axis=1) + np.abs(self.level)
         up = np.broadcast_to(self.up, points.shape)
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
-        dark = OF_SKY * (1.0 - self.lights.of_sky(source, spots, cells[rows])[0])
+        dark = OF_SKY * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
         cast = self.lights.rays
         if self.lights.lamp @ self.up > LOWEST:
-            dark += OF_LAMP * (1.0 - self.lights.of_lamp(source, spots, cells[rows]))
+            dark += OF_LAMP * (1.0 - self.lights.of_lamp(occluders, spots, cells[rows]))
             cast *= 2
         found[rows] = 1.0 - dark
         return found, cast * len(rows)
@@ -95,7 +95,9 @@ def _along(vectors: Floats, axis: Floats) -> Floats:
     return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
 
 
-def ground_up(source: Any, camera: Camera, ground: bool | str | ArrayLike | None) -> Floats | None:
+def ground_up(
+    source: Pictured, camera: Camera, ground: bool | str | ArrayLike | None
+) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 
     For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis

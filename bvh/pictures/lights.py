@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.pictures.render_source import Occluders
 from bvh.pictures.surfaces import Spots
-from bvh.queries.hierarchy import BVH
-from bvh.scene.scene import Scene
 
 # Shifts repeat in tiles of TILE x TILE samples.
 TILE = 32
@@ -65,7 +64,7 @@ class Lights:
         return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
     def of_sky(
-        self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]
+        self, occluders: Occluders, spots: Spots, cells: NDArray[Any]
     ) -> tuple[Floats, Floats]:
         """Return for each spot the visible share of the sky, and the light from there.
 
@@ -81,7 +80,7 @@ class Lights:
         lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
         with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
-        hidden = np.asarray(source.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
+        hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
         # The light of an open sky is known, so subtracting what is hidden leaves less noise.
         whole = 0.5 + spots.smooth @ self.zenith / 3.0
@@ -89,16 +88,16 @@ class Lights:
         light = np.maximum(whole - lost, 0.0)
         return 1.0 - hidden.mean(axis=1), light
 
-    def of_lamp(self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]) -> Floats:
+    def of_lamp(self, occluders: Occluders, spots: Spots, cells: NDArray[Any]) -> Floats:
         """Return for each spot the visible share of the lamp, 0 where it faces away."""
         found = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
         starts = spots.starts[facing]
         if self.softness == 0.0:
-            found[facing] = ~np.asarray(source.any_hit(starts, self.lamp, threads=1))
+            found[facing] = ~np.asarray(occluders.any_hit(starts, self.lamp, threads=1))
         elif len(facing):
             rays = self.disk[cells[facing]]
-            free = ~np.asarray(source.any_hit(starts[:, None], rays, threads=1))
+            free = ~np.asarray(occluders.any_hit(starts[:, None], rays, threads=1))
             found[facing] = free.mean(axis=1)
         return found
 

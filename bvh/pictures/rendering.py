@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.ground import Ground, ground_up
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
+from bvh.pictures.render_source import Pictured, RenderSource
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, thread_count, whole_number
@@ -41,28 +42,8 @@ REACH, INDOORS = 0.25, 0.08
 SMOOTH = {"clay", "material", "ao", "shadow"}
 
 
-@runtime_checkable
-class InParts(Protocol):
-    """A mesh that has a tree for each picture of it: `bvh.Parts`, whose folder stands above."""
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner, shape (2, 3)."""
-
-    def visible_tree(
-        self,
-        camera: Camera,
-        samples: int = 1,
-        *,
-        smooth: bool = True,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
-        """Return a tree of which a camera takes the same pictures."""
-
-
 def render(
-    source: BVH | Scene | InParts,
+    source: Pictured,
     camera: Camera,
     shade: Shade = "normals",
     *,
@@ -207,7 +188,7 @@ class Drawing:
 
     def __init__(
         self,
-        source: BVH | Scene | InParts,
+        source: Pictured,
         camera: Camera,
         shade: Shade = "normals",
         *,
@@ -223,7 +204,7 @@ class Drawing:
         progress: ProgressLike | None = None,
     ) -> None:
         check_option("shade", shade, SHADES)
-        if not isinstance(source, BVH | Scene | InParts):
+        if not isinstance(source, Pictured):
             kinds = "a BVH, a Scene or Parts"
             raise TypeError(f"source must be {kinds}, got {type(source).__name__}")
         if isinstance(source, BVH) and source.kind == "custom":
@@ -249,13 +230,17 @@ class Drawing:
         if ground is None and shade not in GROUNDED:
             ground = False
         up = ground_up(source, self._camera, ground)
-        if isinstance(source, InParts):
+        if isinstance(source, BVH | Scene):
+            taken = RenderSource(source, source)
+        else:
             smooth = smooth_of_parts(shade, self._names)
-            source = source.visible_tree(
-                self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
-            )
-        plane = None if up is None else Ground.below(source, up, lights)
-        self._stage = Stage(source, self._camera, lights, plane)
+            if not isinstance(source, RenderSource):
+                source = source.visible_tree(
+                    self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
+                )
+            taken = source
+        plane = None if up is None else Ground.below(taken.bounds, up, lights)
+        self._stage = Stage(taken, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.has_uv:
             raise ValueError(
                 'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
@@ -315,7 +300,7 @@ class Drawing:
         columns, rows = (across + 0.5) / samples, (down + 0.5) / samples
         origins, directions = camera.ray(*np.meshgrid(columns, rows))
         counters = "cost" in (self._shade, *self._names)
-        hits = stage.source.closest_hit(
+        hits = stage.source.surface.closest_hit(
             origins, directions, camera.t_min, camera.t_max, threads=1, counters=counters
         )
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
@@ -331,7 +316,7 @@ def smooth_of_parts(shade: str, names: Iterable[str]) -> bool:
 
 
 def _lights(
-    source: BVH | Scene | InParts, camera: Camera, lamp: ArrayLike | None, softness: float,
+    source: Pictured, camera: Camera, lamp: ArrayLike | None, softness: float,
     light_rays: int, reach: float | None,
 ) -> Lights:  # fmt: skip
     """Return the lights of checked arguments."""

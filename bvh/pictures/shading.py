@@ -13,11 +13,10 @@ from bvh.io.materials import srgb_of
 from bvh.pictures import colours
 from bvh.pictures.ground import Ground
 from bvh.pictures.lights import Lights
+from bvh.pictures.render_source import RenderSource
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
-from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.simd import WIDTH
-from bvh.scene.scene import Scene
 
 Shade = Literal[
     "normals", "clay", "material", "ao", "shadow", "depth", "id", "instance", "uv", "cost"
@@ -69,7 +68,7 @@ class Sight:
     def sky(self) -> tuple[Floats, Floats]:
         """Visible share of the sky for each spot, and the light from there."""
         self.rays += len(self.seen) * self.stage.lights.rays
-        return self.stage.lights.of_sky(self.stage.source, self.spots, self._cells)
+        return self.stage.lights.of_sky(self.stage.source.occluders, self.spots, self._cells)
 
     @cached_property
     def lamp(self) -> Floats:
@@ -77,7 +76,7 @@ class Sight:
         lights = self.stage.lights
         facing = int(np.count_nonzero(self.spots.smooth @ lights.lamp > 0.0))
         self.rays += facing * (lights.rays if lights.softness else 1)
-        return lights.of_lamp(self.stage.source, self.spots, self._cells)
+        return lights.of_lamp(self.stage.source.occluders, self.spots, self._cells)
 
     def ground(self, ground: Ground) -> Floats:
         """Light at the ground for each ray that hits nothing."""
@@ -85,7 +84,8 @@ class Sight:
         origins, directions, cells = self._all
         shape = (*self.mask.shape, 3)
         starts, ways = (np.broadcast_to(given, shape)[missed] for given in (origins, directions))
-        light, cast = ground.light(self.stage.source, starts, ways, cells[missed])
+        occluders = self.stage.source.occluders
+        light, cast = ground.light(occluders, starts, ways, cells[missed])
         self.rays += cast
         return light
 
@@ -106,18 +106,18 @@ class Stage:
     """Source, camera, lights and ground of a picture."""
 
     def __init__(
-        self, source: BVH | Scene, camera: Camera, lights: Lights, ground: Ground | None = None
+        self, source: RenderSource, camera: Camera, lights: Lights, ground: Ground | None = None
     ) -> None:
         self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
-        self.surfaces = Surfaces(source)
+        self.surfaces = Surfaces(source.surface)
         corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
         depth = (corners - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def ids(self, hits: Hits) -> NDArray[Any]:
         """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
-        mesh_ids = getattr(self.source, "mesh_ids", None)
-        return hits.prim_id if mesh_ids is None else np.asarray(mesh_ids(hits.prim_id))
+        ids = self.source.ids
+        return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 
     def data(self, name: str, sight: Sight) -> NDArray[Any]:
         """Return the named numbers, one or a row for each ray."""

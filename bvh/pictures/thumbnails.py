@@ -11,9 +11,9 @@ from bvh.camera.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
-from bvh.pictures.rendering import InParts, render
+from bvh.pictures.render_source import Pictured
+from bvh.pictures.rendering import render
 from bvh.pictures.shading import Shade
-from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import Axis, check_option
 from bvh.runtime.simd import WIDTH as LANES
@@ -25,7 +25,7 @@ ShownBy = Literal["t", "prim_id", "instance_id", "cost"]
 
 
 def show(
-    what: BVH | Scene | InParts | Hits | Picture,
+    what: Pictured | Hits | Picture,
     camera: Camera | None = None,
     *,
     shade: Shade | None = None,
@@ -81,7 +81,7 @@ def show(
         return what
     if isinstance(what, Hits):
         return _of_hits(what, by)
-    if not isinstance(what, BVH | Scene | InParts):
+    if not isinstance(what, Pictured):
         kinds = "a BVH, a Scene, Parts, Hits or a Picture"
         raise TypeError(f"what must be {kinds}, got {type(what).__name__}")
     if camera is None:

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
-from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, check_method, point_batch
-from bvh.runtime.arguments import InsideRule, thread_count, whole_number
+from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike, heard

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.batches import ray_batches, single_hits, small_batches
 from bvh.queries.query_arguments import (
     RayArguments,
@@ -20,7 +19,7 @@ from bvh.queries.query_arguments import (
     plain_ray,
     plain_rays,
 )
-from bvh.runtime.arguments import Cull, EdgeRule, flag, whole_number
+from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 

@@ -13,15 +13,8 @@ from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
 from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
 from bvh.queries.answers.hit_points import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import (
-    Costs,
-    FloatResult,
-    IdResult,
-    Ragged,
-    Table,
-    TruthResult,
-)
-from bvh.runtime.arguments import number_of
+from bvh.queries.answers.result_bases import Costs, Ragged, Table
+from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.answers.result_bases import TruthResult
-from bvh.runtime.arguments import Cull, common_shape, lengths, points
+from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
-from bvh.queries.answers.result_bases import IdResult
-from bvh.runtime.arguments import integers, kernel_input, number_of, thread_count
+from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import cast_function

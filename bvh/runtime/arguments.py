@@ -19,6 +19,13 @@ InsideRule = Literal["parity", "winding"]
 INSIDE_RULES = get_args(InsideRule)
 Quality = Literal["low", "medium", "high"]
 
+# What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
+# are. `Any` stands for the number of a single query, and for arrays of other libraries.
+CountResult = NDArray[np.int64] | Any
+FloatResult = NDArray[np.float64] | Any
+IdResult = NDArray[np.int32] | Any
+TruthResult = NDArray[np.bool_] | Any
+
 CULL_CODES: dict[Cull | None, int] = {None: 0, "back": 1, "front": -1}
 
 ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.answers.result_bases import IdResult
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import (
     ALL_BITS,
     MAX_ROWS,
+    IdResult,
     bit_masks,
     integers,
     kernel_input,

@@ -122,8 +122,8 @@ def _box(bounds, i):
 class Plan(NamedTuple):
     """What the collapse of a tree is decided by, a row for each binary node."""
 
-    sums: Any  # least areas for 1 to WIDTH lanes (see above)
-    rows: Any  # rows of primitives
+    sums: NDArray[np.float64]  # least areas for 1 to WIDTH lanes (see above)
+    rows: NDArray[np.int32]  # rows of primitives
 
 
 @entry

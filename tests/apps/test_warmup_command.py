@@ -16,8 +16,8 @@ pytest.importorskip("typer")
 pytest.importorskip("rich")
 
 import bvh
-from bvh.apps.cli.compiling import Plan, compile_together
 from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
+from bvh.runtime.compiler.warming import Plan, compile_together
 from bvh.runtime.jit import all_recipes, families
 from tests.children import answer, start
 from tests.commands import Run

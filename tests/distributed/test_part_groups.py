@@ -190,5 +190,6 @@ def test_faces_without_groups_are_in_no_picture(tmp_path: Path) -> None:
     tree = bvh.BVH.from_triangles(vertices, faces, groups=groups)
     parts = bvh.partition(tree, tmp_path / "parts")
     camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 40, 30)
-    found, wanted = (t.closest_hit(*camera.rays()) for t in (parts.visible_tree(camera), tree))
+    surface = parts.visible_tree(camera).surface
+    found, wanted = (t.closest_hit(*camera.rays()) for t in (surface, tree))
     np.testing.assert_array_equal(found.t, wanted.t)

@@ -56,9 +56,10 @@ def test_no_more_triangles_than_are_needed(mesh: tuple[Any, Any], tmp_path: Path
     counts: list[int] = []
     flat = parts.visible_tree(camera, smooth=False, progress=lambda done, _: counts.append(done))
     seen = np.unique(parts.closest_hit(*camera.rays()).prim_id)[1:]
-    np.testing.assert_array_equal(flat.mesh_ids(np.arange(len(flat))), seen)
+    np.testing.assert_array_equal(flat.ids, seen)
     assert counts == [3600]
-    assert len(flat) < len(parts.visible_tree(camera)) < len(mesh[1])
+    near = parts.visible_tree(camera)
+    assert len(flat.surface) == len(flat.ids) < len(near.surface) < len(mesh[1])
 
 
 def test_neighbours(mesh: tuple[Any, Any], tmp_path: Path, rng: np.random.Generator) -> None:
@@ -112,7 +113,7 @@ def test_costs_are_refused(mesh: tuple[Any, Any], tmp_path: Path) -> None:
     """By the tree and by the parts, and before a part is opened, as texture coordinates are."""
     parts = parts_of(tmp_path, *mesh, np.zeros(len(mesh[1]), np.int64))
     camera = bvh.Camera.framing(parts.bounds, width=8, height=6)
-    with pytest.raises(ValueError, match="counters"):
+    with pytest.raises(ValueError, match='"cost" is for trees'):
         render(parts.visible_tree(camera), camera, "cost")
     parts = bvh.load(tmp_path)
     (tmp_path / "00000.bvh").unlink()

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "bvh" / "examples").glob("*.md"))
+PAGES = sorted((ROOT / "bvh" / "docs").glob("*.md"))
 TEXTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "meshes/README.md")),
     *PAGES,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
-from bvh.apps.cli.clusters import HitSummary, Scheduler, cast_on, cluster
+from bvh.apps.cli.clusters import Scheduler, cluster
 from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.console import (
@@ -55,6 +55,7 @@ from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.camera.camera import Camera
+from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.scene.scene import Scene
 
@@ -196,7 +197,7 @@ def cast(
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
-            hits, seconds = cast_on(client, source, given, output is not None, threads)
+            hits, seconds = cast_on(client, source, given, output is not None, threads, bar)
     if output is not None:
         write_hits(output, hits, source)
     told = err if is_pipe(output) else out

@@ -18,7 +18,7 @@ from bvh.apps.cli.camera_options import (
     triple,
     with_camera,
 )
-from bvh.apps.cli.clusters import Scheduler, cluster, render_on
+from bvh.apps.cli.clusters import Scheduler, cluster
 from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
@@ -39,6 +39,7 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.camera.camera import Camera
+from bvh.distributed.clusters.rendered_bands import render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
@@ -144,7 +145,7 @@ def render_command(
         if client is None:
             picture = _render(target, view, options, threads)
         else:
-            picture = render_on(client, target, view, options, threads)
+            picture = render_on(client, target, view, options, threads, bar)
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
     out.print(rate(picture.rays, picture.seconds))

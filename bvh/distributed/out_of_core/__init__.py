@@ -12,7 +12,7 @@ Each file imports only from those above it.
 | `part_results.py` | Merging of answers from parts of a mesh: the least by (t, id), sums, sorted lists |
 | `part_content.py` | Content of a mesh in parts: boxes, sizes, sources and vertices, read from its folder |
 | `part_points.py` | Point queries of a mesh in parts: closest points, distances, containment, winding numbers |
-| `part_pictures.py` | Trees that stand for a mesh in parts in a picture: over the triangles that a camera sees |
+| `part_pictures.py` | Pictures of a mesh in parts: of a tree over the triangles that a camera sees |
 | `parts.py` | `Parts`: a mesh in parts, each a tree in a file, with the queries of one tree |
 | `partitioning.py` | `bvh.partition`: cuts a mesh larger than memory into parts, each a tree in a file |
 | `opening.py` | `bvh.load`: saved trees and scenes, and folders of parts |

@@ -1,16 +1,16 @@
-"""Trees that stand for a mesh in parts in a picture: over the triangles that a camera sees."""
+"""Pictures of a mesh in parts: of a tree over the triangles that a camera sees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.part_points import PartPoints
 from bvh.picking.region import check_camera
+from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import whole_number
@@ -21,79 +21,6 @@ TOGETHER = 1 << 20
 
 # Odd numbers that mix the bits of coordinates.
 MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
-
-
-class VisibleTree(BVH):
-    """Tree over the triangles of parts that a camera sees, for `bvh.pictures.render`.
-
-    Rays of the camera are answered by the tree itself, those to lights (`any_hit`) by the parts,
-    both as the whole mesh answers them; the bounds are those of the parts. Its own `prim_id` counts
-    the triangles that it has.
-    """
-
-    __slots__ = ("_mesh_ids", "_parts")
-
-    _mesh_ids: NDArray[np.int64]
-    _parts: PartPictures
-
-    @classmethod
-    def of(
-        cls,
-        parts: PartPictures,
-        seen: NDArray[np.int64],
-        *,
-        smooth: bool,
-        threads: int | None = None,
-    ) -> VisibleTree:
-        """Build the tree over triangles of parts.
-
-        Parameters
-        ----------
-        parts : Parts
-        seen : ndarray of int64
-            Ids of the triangles that rays of the camera hit first.
-        smooth : bool
-            Have their neighbours, too, on which smooth normals depend.
-        threads : int, optional
-        """
-        ids = np.unique(seen)
-        if smooth:
-            ids = neighbours(parts, ids)
-        corners = parts.corners(ids).reshape(-1, 3)
-        faces = np.arange(len(corners)).reshape(-1, 3)
-        # Neighbours may have no bits, and are not seen.
-        groups = parts.groups_of(ids) if parts._has_groups else None
-        tree = cls._of_triangles(corners, faces, groups=groups, threads=threads)
-        assert isinstance(tree, VisibleTree)
-        tree._parts, tree._mesh_ids = parts, ids
-        tree._bounds = parts.bounds
-        return tree
-
-    def mesh_ids(self, prim_id: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the ids in the whole mesh."""
-        return np.asarray(self._mesh_ids[prim_id])
-
-    def closest_hit(
-        self, origins: ArrayLike, directions: ArrayLike, *args: Any, **options: Any
-    ) -> Hits:
-        """Find the closest hits of rays of the camera."""
-        if options.get("counters"):
-            raise ValueError("counters must be False for parts: the cost is that of one tree")
-        return super().closest_hit(origins, directions, *args, **options)
-
-    def any_hit(self, origins: ArrayLike, directions: ArrayLike, *args: Any, **options: Any) -> Any:
-        """Return for each ray whether it hits anything of the parts."""
-        return self._parts.any_hit(origins, directions, *args, **options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_parts": self._parts, "_mesh_ids": self._mesh_ids}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._parts, self._mesh_ids = state["_parts"], state["_mesh_ids"]
-
-    def __dask_tokenize__(self) -> Any:
-        return "bvh.VisibleTree", super().__dask_tokenize__(), self._parts.__dask_tokenize__()
 
 
 class PartPictures(PartPoints):
@@ -109,8 +36,8 @@ class PartPictures(PartPoints):
         smooth: bool = True,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> VisibleTree:
-        """Return a tree of which a camera takes the same pictures as of the whole mesh.
+    ) -> RenderSource:
+        """Return a source of which a camera takes the same pictures as of the whole mesh.
 
         `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
 
@@ -130,9 +57,10 @@ class PartPictures(PartPoints):
 
         Returns
         -------
-        BVH
-            For pictures of this camera, with so many samples. Its `any_hit` is that of the parts,
-            and its own `prim_id` counts the triangles that it has.
+        RenderSource
+            For pictures of this camera, with so many samples. Its `surface` is a `BVH` over the
+            triangles that are seen, `ids` has their ids in the mesh, and rays to lights are cast
+            at the parts.
 
         Raises
         ------
@@ -146,8 +74,8 @@ class PartPictures(PartPoints):
         >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 80, 60)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     parts = bvh.partition(trimesh.creation.icosphere(), folder)
-        ...     tree = parts.visible_tree(camera)
-        ...     [render(tree, camera, shade).pixels.shape for shade in ("clay", "depth")]
+        ...     seen = parts.visible_tree(camera)
+        ...     [render(seen, camera, shade).pixels.shape for shade in ("clay", "depth")]
         [(60, 80, 3), (60, 80, 3)]
         """
         check_camera(camera)
@@ -167,7 +95,25 @@ class PartPictures(PartPoints):
                     done += len(hits.t) * width
                     if report is not None:
                         report(done, total)
-        return VisibleTree.of(self, seen, smooth=smooth, threads=threads)
+        return visible_source(self, seen, smooth=smooth, threads=threads)
+
+
+def visible_source(
+    parts: PartPictures, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
+) -> RenderSource:
+    """Return the source of pictures in which rays of the camera hit these triangles first.
+
+    For `smooth` normals it has their neighbours, too.
+    """
+    ids = np.unique(seen)
+    if smooth:
+        ids = neighbours(parts, ids)
+    corners = parts.corners(ids).reshape(-1, 3)
+    faces = np.arange(len(corners)).reshape(-1, 3)
+    # Neighbours may have no bits, and are not seen.
+    groups = parts.groups_of(ids) if parts._has_groups else None
+    tree = BVH._of_triangles(corners, faces, groups=groups, threads=threads)
+    return RenderSource(tree, parts, ids)
 
 
 def sample_rays(

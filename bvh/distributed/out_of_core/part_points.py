@@ -13,12 +13,11 @@ from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_results import Nearest, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, one_mask, point_batch
 from bvh.queries.results import ClosestPoints
-from bvh.runtime.arguments import InsideRule, thread_count, whole_number
+from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 

@@ -12,7 +12,6 @@ from bvh.distributed.out_of_core.open_parts import Part
 from bvh.distributed.out_of_core.part_pictures import PartPictures
 from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
-from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
 from bvh.queries.query_arguments import (
     RayBatch,
@@ -24,7 +23,15 @@ from bvh.queries.query_arguments import (
     ray_batch,
 )
 from bvh.queries.results import AllHits, Hits, Overlaps
-from bvh.runtime.arguments import Cull, EdgeRule, cull_code, thread_count, whole_number
+from bvh.runtime.arguments import (
+    CountResult,
+    Cull,
+    EdgeRule,
+    TruthResult,
+    cull_code,
+    thread_count,
+    whole_number,
+)
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 

@@ -9,7 +9,6 @@ product), needs no scaling and never fails; filters make its use rare.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
@@ -17,6 +16,15 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
 BASE = 4384  # the smallest product, four denormals, is a multiple of 2**-4296: limb 2
@@ -26,14 +34,14 @@ MASK = 0xFFFFFFFF
 
 
 @llvm_operation
-def new_sum(typingctx: Any) -> Any:
+def new_sum(typingctx: TypingContext) -> Operation:
     """Return an empty sum on the stack of the calling function, which must outlive all uses.
 
     A call in a loop returns the same memory every time.
     """
     kind = types.Array(types.int64, 1, "C")
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, args: Values) -> Value:
         # Numba's arrays take long to import and are needed only when a kernel is compiled.
         from numba.np import arrayobj
 

@@ -8,11 +8,10 @@ its error bound where it is used, and leaves what it cannot decide to exact sums
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 
+from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
 from bvh.runtime.jit import emits, host_features, inlined, llvm_operation, types
 from bvh.runtime.simd import fma, peek
 
@@ -30,13 +29,13 @@ HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", 
 
 
 @llvm_operation
-def bits(typingctx: Any, x: Any) -> Any:
+def bits(typingctx: TypingContext, x: Type) -> Operation:
     """Return the 64 bits of a double as an integer."""
     return types.int64(types.float64), emits(lambda b, x: b.bitcast(x, ir.IntType(64)))
 
 
 @llvm_operation
-def from_bits(typingctx: Any, x: Any) -> Any:
+def from_bits(typingctx: TypingContext, x: Type) -> Operation:
     """Return the double with the given 64 bits."""
     return types.float64(types.int64), emits(lambda b, x: b.bitcast(x, ir.DoubleType()))
 

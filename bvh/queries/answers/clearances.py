@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, TruthResult
-from bvh.runtime.arguments import number_of
+from bvh.queries.answers.result_bases import PerQuery
+from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
 

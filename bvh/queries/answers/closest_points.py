@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery
+from bvh.queries.answers.result_bases import PerQuery
+from bvh.runtime.arguments import FloatResult, IdResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, Ragged
+from bvh.queries.answers.result_bases import PerQuery, Ragged
+from bvh.runtime.arguments import FloatResult, IdResult
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 

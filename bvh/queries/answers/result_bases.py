@@ -9,15 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of
 from bvh.runtime.foreign_arrays import is_lazy, is_other
-
-# What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
-# are. `Any` stands for the number of a single query, and for arrays of other libraries.
-CountResult = NDArray[np.int64] | Any
-FloatResult = NDArray[np.float64] | Any
-IdResult = NDArray[np.int32] | Any
-TruthResult = NDArray[np.bool_] | Any
 
 Entries = TypeVar("Entries", bound="PerQuery")
 

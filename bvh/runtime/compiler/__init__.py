@@ -5,7 +5,9 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `compile_notice.py` | A line of text on the terminal, or in a notebook, while a kernel is compiled |
+| `code_types.py` | Types of what intrinsics are written with, for annotations |
 | `cpu_levels.py` | The CPU that kernels are compiled for: a level that many CPUs share, or the host itself |
 | `code_generator.py` | The code generator of kernels: a second one of Numba's, for another CPU |
+| `warming.py` | Parts of the package compiled by several processes: who compiles what, and who waits for whom |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 """

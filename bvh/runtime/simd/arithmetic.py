@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from llvmlite import ir
 
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import emits, literal_operation, llvm_operation, types
 from bvh.runtime.simd.vectors import (
     BIT,
@@ -22,7 +32,7 @@ from bvh.runtime.simd.vectors import (
 
 
 @literal_operation
-def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
+def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
     """Return the lanes of a where the mask is set, those of b elsewhere; or scalars, by a boolean.
 
     Scalars are copied into the lanes of a mask.
@@ -36,7 +46,7 @@ def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     if kind is None or isinstance(kind, Vec) != isinstance(mask, Vec):
         return None
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         chosen = operands(context, builder, sig.args[1:], args[1:], kind)
         return builder.select(args[0], *chosen)
 
@@ -44,7 +54,7 @@ def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
 
 
 @literal_operation
-def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+def fma(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
     """Return a*b + c, rounded once, of doubles or of lanes (scalars among them are copied)."""
     vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
     kind = vecs[0] if vecs else types.float64
@@ -52,7 +62,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
         return None
     parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         args = operands(context, builder, sig.args, args, kind)
         kinds = [arg.type for arg in args]
         return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
@@ -61,20 +71,20 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @literal_operation
-def sqrt(typingctx: Any, a: Any) -> Any:
+def sqrt(typingctx: TypingContext, a: Type) -> Operation:
     """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
     if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
         return None
     return a(a), emits(lambda b, x: b.call(declare(b, "llvm.sqrt", [x.type], x.type), [x]))
 
 
-def _extreme(symbol: str) -> Any:
-    def build(typingctx: Any, a: Any, b: Any) -> Any:
+def _extreme(symbol: str) -> Callable[..., Operation]:
+    def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
         kind = result_type(a, b)
         if kind is None:
             return None
 
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
             args = operands(context, builder, sig.args, args, kind)
             real = isinstance(getattr(kind, "dtype", kind), types.Float)
             return builder.select(compare(symbol)(builder, real, *args), *args)
@@ -91,14 +101,14 @@ greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where ei
 
 
 @literal_operation
-def lowest(typingctx: Any, vector: Any) -> Any:
+def lowest(typingctx: TypingContext, vector: Type) -> Operation:
     """Return the smallest lane, of lanes that are not NaN; of zeros, any."""
     if not isinstance(vector, Vec):
         return None
 
     real = isinstance(vector.dtype, types.Float)
 
-    def emit(builder: Any, value: Any) -> Any:
+    def emit(builder: Builder, value: Value) -> Value:
         n = vector.n
         while n > 1:
             n //= 2
@@ -113,7 +123,7 @@ def lowest(typingctx: Any, vector: Any) -> Any:
 
 
 @literal_operation
-def convert(typingctx: Any, vector: Any, like: Any) -> Any:
+def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
     """Convert lanes to the type of the scalar `like`.
 
     Floats round to nearest as floats, and towards zero as integers, which must hold them; integers
@@ -136,7 +146,7 @@ def convert(typingctx: Any, vector: Any, like: Any) -> Any:
 
 
 @literal_operation
-def as_ints(typingctx: Any, value: Any) -> Any:
+def as_ints(typingctx: TypingContext, value: Type) -> Operation:
     """Return the bits of floating-point lanes, or of a scalar, as integers."""
     dtype = getattr(value, "dtype", value)
     kind = types.int32 if dtype == types.float32 else types.int64
@@ -146,14 +156,14 @@ def as_ints(typingctx: Any, value: Any) -> Any:
 
 
 @literal_operation
-def as_floats(typingctx: Any, vector: Any) -> Any:
+def as_floats(typingctx: TypingContext, vector: Type) -> Operation:
     """Return the floating-point lanes that integers hold the bits of."""
     result = Vec(types.float32 if vector.dtype == types.int32 else types.float64, vector.n)
     return result(vector), emits(lambda b, v: b.bitcast(v, result.llvm))
 
 
 @llvm_operation
-def popcount(typingctx: Any, x: Any) -> Any:
+def popcount(typingctx: TypingContext, x: Type) -> Operation:
     """Return the number of set bits."""
     return types.int64(types.int64), emits(
         lambda b, x: b.call(declare(b, "llvm.ctpop", [LONG], LONG), [x])
@@ -161,7 +171,7 @@ def popcount(typingctx: Any, x: Any) -> Any:
 
 
 @llvm_operation
-def lowest_bit(typingctx: Any, x: Any) -> Any:
+def lowest_bit(typingctx: TypingContext, x: Type) -> Operation:
     """Return the index of the lowest set bit; 64 for 0."""
     return types.int64(types.int64), emits(
         lambda b, x: b.call(declare(b, "llvm.cttz", [LONG, BIT], LONG), [x, ir.Constant(BIT, 0)])
@@ -169,10 +179,10 @@ def lowest_bit(typingctx: Any, x: Any) -> Any:
 
 
 @llvm_operation
-def highest_bit(typingctx: Any, x: Any) -> Any:
+def highest_bit(typingctx: TypingContext, x: Type) -> Operation:
     """Return the index of the highest set bit; -1 for 0."""
 
-    def emit(builder: Any, x: Any) -> Any:
+    def emit(builder: Builder, x: Value) -> Value:
         function = declare(builder, "llvm.ctlz", [LONG, BIT], LONG)
         zeros = builder.call(function, [x, ir.Constant(BIT, 0)])
         return builder.sub(ir.Constant(LONG, 63), zeros)

@@ -6,12 +6,11 @@ lanes to the front: they are chosen by the CPU's features, with generic code for
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import emits, inlined, literal_operation, types
 from bvh.runtime.simd.cpu import FEATURES, WIDTH
 from bvh.runtime.simd.memory import load_bytes
@@ -19,14 +18,14 @@ from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, declare, spread,
 
 
 @literal_operation
-def splat(typingctx: Any, value: Any, n: Any) -> Any:
+def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
     """Return a vector with a scalar in all n lanes."""
     scalar = types.unliteral(value)
     if not (scalar in LLVM and isinstance(n, types.IntegerLiteral)):
         return None
     vec = Vec(scalar, n.literal_value)
 
-    def emit(builder: Any, value: Any, n: Any) -> Any:
+    def emit(builder: Builder, value: Value, n: Value) -> Value:
         if scalar == types.boolean and value.type != BIT:
             value = builder.trunc(value, BIT)
         return spread(builder, value, vec.n)
@@ -35,7 +34,7 @@ def splat(typingctx: Any, value: Any, n: Any) -> Any:
 
 
 @literal_operation
-def full_like(typingctx: Any, like: Any, value: Any) -> Any:
+def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
     """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
     scalar = types.unliteral(value)
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
@@ -44,7 +43,7 @@ def full_like(typingctx: Any, like: Any, value: Any) -> Any:
 
 
 @literal_operation
-def lane(typingctx: Any, vector: Any, i: Any) -> Any:
+def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
     """Return one lane."""
     if not isinstance(vector, Vec) or vector.dtype == types.boolean:
         return None
@@ -53,14 +52,14 @@ def lane(typingctx: Any, vector: Any, i: Any) -> Any:
 
 
 @literal_operation
-def lane_numbers(typingctx: Any, n: Any) -> Any:
+def lane_numbers(typingctx: TypingContext, n: Type) -> Operation:
     """Return the int32 lanes 0, 1, 2 ... n - 1."""
     vec = Vec(types.int32, n.literal_value)
     return vec(n), emits(lambda b, n: ir.Constant(vec.llvm, list(range(vec.n))))
 
 
 @literal_operation
-def mask_bits(typingctx: Any, mask: Any) -> Any:
+def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
     """Return a mask as an integer, lane 0 in the lowest bit."""
     if not (isinstance(mask, Vec) and mask.dtype == types.boolean):
         return None
@@ -69,7 +68,7 @@ def mask_bits(typingctx: Any, mask: Any) -> Any:
 
 
 @literal_operation
-def _mask_of(typingctx: Any, bits: Any, n: Any) -> Any:
+def _mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
     """Return n bits of an integer as a mask, lane 0 from the lowest."""
     vec = Vec(types.boolean, n.literal_value)
     small = ir.IntType(vec.n)
@@ -87,13 +86,13 @@ def _native_permute(vec: Vec) -> str | None:
 
 
 @literal_operation
-def permute(typingctx: Any, vector: Any, order: Any) -> Any:
+def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     """Return lane order[k] of the vector in lane k; only the low bits of an index count."""
     if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
         return None
     native = _native_permute(vector)
 
-    def emit(builder: Any, value: Any, order: Any) -> Any:
+    def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             function = declare(builder, native, [value.type, order.type], value.type, plain=True)
             return builder.call(function, [value, order])
@@ -117,12 +116,12 @@ def compress_orders(n: int) -> NDArray[np.int32]:
 
 
 @literal_operation
-def _compress(typingctx: Any, vector: Any, mask: Any) -> Any:
+def _compress(typingctx: TypingContext, vector: Type, mask: Type) -> Operation:
     """Move the lanes of a mask to the front, by LLVM's own operation; the rest is undefined."""
     if not (isinstance(vector, Vec) and mask == Vec(types.boolean, vector.n)):
         return None
 
-    def emit(builder: Any, value: Any, mask: Any) -> Any:
+    def emit(builder: Builder, value: Value, mask: Value) -> Value:
         name = f"llvm.experimental.vector.compress.{suffix_of(value.type)}"
         kinds = [value.type, mask.type, value.type]
         function = declare(builder, name, kinds, value.type, plain=True)

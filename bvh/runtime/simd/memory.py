@@ -6,15 +6,23 @@ are int32.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import emits, literal_operation, types
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
-def _is_flat(array: Any, dtype: Any = None) -> bool:
+def _is_flat(array: Type, dtype: Type | None = None) -> bool:
     """Return whether a type is that of a pointer or C-contiguous array, of numbers or of a type."""
     flat = isinstance(array, types.CPointer) or (
         isinstance(array, types.Array) and array.layout == "C"
@@ -22,21 +30,23 @@ def _is_flat(array: Any, dtype: Any = None) -> bool:
     return flat and (array.dtype in LLVM if dtype is None else array.dtype == dtype)
 
 
-def _data_of(context: Any, builder: Any, ty: Any, array: Any) -> Any:
+def _data_of(context: Context, builder: Builder, ty: Type, array: Value) -> Value:
     """Return the address of an array's first element."""
     if isinstance(ty, types.CPointer):
         return array
     return context.make_array(ty)(context, builder, array).data
 
 
-def _element(context: Any, builder: Any, sig: Any, args: Any, llvm: Any = None) -> Any:
+def _element(
+    context: Context, builder: Builder, sig: Signature, args: Values, llvm: ir.Type | None = None
+) -> Value:
     """Return the address of element args[1] of the array args[0], as that of an LLVM type."""
     place = builder.gep(_data_of(context, builder, sig.args[0], args[0]), [args[1]])
     return place if llvm is None else builder.bitcast(place, llvm.as_pointer())
 
 
 @literal_operation
-def pointer(typingctx: Any, array: Any) -> Any:
+def pointer(typingctx: TypingContext, array: Type) -> Operation:
     """Return the pointer to a C-contiguous array's data, for all that takes an array here.
 
     References to an array are counted at every call, with an atomic instruction; those of a pointer
@@ -45,25 +55,25 @@ def pointer(typingctx: Any, array: Any) -> Any:
     if not (_is_flat(array) or isinstance(array, types.CPointer)):
         return None
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         return _data_of(context, builder, sig.args[0], args[0])
 
     return types.CPointer(array.dtype)(array), codegen
 
 
 @literal_operation
-def pointer_to(typingctx: Any, target: Any, like: Any) -> Any:
+def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
     """Return the pointer to numbers of the type of `like` at an address."""
     kind = types.CPointer(types.unliteral(like))
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         return builder.inttoptr(args[0], context.get_value_type(kind))
 
     return kind(types.int64, like), codegen
 
 
 @literal_operation
-def shifted(typingctx: Any, array: Any, offset: Any) -> Any:
+def shifted(typingctx: TypingContext, array: Type, offset: Type) -> Operation:
     """Return the pointer to element `offset` of an array behind a pointer."""
     if not isinstance(array, types.CPointer):
         return None
@@ -71,22 +81,22 @@ def shifted(typingctx: Any, array: Any, offset: Any) -> Any:
 
 
 @literal_operation
-def address(typingctx: Any, array: Any, index: Any) -> Any:
+def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Return the address of an element as an integer."""
     if not _is_flat(array):
         return None
 
-    def codegen(*given: Any) -> Any:
+    def codegen(*given: *tuple[Context, Builder, Signature, Values]) -> Value:
         return given[1].ptrtoint(_element(*given), LONG)
 
     return types.int64(array, types.intp), codegen
 
 
 @literal_operation
-def prefetch_address(typingctx: Any, target: Any) -> Any:
+def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
     """Prefetch the cache line at an address, whether there is memory or not."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         target = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         kinds = [target.type, INT, INT, INT]
         function = declare(builder, "llvm.prefetch.p0", kinds, ir.VoidType(), plain=True)
@@ -96,19 +106,19 @@ def prefetch_address(typingctx: Any, target: Any) -> Any:
     return types.void(types.int64), codegen
 
 
-def _peek(array: Any, dtype: Any) -> Any:
+def _peek(array: Type, dtype: Type) -> Operation:
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         return builder.load(_element(context, builder, sig, args, llvm))
 
     return dtype(array, types.intp), codegen
 
 
-def _poke(array: Any, dtype: Any) -> Any:
+def _poke(array: Type, dtype: Type) -> Operation:
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         builder.store(args[2], _element(context, builder, sig, args, llvm))
         return context.get_dummy_value()
 
@@ -116,33 +126,33 @@ def _poke(array: Any, dtype: Any) -> Any:
 
 
 @literal_operation
-def peek(typingctx: Any, array: Any, index: Any) -> Any:
+def peek(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Read an element."""
     return _peek(array, array.dtype) if _is_flat(array) else None
 
 
 @literal_operation
-def poke(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Write an element."""
     return _poke(array, array.dtype) if _is_flat(array) else None
 
 
 @literal_operation
-def peek_int(typingctx: Any, array: Any, index: Any) -> Any:
+def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Read an element of a float32 array as the int32 whose bits it holds."""
     return _peek(array, types.int32) if _is_flat(array, types.float32) else None
 
 
 @literal_operation
-def poke_int(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def poke_int(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Write the bits of an int32 into an element of a float32 array."""
     return _poke(array, types.int32) if _is_flat(array, types.float32) else None
 
 
-def _load(array: Any, n: Any, lane: Any) -> Any:
+def _load(array: Type, n: Type, lane: Type) -> Operation:
     vec = Vec(lane, n.literal_value)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         place = _element(context, builder, sig, args, vec.llvm)
         return builder.load(place, align=context.get_abi_sizeof(vec.llvm.element))
 
@@ -150,7 +160,7 @@ def _load(array: Any, n: Any, lane: Any) -> Any:
 
 
 @literal_operation
-def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n elements from an index on."""
     if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
@@ -158,19 +168,19 @@ def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
 
 @literal_operation
-def load_ints(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+def load_ints(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n elements of a float32 array as the int32 whose bits they hold."""
     return _load(array, n, types.int32) if _is_flat(array, types.float32) else None
 
 
 @literal_operation
-def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n bytes of an array, each into a lane of int32."""
     if not _is_flat(array, types.uint8):
         return None
     vec = Vec(types.int32, n.literal_value)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         place = _element(context, builder, sig, args, ir.VectorType(ir.IntType(8), vec.n))
         return builder.zext(builder.load(place, align=1), vec.llvm)
 
@@ -178,13 +188,13 @@ def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
 
 @literal_operation
-def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n rows of three from an index on, as three vectors: all x, all y, all z."""
     if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     vec = Vec(array.dtype, n.literal_value)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
         place = _element(context, builder, sig, args, whole)
         rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
@@ -197,12 +207,12 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     return types.UniTuple(vec, 3)(array, types.intp, n), codegen
 
 
-def _store(array: Any, value: Any, lane: Any) -> Any:
+def _store(array: Type, value: Type, lane: Type) -> Operation:
     """Store lanes or a scalar, narrowed to the type `lane` where theirs is another."""
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         place = _element(context, builder, sig, args, llvm)
         stored = getattr(builder, narrow)(args[2], llvm) if narrow else args[2]
         builder.store(stored, place, align=context.get_abi_sizeof(getattr(llvm, "element", llvm)))
@@ -212,7 +222,7 @@ def _store(array: Any, value: Any, lane: Any) -> Any:
 
 
 @literal_operation
-def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Store a vector, or a scalar, from an index on; doubles are rounded to an array's float32."""
     dtype = getattr(value, "dtype", value)
     rounds = dtype == types.float64 and array.dtype == types.float32
@@ -222,7 +232,7 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @literal_operation
-def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
     whole = isinstance(getattr(value, "dtype", value), types.Integer)
@@ -230,13 +240,15 @@ def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @literal_operation
-def gather(typingctx: Any, array: Any, index: Any, step: Any, offset: Any) -> Any:
+def gather(
+    typingctx: TypingContext, array: Type, index: Type, step: Type, offset: Type
+) -> Operation:
     """Read elements index[k] * step + offset of an array, lane by lane."""
     if not (_is_flat(array) and index.dtype == types.int64):
         return None
     vec = Vec(array.dtype, index.n)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         data = _data_of(context, builder, sig.args[0], args[0])
         result = ir.Constant(vec.llvm, ir.Undefined)
         for k in range(vec.n):

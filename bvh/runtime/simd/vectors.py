@@ -9,12 +9,13 @@ false, but for !=, and integers wrap around.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from llvmlite import ir
 from numba import extending
 from numba.core.typing import templates
 
+from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, Value, Values
 from bvh.runtime.jit import types
 
 INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
@@ -27,31 +28,33 @@ LLVM = {
 class Vec(types.Type):
     """`n` lanes of float32, float64, int32, int64, or of booleans (a mask)."""
 
-    def __init__(self, dtype: Any, n: int) -> None:
+    def __init__(self, dtype: types.Type, n: int) -> None:
         self.dtype = dtype
         self.n = n
         super().__init__(name=f"Vec({dtype}, {n})")
 
     @property
-    def llvm(self) -> Any:
+    def llvm(self) -> ir.VectorType:
         """The type in LLVM."""
         return ir.VectorType(LLVM[self.dtype], self.n)
 
 
 @extending.register_model(Vec)
 class _VecModel(extending.models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: Any) -> None:
+    def __init__(self, dmm: extending.models.DataModelManager, fe_type: Vec) -> None:
         super().__init__(dmm, fe_type, fe_type.llvm)
 
 
-def suffix_of(ty: Any) -> str:
+def suffix_of(ty: ir.Type) -> str:
     """Return the suffix of LLVM's intrinsics for a type."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{suffix_of(ty.element)}"
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
 
 
-def declare(builder: Any, name: str, args: list[Any], result: Any, plain: bool = False) -> Any:
+def declare(
+    builder: Builder, name: str, args: list[ir.Type], result: ir.Type, plain: bool = False
+) -> ir.Function:
     """Declare an LLVM intrinsic, overloaded on its first argument unless `plain`."""
     full = name if plain else f"{name}.{suffix_of(args[0])}"
     module = builder.module
@@ -60,20 +63,20 @@ def declare(builder: Any, name: str, args: list[Any], result: Any, plain: bool =
     return ir.Function(module, ir.FunctionType(result, args), full)
 
 
-def indices(lanes: Any) -> Any:
+def indices(lanes: Iterable[int]) -> ir.Constant:
     """Return the constant by which `shuffle_vector` picks lanes."""
     lanes = list(lanes)
     return ir.Constant(ir.VectorType(INT, len(lanes)), lanes)
 
 
-def spread(builder: Any, value: Any, n: int) -> Any:
+def spread(builder: Builder, value: Value, n: int) -> Value:
     """Copy a scalar into all lanes."""
     start = ir.Constant(ir.VectorType(value.type, n), ir.Undefined)
     one = builder.insert_element(start, value, ir.Constant(INT, 0))
     return builder.shuffle_vector(one, start, indices([0] * n))
 
 
-def result_type(*args: Any) -> Any:
+def result_type(*args: Type) -> Type | None:
     """Return the type of a result, with lanes if an operand has lanes; None if they do not fit."""
     if any(isinstance(ty, Vec) for ty in args):
         return _vec_of(args)
@@ -81,7 +84,9 @@ def result_type(*args: Any) -> Any:
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
 
 
-def operands(context: Any, builder: Any, kinds: Any, values: Any, result: Any) -> list[Any]:
+def operands(
+    context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
+) -> list[Value]:
     """Return operands as what `result_type` says: scalars in every lane, where it has lanes."""
     if not isinstance(result, Vec):
         return list(values)
@@ -93,7 +98,7 @@ def operands(context: Any, builder: Any, kinds: Any, values: Any, result: Any) -
     ]
 
 
-def _vec_of(args: Any) -> Any:
+def _vec_of(args: Sequence[Type]) -> Vec | None:
     """Return the one vector type among operands, None where they do not go together."""
     vecs = [ty for ty in args if isinstance(ty, Vec)]
     if any(vec != vecs[0] for vec in vecs):
@@ -104,14 +109,20 @@ def _vec_of(args: Any) -> Any:
     return vecs[0]
 
 
-def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any = None) -> None:
+def _define(
+    symbol: Callable[..., object],
+    arity: int,
+    emit: Callable[..., Value],
+    to_mask: bool = False,
+    only: tuple[type[Type], ...] | None = None,
+) -> None:
     """Define an operator on vectors, or on those of some types of lanes only.
 
     emit(builder, is_float, *lanes) writes it.
     """
 
     class Template(templates.AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args: Sequence[Type], kws: object) -> Signature | None:
             vec = _vec_of(args) if len(args) == arity else None
             if vec is None or not isinstance(vec.dtype, only or types.Type):
                 return None
@@ -121,8 +132,9 @@ def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any
     Template.__name__ = f"Vec_{symbol.__name__}"
     templates.infer_global(symbol)(Template)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         vec = _vec_of(sig.args)
+        assert vec is not None
         lanes = operands(context, builder, sig.args, args, vec)
         return emit(builder, isinstance(vec.dtype, types.Float), *lanes)
 
@@ -131,10 +143,10 @@ def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any
         extending.lower_builtin(symbol, *kind)(lower)
 
 
-def compare(symbol: str) -> Any:
+def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
     """Return what writes a comparison of lanes or scalars, by an ordered one of floats."""
 
-    def emit(builder: Any, real: bool, a: Any, b: Any) -> Any:
+    def emit(builder: Builder, real: bool, a: Value, b: Value) -> Value:
         if real:
             write = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
             return write(symbol, a, b)
@@ -143,7 +155,7 @@ def compare(symbol: str) -> Any:
     return emit
 
 
-def _absolute(builder: Any, real: bool, a: Any) -> Any:
+def _absolute(builder: Builder, real: bool, a: Value) -> Value:
     if real:
         return builder.call(declare(builder, "llvm.fabs", [a.type], a.type), [a])
     function = declare(builder, "llvm.abs", [a.type, BIT], a.type)

@@ -9,7 +9,7 @@ range is cut in half instead.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ from bvh.tree.builders.subtrees import (
     NODE,
     RANGE_WIDTH,
     SIDE,
+    BuildState,
+    SubtreeNodes,
     build_tasks,
     deepest_level,
     may_choose,
@@ -68,13 +70,13 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: Any  # ranges of so many records are left as tasks
-    deepest: Any  # depth of the tree
-    group_bits: Any  # leaves cost one for each started group of 1 << group_bits records
-    max_leaf: Any  # records in a leaf
+    grain: int  # ranges of so many records are left as tasks
+    deepest: int  # depth of the tree
+    group_bits: int  # leaves cost one for each started group of 1 << group_bits records
+    max_leaf: int  # records in a leaf
 
 
-def new_scratch() -> tuple[NDArray[Any], ...]:
+def new_scratch() -> tuple[NDArray[np.generic], ...]:
     """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
     return (
         np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, WIDTH), np.float32),
@@ -230,8 +232,16 @@ def build(
     order, shelf = np.empty(count, np.int32), Shelf(new_scratch)
     limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
-    def subtree(task: Any, box: Any, block: Any, state: Any) -> Any:
+    def subtree(
+        task: NDArray[np.int64],
+        box: NDArray[np.float32],
+        block: SubtreeNodes,
+        state: BuildState,
+    ) -> tuple[int, int]:
         with shelf.scratch() as scratch:
-            return build_subtree(records, None, task, box, block, limits, none, state, scratch)
+            built: tuple[int, int] = build_subtree(
+                records, None, task, box, block, limits, none, state, scratch
+            )
+        return built
 
     return build_tasks(links, tasks, boxes, order, subtree, threads, progress)

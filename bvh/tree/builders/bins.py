@@ -7,7 +7,7 @@ that each chunk's records move to; the move itself bounds the centres, which the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,10 +129,10 @@ def bound_halves(bins, used, axis, last, boxes, row):
 class BinSplit(NamedTuple):
     """A split between two bins."""
 
-    axis: Any
-    last: Any  # the last bin on the left
-    low: Any  # minus twice the lowest centre on the axis
-    scale: Any  # bins in a unit of the axis
+    axis: int
+    last: int  # the last bin on the left
+    low: float  # minus twice the lowest centre on the axis
+    scale: float  # bins in a unit of the axis
 
 
 @kernel

@@ -7,8 +7,6 @@ moves each record to its range. Level by level, each record would be counted and
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -256,6 +254,6 @@ def split_by_cells(
     return links[:used], ranges, range_boxes.reshape(-1, 2, WIDTH)
 
 
-def _new_cells(size: int) -> tuple[NDArray[Any], ...]:
+def _new_cells(size: int) -> tuple[NDArray[np.generic], ...]:
     """Return the boxes and counts of cells without records."""
     return np.full((size, WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)

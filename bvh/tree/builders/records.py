@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from bvh.runtime.jit import llvm_operation, types
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
+from bvh.runtime.jit import Dispatcher, llvm_operation, types
 from bvh.runtime.simd import FEATURES, Vec
 from bvh.tree.nodes import SMALLEST_PLANE
 
@@ -27,9 +36,9 @@ F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType
 V4, V8, INTS4, INTS8 = (ir.VectorType(kind, n) for kind in (F32, I32) for n in (4, 8))
 
 # Numba's internals are untyped.
-_function: Any = cgutils.get_or_insert_function
-_tuple_type: Any = types.UniTuple
-_packed: Any = cgutils.pack_array
+_function = cgutils.get_or_insert_function
+_tuple_type = types.UniTuple
+_packed = cgutils.pack_array
 
 # Narrower intervals of centres are not divided, because their scale could overflow.
 NARROWEST = 2.0**-100
@@ -40,14 +49,18 @@ v4, v8, doubles4 = Vec(f4, 4), Vec(f4, 8), Vec(types.float64, 4)
 ARRAY = None
 
 
-def operation(result: Any, *kinds: Any) -> Callable[[Callable[..., Any]], Any]:
+def operation(
+    result: Type, *kinds: Type | None
+) -> Callable[[Callable[..., Value | None]], Callable[..., Value]]:
     """Make an intrinsic of the given types from a function that takes a builder and values."""
 
-    def make(emit: Callable[..., Any]) -> Any:
-        def declare(typingctx: Any, *given: Any) -> Any:
+    def make(emit: Callable[..., Value | None]) -> Dispatcher:
+        def declare(typingctx: TypingContext, *given: Type) -> Operation:
             chosen = [a if kind is ARRAY else kind for kind, a in zip(kinds, given, strict=True)]
 
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def codegen(
+                context: Context, builder: Builder, signature: Signature, args: Values
+            ) -> Value:
                 values = [
                     context.make_array(a)(context, builder, value).data if kind is ARRAY else value
                     for kind, a, value in zip(kinds, signature.args, args, strict=True)
@@ -65,60 +78,60 @@ def operation(result: Any, *kinds: Any) -> Callable[[Callable[..., Any]], Any]:
     return make
 
 
-def _number(builder: Any, array: Any, row: Any, lane: Any, width: int = WIDTH) -> Any:
+def _number(builder: Builder, array: Value, row: Value, lane: Value, width: int = WIDTH) -> Value:
     """Return the address of a number of an array with rows of `width`."""
     return builder.gep(array, [builder.add(builder.mul(row, I64(width)), lane)])
 
 
-def _row(builder: Any, array: Any, row: Any) -> Any:
+def _row(builder: Builder, array: Value, row: Value) -> Value:
     """Return the address of a record as that of a vector."""
     return builder.bitcast(_number(builder, array, row, I64(0)), V8.as_pointer())
 
 
-def _constant(vector: Any, value: float) -> Any:
+def _constant(vector: Value, value: float) -> Value:
     return ir.Constant(vector, [value] * vector.count)
 
 
-def _shuffle(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
+def _shuffle(builder: Builder, a: Value, b: Value, lanes: list[int]) -> Value:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
 
 
-def _spread(builder: Any, value: Any, count: int) -> Any:
+def _spread(builder: Builder, value: Value, count: int) -> Value:
     """Copy a number to all lanes."""
     one = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
     one = builder.insert_element(one, value, I32(0))
     return _shuffle(builder, one, one, [0] * count)
 
 
-def _lanes(builder: Any, v: Any) -> list[Any]:
+def _lanes(builder: Builder, v: Value) -> list[Value]:
     """Return the first three lanes."""
     return [builder.extract_element(v, I32(i)) for i in range(3)]
 
 
-def _halves(builder: Any, v: Any) -> tuple[Any, Any]:
+def _halves(builder: Builder, v: Value) -> tuple[Value, Value]:
     low, high = _shuffle(builder, v, v, [0, 1, 2, 3]), _shuffle(builder, v, v, [4, 5, 6, 7])
     return low, high
 
 
-def _size(builder: Any, v: Any) -> Any:
+def _size(builder: Builder, v: Value) -> Value:
     """Return the extents of a box: its upper corner plus minus its lower corner."""
     low, high = _halves(builder, v)
     return builder.fadd(high, low)
 
 
 @operation(v8, ARRAY, i8)
-def load(builder: Any, array: Any, row: Any) -> Any:
+def load(builder: Builder, array: Value, row: Value) -> Value:
     """Read a row of an (n, 8) array."""
     return builder.load(_row(builder, array, row), align=4)
 
 
 @operation(types.void, ARRAY, i8, v8)
-def store(builder: Any, array: Any, row: Any, value: Any) -> None:
+def store(builder: Builder, array: Value, row: Value, value: Value) -> None:
     """Write a row of an (n, 8) array."""
     builder.store(value, _row(builder, array, row), align=4)
 
 
-def _extreme(builder: Any, name: str, *args: Any) -> Any:
+def _extreme(builder: Builder, name: str, *args: Value) -> Value:
     """Return the lane-wise "max" or "min" of two vectors without NaN.
 
     LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
@@ -130,19 +143,19 @@ def _extreme(builder: Any, name: str, *args: Any) -> Any:
 
 
 @operation(v8, v8, v8)
-def join(builder: Any, a: Any, b: Any) -> Any:
+def join(builder: Builder, a: Value, b: Value) -> Value:
     """Return the union of two boxes."""
     return _extreme(builder, "max", a, b)
 
 
 @operation(v8, v8, v8)
-def meet(builder: Any, a: Any, b: Any) -> Any:
+def meet(builder: Builder, a: Value, b: Value) -> Value:
     """Return the intersection of two boxes; lower > upper if it is empty."""
     return _extreme(builder, "min", a, b)
 
 
 @operation(types.boolean, v8)
-def overlaps(builder: Any, v: Any) -> Any:
+def overlaps(builder: Builder, v: Value) -> Value:
     """Return whether the result of `meet` is not empty."""
     x, y, z = (
         builder.fcmp_ordered(">=", extent, F32(0.0))
@@ -152,19 +165,19 @@ def overlaps(builder: Any, v: Any) -> Any:
 
 
 @operation(v8)
-def nothing(builder: Any) -> Any:
+def nothing(builder: Builder) -> Value:
     """Return the empty box."""
     return _constant(V8, -np.inf)
 
 
 @operation(v8, types.boolean, v8)
-def only_if(builder: Any, condition: Any, v: Any) -> Any:
+def only_if(builder: Builder, condition: Value, v: Value) -> Value:
     """Return a box if the condition holds, the empty box if not."""
     return builder.select(_spread(builder, condition, 8), v, _constant(V8, -np.inf))
 
 
 @operation(v8, v8)
-def centre(builder: Any, v: Any) -> Any:
+def centre(builder: Builder, v: Value) -> Value:
     """Return the box that is twice the centre of a box (a point)."""
     low, high = _halves(builder, v)
     # Rounding is symmetric, so one half is exactly minus the other.
@@ -172,7 +185,7 @@ def centre(builder: Any, v: Any) -> Any:
 
 
 @operation(v4, v8, f4)
-def scales(builder: Any, box: Any, count: Any) -> Any:
+def scales(builder: Builder, box: Value, count: Value) -> Value:
     """Return the number of bins in a unit of each axis of a box; 0 for a narrow axis."""
     size = _size(builder, box)
     wide = builder.fcmp_ordered(">", size, _constant(V4, NARROWEST))
@@ -181,7 +194,7 @@ def scales(builder: Any, box: Any, count: Any) -> Any:
 
 
 @operation(_tuple_type(i8, 3), v8, v8, v4, i4)
-def bins_of(builder: Any, point: Any, box: Any, scale: Any, last: Any) -> Any:
+def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
     """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
     _, at = _halves(builder, point)
     low, _ = _halves(builder, box)
@@ -192,7 +205,7 @@ def bins_of(builder: Any, point: Any, box: Any, scale: Any, last: Any) -> Any:
 
 
 @operation(f4, v8)
-def half_area(builder: Any, v: Any) -> Any:
+def half_area(builder: Builder, v: Value) -> Value:
     """Return half the surface of a box that is not empty."""
     size = _size(builder, v)
     product = builder.fmul(size, _shuffle(builder, size, size, [1, 2, 0, 3]))
@@ -201,13 +214,15 @@ def half_area(builder: Any, v: Any) -> Any:
 
 
 @operation(f4, v4, i8)
-def lane4(builder: Any, v: Any, axis: Any) -> Any:
+def lane4(builder: Builder, v: Value, axis: Value) -> Value:
     """Return one lane of a vector of four."""
     return builder.extract_element(v, builder.trunc(axis, I32))
 
 
 @operation(v8, f4, f4, f4, i4, f4, f4, f4)
-def record(builder: Any, x: Any, y: Any, z: Any, id: Any, u: Any, v: Any, w: Any) -> Any:
+def record(
+    builder: Builder, x: Value, y: Value, z: Value, id: Value, u: Value, v: Value, w: Value
+) -> Value:
     """Return the record of the primitive `id` with the corners (x, y, z) and (u, v, w)."""
     low = [builder.fneg(a) for a in (x, y, z)]
     out = ir.Constant(V8, ir.Undefined)
@@ -217,7 +232,7 @@ def record(builder: Any, x: Any, y: Any, z: Any, id: Any, u: Any, v: Any, w: Any
 
 
 @operation(doubles4, ARRAY, i8)
-def corner(builder: Any, points: Any, row: Any) -> Any:
+def corner(builder: Builder, points: Value, row: Value) -> Value:
     """Read a row of an (n, 3) array of doubles; the last lane is zero."""
     at = builder.gep(points, [builder.mul(row, I64(3))])
     pair = builder.load(builder.bitcast(at, ir.VectorType(F64, 2).as_pointer()), align=8)
@@ -227,14 +242,14 @@ def corner(builder: Any, points: Any, row: Any) -> Any:
 
 
 @operation(v8, v4, v4, i4)
-def box_record(builder: Any, low: Any, high: Any, id: Any) -> Any:
+def box_record(builder: Builder, low: Value, high: Value, id: Value) -> Value:
     """Return the record of the primitive `id` with two corners, whose last lane is not used."""
     out = _shuffle(builder, builder.fneg(low), high, list(range(8)))
     return builder.insert_element(out, builder.bitcast(id, F32), I32(ID))
 
 
 @operation(v8, v8)
-def outward(builder: Any, v: Any) -> Any:
+def outward(builder: Builder, v: Value) -> Value:
     """Return a record with corners one float32 further out, as by `nodes.above`.
 
     Minus the lower corner and the upper corner both step towards infinity: a positive number by
@@ -253,13 +268,13 @@ def outward(builder: Any, v: Any) -> Any:
 
 
 @operation(f4, ARRAY, i8, i8)
-def lane_of(builder: Any, array: Any, row: Any, lane: Any) -> Any:
+def lane_of(builder: Builder, array: Value, row: Value, lane: Value) -> Value:
     """Return one number of a row of an (n, 8) array."""
     return builder.load(_number(builder, array, row, lane))
 
 
 @operation(i4, ARRAY, i8)
-def id_of(builder: Any, array: Any, row: Any) -> Any:
+def id_of(builder: Builder, array: Value, row: Value) -> Value:
     """Return the id of the record in a row of an (n, 8) array."""
     at = _number(builder, array, row, I64(ID))
     return builder.load(builder.bitcast(at, I32.as_pointer()))
@@ -270,7 +285,7 @@ _COLUMNS = ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5))
 
 
 @operation(types.void, ARRAY, i8, v8)
-def store_bounds(builder: Any, bounds: Any, node: Any, v: Any) -> None:
+def store_bounds(builder: Builder, bounds: Value, node: Value, v: Value) -> None:
     """Write a box into row `node` of an (n, 6) array of lower and upper corners."""
     for lane, column in _COLUMNS:
         value = builder.extract_element(v, I32(lane))
@@ -279,7 +294,7 @@ def store_bounds(builder: Any, bounds: Any, node: Any, v: Any) -> None:
 
 
 @operation(v8, ARRAY, i8)
-def load_bounds(builder: Any, bounds: Any, node: Any) -> Any:
+def load_bounds(builder: Builder, bounds: Value, node: Value) -> Value:
     """Read row `node` of an (n, 6) array of lower and upper corners as a box."""
     out = _constant(V8, 0.0)
     for lane, column in _COLUMNS:

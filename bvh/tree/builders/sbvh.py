@@ -9,8 +9,6 @@ its halves, so that the tree does not depend on threads. Pieces in the same leaf
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +18,15 @@ from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_sc
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.space import Spatial
-from bvh.tree.builders.subtrees import build_tasks, deepest_level, new_subtrees, no_nodes, task_size
+from bvh.tree.builders.subtrees import (
+    BuildState,
+    SubtreeNodes,
+    build_tasks,
+    deepest_level,
+    new_subtrees,
+    no_nodes,
+    task_size,
+)
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles
@@ -84,13 +90,21 @@ def build(
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def subtree(
-        start: Any, box: Any, block: Any, state: Any, grain: int = 0, left: Any = none
-    ) -> Any:
+        start: NDArray[np.int64],
+        box: NDArray[np.float32],
+        block: SubtreeNodes,
+        state: BuildState,
+        grain: int = 0,
+        left: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
+    ) -> tuple[int, int]:
         limits = Limits(grain, deepest, GROUP_BITS, MAX_LEAF)
         with shelf.scratch() as (spatial, scratch):
-            return build_subtree(records, spatial, start, box, block, limits, left, state, scratch)
+            built: tuple[int, int] = build_subtree(
+                records, spatial, start, box, block, limits, left, state, scratch
+            )
+        return built
 
-    def whole() -> Any:
+    def whole() -> tuple[int, int]:
         root = np.array([0, 0, count, 0, 0, capacity], np.int64)
         state = cancel, np.zeros(1, np.int64)
         return subtree(root, box, block, state, grain, (tasks, task_boxes))

@@ -13,9 +13,10 @@ real points up to the planes themselves, where the box is cut off.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import inlined, kernel
@@ -47,7 +48,7 @@ from bvh.tree.builders.records import (
     store,
 )
 from bvh.tree.frame import into_frame
-from bvh.tree.primitives import corners
+from bvh.tree.primitives import Triangles, corners
 
 # See above: more than all rounding of vertices and corners.
 SLACK = 2.0**-44
@@ -59,13 +60,15 @@ NO_PLANE = (-1, 0, 0, 0)
 class Spatial(NamedTuple):
     """What spatial splits of a range need beside its records."""
 
-    triangles: Any
-    frame: Any  # of the records
-    overlap: Any  # half the surface of an overlap of halves for which planes are tried
-    pieces: Any  # scratch from here on: records of two pieces
-    bins: Any  # the intervals of each axis, and a record
-    counts: Any  # of records that begin in each interval, then of those that end there
-    corners: Any  # of a triangle in the local frame
+    triangles: Triangles
+    frame: NDArray[np.float64]  # of the records
+    overlap: np.float32  # half the surface of an overlap of halves for which planes are tried
+    pieces: NDArray[np.float32]  # scratch from here on: records of two pieces
+    bins: NDArray[np.float32]  # the intervals of each axis, and a record
+    counts: NDArray[
+        np.int32
+    ]  # of records that begin in each interval, then of those that end there
+    corners: NDArray[np.float64]  # of a triangle in the local frame
 
 
 @kernel

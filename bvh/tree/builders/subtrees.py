@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def _bound_top(links, bounds, is_task):
             join_children(bounds, links, node)
 
 
-def batches_of(sizes: NDArray[Any], count: int) -> list[tuple[int, int]]:
+def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
     """Cut a list of tasks of the given sizes into runs of about `count` in sum, or single tasks."""
     ends = np.cumsum(sizes, dtype=np.int64)
     edges = np.flatnonzero(np.diff((ends - 1) // count)) + 1
@@ -158,12 +158,19 @@ def run_batches(
     watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
 
 
+# Of all threads: whether to cancel, and how many records are done.
+BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
+BuildSubtree: TypeAlias = Callable[
+    [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], tuple[int, int]
+]
+
+
 def build_tasks(
     links: NDArray[np.int32],
     tasks: NDArray[np.int64],
     boxes: NDArray[np.float32],
     order: NDArray[np.int32],
-    build: Callable[[Any, Any, SubtreeNodes, Any], tuple[int, int]],
+    build: BuildSubtree,
     threads: int,
     progress: Progress | None,
 ) -> Nodes:

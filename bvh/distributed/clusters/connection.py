@@ -1,0 +1,63 @@
+"""Connection to a scheduler that has workers, with errors that name its address."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# How long a scheduler, and the first worker, are waited for.
+PATIENCE_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """Connect to a scheduler that has workers; raise a ConnectionError if it fails meanwhile.
+
+    At first, ImportErrors, ValueErrors and OSErrors say what is missing, or wrong with the address.
+    """
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError:
+        raise ImportError('scheduler needs distributed: pip install "raybvh[dask]"') from None
+    with _quiet():
+        try:
+            # As the default it would stay one if it fails.
+            client = Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
+        except OSError as error:
+            raise ConnectionError(f"scheduler: nothing answers at {address}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"scheduler: {error}") from None
+        with client, client.as_current(), warnings.catch_warnings():
+            # What is cast at must reach the workers, however large it is.
+            warnings.filterwarnings("ignore", "Sending large graph")
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
+            except TimeoutError:
+                raise TimeoutError(f"scheduler: {address} has no workers") from None
+            try:
+                yield client
+            # The last is what distributed raises where the packages of the cluster are others.
+            except (KilledWorker, CancelledError, RuntimeError) as error:
+                cause = f" ({error.__cause__})" if error.__cause__ else ""
+                raise ConnectionError(f"scheduler: {address} failed: {error}{cause}") from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence distributed's log."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

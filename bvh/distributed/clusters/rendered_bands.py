@@ -1,0 +1,122 @@
+"""Pictures rendered on a cluster, some rows a task."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
+from bvh.distributed.out_of_core.part_pictures import sample_rays, visible_source
+from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.ray_sources import RaySource
+from bvh.distributed.tree_handles import handle_of
+from bvh.pictures.picture import Picture
+from bvh.pictures.render_source import Occluders, RenderSource
+from bvh.pictures.rendering import Band, Drawing, smooth_of_parts
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import thread_count
+from bvh.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# Bands of a picture in a task.
+BANDS = 8
+
+
+def render_on(
+    client: Client,
+    source: BVH | Scene | Parts | RenderSource,
+    camera: Camera,
+    options: dict[str, Any],
+    threads: int | None,
+    shown: ShownBar,
+) -> Picture:
+    """Render a picture as `bvh.pictures.render` does, with the options of `Drawing`.
+
+    Each task has so many threads, by default one.
+    """
+    from dask.delayed import delayed
+
+    began = time.perf_counter()
+    if isinstance(source, Parts):
+        source = _seen_on(client, source, camera, options, threads, shown)
+    drawing = Drawing(source, camera, **options)
+    held = HeldDrawing(source, camera, options)
+    key = delayed(held, name=f"drawing-{uuid.uuid4().hex}", traverse=False)
+    rows, draw = drawing.step * BANDS, delayed(_drawn)
+    tops = range(0, drawing.height, rows)
+    tasks = client.compute(
+        [draw(key, top, min(top + rows, drawing.height), threads or 1) for top in tops]
+    )
+    order = {task.key: number for number, task in enumerate(tasks)}
+    found: dict[int, list[Band]] = {}
+    for name, bands in completed(tasks, "rendering", shown):
+        found[order[name]] = bands
+    all_bands = [band for number in range(len(order)) for band in found[number]]
+    return drawing.picture(all_bands, time.perf_counter() - began)
+
+
+def _seen_on(
+    client: Client, parts: Parts, camera: Camera, options: dict[str, Any], threads: int | None,
+    shown: ShownBar,
+) -> RenderSource:  # fmt: skip
+    """Return the source of `Parts.visible_tree`, for a picture with these options."""
+    from dask.delayed import delayed
+
+    smooth = smooth_of_parts(options["shade"], options["data"])
+    view, samples = camera.upright(), options["samples"]
+    shape = view.height * samples, view.width * samples
+    tile = math.isqrt(task_size(client, shape[0] * shape[1]))
+    rays = RaySource(sample_rays, shape, tile, (view, samples))
+    ids = rays.closest_hit(parts, t_min=view.t_min, t_max=view.t_max, threads=threads).prim_id
+    unique = delayed(np.unique, pure=True)
+    tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
+    seen = np.empty(0, np.int64)
+    for _, found in completed(tasks, "looking for what is seen", shown):
+        seen = np.union1d(seen, found)
+    return visible_source(parts, seen[seen >= 0], smooth=smooth)
+
+
+class HeldDrawing:
+    """Handle of a picture in a graph; a process makes it ready once."""
+
+    _drawing: Drawing | None
+
+    def __init__(
+        self, source: BVH | Scene | RenderSource, camera: Camera, options: dict[str, Any]
+    ) -> None:
+        beside: tuple[Occluders, NDArray[np.int64] | None] | None = None
+        if isinstance(source, RenderSource):
+            beside = source.occluders, source.ids
+            source = source.surface
+        self.__setstate__((handle_of(source), beside, camera, options))
+
+    def open(self) -> Drawing:
+        """Return the picture."""
+        with self._guard:
+            if self._drawing is None:
+                surface, beside, camera, options = self._given
+                source = surface.open()
+                if beside is not None:
+                    source = RenderSource(source, *beside)
+                self._drawing = Drawing(source, camera, **options)
+            return self._drawing
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._given
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._given, self._guard, self._drawing = state, threading.Lock(), None
+
+
+def _drawn(held: HeldDrawing, top: int, bottom: int, threads: int) -> list[Band]:
+    """Render rows of a picture, in bands."""
+    return held.open().bands(top, bottom, thread_count(threads))

@@ -1,0 +1,79 @@
+"""Sources of pictures: what rays of a camera hit, and what hides the light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.camera import Camera
+from bvh.queries.answers.result_bases import TruthResult
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.progress_bars import ProgressLike
+from bvh.scene.scene import Scene
+
+
+@runtime_checkable
+class Occluders(Protocol):
+    """What hides the light: a tree, a scene or a mesh in parts."""
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner, shape (2, 3)."""
+
+    def any_hit(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+    ) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class RenderSource:
+    """What a picture is taken of: a surface that a camera sees, and all that hides the light.
+
+    Attributes
+    ----------
+    surface : BVH or Scene
+        Hit by the rays of the camera.
+    occluders : BVH, Scene or Parts
+        Hit by rays to lights.
+    ids : ndarray of int64, optional
+        Ids in a mesh of the triangles of `surface`, where it is over some of them.
+    """
+
+    surface: BVH | Scene
+    occluders: Occluders
+    ids: NDArray[np.int64] | None = None
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all that hides the light, shape (2, 3)."""
+        return self.occluders.bounds
+
+
+@runtime_checkable
+class InParts(Occluders, Protocol):
+    """A mesh that has a source for each picture of it: `bvh.Parts`, whose folder stands above."""
+
+    def visible_tree(
+        self,
+        camera: Camera,
+        samples: int = 1,
+        *,
+        smooth: bool = True,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> RenderSource:
+        """Return a source of which a camera takes the same pictures."""
+
+
+# What pictures are taken of.
+Pictured = BVH | Scene | InParts | RenderSource

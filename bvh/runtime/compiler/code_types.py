@@ -1,0 +1,23 @@
+"""Types of what intrinsics are written with, for annotations: Numba's and LLVM's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from llvmlite.ir import IRBuilder as Builder
+from llvmlite.ir import Value
+from numba.core.base import BaseContext as Context
+from numba.core.types import Type
+from numba.core.typing.context import BaseContext as TypingContext
+from numba.core.typing.templates import Signature
+
+__all__ = [
+    "Builder", "CodeGenerator", "Context", "Operation", "Signature", "Type", "TypingContext",
+    "Value", "Values",
+]  # fmt: skip
+
+Values: TypeAlias = Sequence[Value]
+CodeGenerator: TypeAlias = Callable[[Context, Builder, Signature, Values], Value]
+# What an intrinsic returns for types of arguments; None for those that it does not take.
+Operation: TypeAlias = tuple[Signature, CodeGenerator] | None
