@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer
-from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
 from bvh.runtime.user_calls import INTERSECT, user_call
 from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS, row_bits
@@ -51,8 +52,8 @@ class CustomRow(NamedTuple):
     """The row of a tree over a user's primitives, and what `Custom` holds besides arrays."""
 
     address: int
-    intersect: Any
-    data: Any
+    intersect: object
+    data: object
 
 
 class SceneRow(NamedTuple):
@@ -63,7 +64,7 @@ class SceneRow(NamedTuple):
 
 TreeRow = TriangleRow | BoxRow | ObbRow | CustomRow | SceneRow
 
-ROWS: dict[type, tuple[int, Any]] = {
+ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),
     Boxes: (rows.AXIS_BOXES, BoxRow),
     Obbs: (rows.ORIENTED_BOXES, ObbRow),
@@ -80,10 +81,9 @@ class TreeArrays(_Arrays):
         """The row of the tree, as kernels take it; it lives as long as this object."""
         # Of two threads that make it, both get what is kept.
         words = self.__dict__.setdefault("_words", self.words())
-        kind, primitives = ROWS[type(self.primitives)][1], self.primitives
+        primitives = self.primitives
         users = primitives[1:] if isinstance(primitives, Custom) else ()
-        row: TreeRow = kind(words.ctypes.data, *users)
-        return row
+        return ROWS[type(primitives)][1](words.ctypes.data, *users)
 
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
@@ -100,13 +100,13 @@ class TreeArrays(_Arrays):
 class TreePointers(NamedTuple):
     """The pointers of a tree inside kernels."""
 
-    blocks: Any
-    ids: Any
-    groups: Any
-    primitives: Any
-    frame: Any
-    face_bits: Any
-    has_bits: Any  # without them all faces count
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    groups: Pointer[np.float32]
+    primitives: Primitives | Instanced  # pointers
+    frame: Pointer[np.float64]
+    face_bits: Pointer[np.int32]
+    has_bits: bool  # without them all faces count
 
 
 @pointers_of(TreeArrays)
@@ -199,7 +199,7 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
     return arrays._replace(nodes=nodes, face_bits=NO_BITS)
 
 
-def bytes_of(*held: Any) -> int:
+def bytes_of(*held: object) -> int:
     """Return the bytes of all arrays in tuples, lists and dicts, each memory once."""
     sizes: dict[int, int] = {}
     rest = list(held)

@@ -55,8 +55,9 @@ class Custom(NamedTuple):
     """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one."""
 
     points: NDArray[np.float64]
-    intersect: Any  # this and its data in kernels by address (see `UserCall`)
-    data: Any
+    # In kernels both by address (see `UserCall`).
+    intersect: object
+    data: object
 
 
 Primitives = Triangles | Boxes | Obbs | Custom

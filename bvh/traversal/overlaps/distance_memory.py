@@ -7,7 +7,7 @@ Whoever calls a kernel keeps the arrays alive.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, peek, pointer, pointer_to, shifted
+from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
 from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import rows as tree_rows
@@ -51,7 +52,7 @@ MAX_ID = 2**31 - 1
 
 
 class ClosestSearch(NamedTuple):
-    """The state of a search, and its scratch."""
+    """The state of a search, and its scratch; pointers inside kernels."""
 
     state: NDArray[np.int64]
     reals: NDArray[np.float64]
@@ -89,23 +90,23 @@ class Closest(NamedTuple):
 class NearTree(NamedTuple):
     """The pointers of a tree over triangles."""
 
-    blocks: Any
-    ids: Any
-    groups: Any
-    primitives: Any
-    frame: Any
-    lowest: Any  # see `rows`
-    boxes: Any
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    groups: Pointer[np.float32]
+    primitives: Triangles  # pointers
+    frame: Pointer[np.float64]
+    lowest: Pointer[np.int32]  # see `rows`
+    boxes: Pointer[np.float32]
 
 
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: Any
-    other: Any
-    own: Any
-    theirs: Any
-    search: Any
+    tree: NearTree
+    other: NearTree
+    own: Pointer[np.float64]
+    theirs: Pointer[np.float64]
+    search: ClosestSearch
 
 
 def new_search_memory() -> SearchMemory:
@@ -121,7 +122,7 @@ def new_search_memory() -> SearchMemory:
     return SearchMemory(search, addresses(*search))
 
 
-def addresses(*arrays: NDArray[Any] | None) -> NDArray[np.int64]:
+def addresses(*arrays: tree_rows.Array) -> NDArray[np.int64]:
     """Return the table of the addresses of arrays; 0 for None, and for arrays without items."""
     return kernel_input(np.array(tree_rows.addresses(*arrays), np.int64))
 

@@ -12,7 +12,7 @@ the only memory is that of results and one buffer for each thread.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,13 @@ from bvh.runtime.simd import (
     poke,
     shifted,
 )
-from bvh.runtime.tuple_references import as_pointers
+from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
-from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
+from bvh.traversal.overlaps.regions import PlaneRegions, Regions, decide, reach, to_local
 from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import Instanced, code_of, row_of
 from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
@@ -78,16 +79,16 @@ class Position(NamedTuple):
 class _Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: Any
-    region: Any
-    stack: Any
-    local: Any
-    rows: Any
-    polygon: Any
-    found: Any
+    tree: TreePointers
+    region: Regions
+    stack: Pointer[np.int64]
+    local: Pointer[np.float64]
+    rows: Pointer[np.float64]
+    polygon: Pointer[np.float64]
+    found: Found
 
 
-def new_search(region: Any, begin: int) -> Search:
+def new_search(region: Regions, begin: int) -> Search:
     """Return the scratch of a search that begins with query `begin`."""
     planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
     rows, polygon = 4 * planes, (4 + ROW) * planes

@@ -30,7 +30,7 @@ from bvh.runtime.simd import (
     shifted,
     splat,
 )
-from bvh.runtime.tuple_references import as_pointers
+from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
     GROUP_ROWS,
@@ -49,7 +49,7 @@ from bvh.traversal.overlaps.tree_to_tree import (
 )
 from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
-from bvh.tree.arrays import TriangleRow
+from bvh.tree.arrays import TreePointers, TriangleRow
 from bvh.tree.triangle_groups import (
     dot,
     group_at,
@@ -107,11 +107,11 @@ def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: object
-    other: object
-    to_first: object
-    rows: object
-    stack: object
+    tree: TreePointers
+    other: TreePointers
+    to_first: Pointer[np.float64]
+    rows: Pointer[np.float32]
+    stack: Pointer[np.int64]
 
 
 @inlined

@@ -10,17 +10,18 @@ A leaf for which float32 is too inaccurate is traversed in float64, with the wei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.tuple_references import Pointer, as_pointers, pointers_of
 from bvh.traversal.points.closest_point import SPACES
 from bvh.traversal.points.counted_faces import CountedFaces
-from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, spread_point
+from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, Lanes, Point, spread_point
 from bvh.traversal.points.point_walks import (
     VISITS,
     Candidates,
@@ -36,6 +37,7 @@ from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers, TreeRow
 from bvh.tree.instanced import code_of, instanced_corners, row_of
 from bvh.tree.wide_nodes import LEAF_BITS
 
@@ -45,31 +47,31 @@ F = np.float32
 class SceneTarget(NamedTuple):
     """A scene, as point queries take it."""
 
-    tree: Any  # the TLAS
-    metrics: Any  # a row for each leaf: see `world_metric`
+    tree: TreeRow | TreePointers  # the TLAS
+    metrics: NDArray[np.float64]  # a row for each leaf: see `world_metric`
     mask: int
 
 
 class TopSpace(NamedTuple):
     """The TLAS of a scene, for `walk_float32`."""
 
-    blocks: Any
+    blocks: Pointer[np.float32]
     scale: float
-    point: Any
+    point: Lanes
     box_error: float
-    target: Any
-    x: Any
+    target: SceneTarget
+    x: Point
 
 
 class TopDoubleSpace(NamedTuple):
     """The TLAS of a scene, for `walk_float64`."""
 
-    blocks: Any
+    blocks: Pointer[np.float32]
     scale: float
-    x: Any
-    weights: Any
+    x: Point
+    weights: Point
     lost: float
-    target: Any
+    target: SceneTarget
 
 
 @pointers_of(SceneTarget)
