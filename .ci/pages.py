@@ -6,7 +6,6 @@ the build.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -23,6 +22,7 @@ TEXTS = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
+    "benchmarks.md": "benchmarks/README.md",
 }
 
 # Pages of the reference: file, title, names.
@@ -87,6 +87,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     assert config.nav is not None
     config.nav += [{"Reference": nav}, {"Glossary": "glossary.md"}]
     config.nav += [{"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]
+    config.nav += [{"Benchmarks": "benchmarks.md"}]
     return files
 
 
@@ -146,13 +147,9 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def _exported(folder: str = "") -> set[str]:
-    """Return the names in `__all__` of the package, or of a folder of it."""
-    path = ROOT / "bvh" / folder / "__init__.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    raise PluginError(f"{path} has no __all__")
+    """Return the public names of the package, or of a folder of it."""
+    stub = ROOT / "bvh" / folder / "__init__.pyi"
+    return set(re.findall(r"^from bvh\..* as (\w+)$", stub.read_text(encoding="utf-8"), re.M))
 
 
 def _relinked(text: str) -> str:

@@ -2,154 +2,48 @@
 
 import os
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-# It takes note of the working directory now.
+# Records the working directory at import.
 from bvh.runtime.cache import starting_folder as starting_folder
-
-if TYPE_CHECKING:
-    from bvh import kernels as kernels
-    from bvh.apps.lab.page import RayLab, ray_lab
-    from bvh.apps.viewer.window import Viewer, view
-    from bvh.camera.camera import Camera
-    from bvh.distributed.out_of_core.opening import load
-    from bvh.distributed.out_of_core.partitioning import partition
-    from bvh.distributed.out_of_core.parts import Parts
-    from bvh.geometry.boxes import ray_box
-    from bvh.geometry.obbs import ray_obb
-    from bvh.geometry.planes import ray_plane
-    from bvh.geometry.spheres import ray_sphere
-    from bvh.geometry.triangles import ray_triangle
-    from bvh.io.trimesh_scenes import Attributes
-    from bvh.picking.results import Pick, Selection
-    from bvh.pictures.thumbnails import show
-    from bvh.queries.answers.clearances import Clearances, SceneClearances
-    from bvh.queries.answers.closest_points import ClosestPoints, SceneClosestPoints
-    from bvh.queries.hierarchy import BVH
-    from bvh.queries.results import (
-        AllHits,
-        CountedHits,
-        CountedSceneHits,
-        Hits,
-        Overlaps,
-        SceneAllHits,
-        SceneHits,
-        SceneOverlaps,
-        ScenePairs,
-    )
-    from bvh.runtime.jit import BVHWarning, warmup
-    from bvh.scene.files.loading import load_scene
-    from bvh.scene.flattened_instances import Leaf, Leaves
-    from bvh.scene.instances import Instance
-    from bvh.scene.scene import Scene
-    from bvh.scene.stats import SceneStats
-    from bvh.tree.stats import TreeStats
+from bvh.runtime.registry import enrol
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "BVH",
-    "AllHits",
-    "Attributes",
-    "BVHWarning",
-    "Camera",
-    "Clearances",
-    "ClosestPoints",
-    "CountedHits",
-    "CountedSceneHits",
-    "Hits",
-    "Instance",
-    "Leaf",
-    "Leaves",
-    "Overlaps",
-    "Parts",
-    "Pick",
-    "RayLab",
-    "Scene",
-    "SceneAllHits",
-    "SceneClearances",
-    "SceneClosestPoints",
-    "SceneHits",
-    "SceneOverlaps",
-    "ScenePairs",
-    "SceneStats",
-    "Selection",
-    "TreeStats",
-    "Viewer",
-    "load",
-    "load_scene",
-    "partition",
-    "ray_box",
-    "ray_lab",
-    "ray_obb",
-    "ray_plane",
-    "ray_sphere",
-    "ray_triangle",
-    "show",
-    "view",
-    "warmup",
-]
 
-# The module of each name above: it is imported when the name is first used. The statements
-# above say the same to type checkers and to what packs programs.
-_MODULES = {
-    "BVH": "queries.hierarchy",
-    "AllHits": "queries.results",
-    "Attributes": "io.trimesh_scenes",
-    "BVHWarning": "runtime.jit",
-    "Camera": "camera.camera",
-    "Clearances": "queries.answers.clearances",
-    "ClosestPoints": "queries.answers.closest_points",
-    "CountedHits": "queries.results",
-    "CountedSceneHits": "queries.results",
-    "Hits": "queries.results",
-    "Instance": "scene.instances",
-    "Leaf": "scene.flattened_instances",
-    "Leaves": "scene.flattened_instances",
-    "Overlaps": "queries.results",
-    "Pick": "picking.results",
-    "RayLab": "apps.lab.page",
-    "Scene": "scene.scene",
-    "SceneAllHits": "queries.results",
-    "SceneClearances": "queries.answers.clearances",
-    "SceneClosestPoints": "queries.answers.closest_points",
-    "SceneHits": "queries.results",
-    "SceneOverlaps": "queries.results",
-    "ScenePairs": "queries.results",
-    "SceneStats": "scene.stats",
-    "Selection": "picking.results",
-    "TreeStats": "tree.stats",
-    "Viewer": "apps.viewer.window",
-    "Parts": "distributed.out_of_core.parts",
-    "load": "distributed.out_of_core.opening",
-    "load_scene": "scene.files.loading",
-    "partition": "distributed.out_of_core.partitioning",
-    "ray_box": "geometry.boxes",
-    "ray_lab": "apps.lab.page",
-    "ray_obb": "geometry.obbs",
-    "ray_plane": "geometry.planes",
-    "ray_sphere": "geometry.spheres",
-    "ray_triangle": "geometry.triangles",
-    "show": "pictures.thumbnails",
-    "view": "apps.viewer.window",
-    "warmup": "runtime.jit",
-}
+def _modules_of(package: ModuleSpec) -> dict[str, str]:
+    """Return the module of each public name of a package, from the stub for type checkers."""
+    loader: Any = package.loader
+    stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))
+    lines = (line.split() for line in stub.decode().splitlines() if line.startswith("from bvh."))
+    return {name: module for _, module, _, _, _, name in lines}
+
+
+# The module of each public name: it is imported when the name is first used.
+_MODULES = _modules_of(__spec__)
+
+__all__ = sorted(_MODULES)
+
+# What lower folders leave to upper ones, whose modules are imported when they are needed.
+enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
+enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
+enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 
 # Modules to import by these names, listed beside the names above.
 _LISTED_MODULES = ("kernels",)
 
 # Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules
-# cannot be imported by two at once. No module of the package uses these names at its import.
+# cannot be imported by two together. No module of the package uses these names at its import.
 _turns = RLock()
 
-
-# Whether this process was forked from a thread while another had the turn.
+# Whether this process was forked from a thread while another held the import lock.
 _cut_short = False
 
 
 def _renew_turns() -> None:
-    """Have nobody's turn in a child process, where the other threads are not."""
+    """Renew the lock in a child process, which has none of the other threads."""
     global _turns, _cut_short
     # It cannot wait for them: modules register callbacks of forks when they are imported, and
     # only some of them would be called.
@@ -172,7 +66,7 @@ def __getattr__(name: str) -> Any:
                 "method 'spawn'"
             )
         with _turns:
-            found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+            found = getattr(import_module(_MODULES[name]), name)
         globals()[name] = found
         return found
     if not name.startswith("_"):

@@ -191,7 +191,7 @@ def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check_origin(where: str, origin: Any) -> None:
+def _check_origin(where: str, origin: object) -> None:
     if not (isinstance(origin, str) and ORIGIN.fullmatch(origin)):
         example = "https://hub.example.org"
         raise ValueError(f"{where} must be origins such as {example!r}, got {origin!r}")

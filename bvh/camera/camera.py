@@ -218,3 +218,9 @@ class Camera(ProgramView):
         if not np.isfinite(eye).all():
             raise ValueError("bounds are too large to step back from")
         return replace(probe, eye=eye)
+
+
+def check_camera(camera: object) -> None:
+    """Check that an argument is a camera."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")

@@ -21,27 +21,14 @@ for URLs; the rest is for Dask arrays and clusters.
 | `worker_kernels.py` | Kernels on the workers of a cluster: compiled, or loaded, before tasks come |
 """
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bvh.distributed.lazy_lists import LazyLists, join
-    from bvh.distributed.out_of_core.parts import Parts
-    from bvh.distributed.ray_sources import RaySource, camera_rays
-    from bvh.distributed.worker_kernels import KernelPlugin
+import bvh
 
-__all__ = ["KernelPlugin", "LazyLists", "Parts", "RaySource", "camera_rays", "join"]
+_MODULES = bvh._modules_of(__spec__)
 
-_MODULES = {
-    "KernelPlugin": "worker_kernels",
-    "LazyLists": "lazy_lists",
-    "Parts": "out_of_core.parts",
-    "RaySource": "ray_sources",
-    "camera_rays": "ray_sources",
-    "join": "lazy_lists",
-}
+__all__ = sorted(_MODULES)
 
 
 def __dir__() -> list[str]:
@@ -52,5 +39,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ Nothing is computed, compiled or sent here.
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,11 @@ from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.lazy_parts import query_parts
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.runtime.foreign_arrays import is_lazy
+
+
+def answer(query: MethodType, arguments: dict[str, Any]) -> Any:
+    """Return the result of a method of a tree, a scene or parts, as Dask arrays."""
+    return lazy_query(query.__self__, query.__name__, arguments)
 
 
 def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:

@@ -12,7 +12,6 @@ robust ray-box intersection algorithm".
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -257,7 +256,7 @@ def ray_box(
     BoxHit(hit=True, t_near=0.0, t_far=1.0)
     """
     if is_other(origins, directions, lower, upper, t_min, t_max):
-        return foreign_answer(sys.modules[__name__], "ray_box", locals())
+        return foreign_answer(ray_box, locals())
     rays = origins, directions, t_min, t_max
     corners = {"lower": points("lower", lower), "upper": points("upper", upper)}
     return intersect_each(_ray_box, BoxHit, rays, corners)

@@ -13,8 +13,6 @@ coordinates: w_i . p = b - w_i3 is crossed at t = (b - w_i3 - w_i . o) / (w_i . 
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -308,7 +306,7 @@ def ray_obb(
     BoxHit(hit=True, t_near=1.0, t_far=3.0)
     """
     if is_other(origins, directions, lower, upper, transform, t_min, t_max):
-        return foreign_answer(sys.modules[__name__], "ray_obb", locals())
+        return foreign_answer(ray_obb, locals())
     frames = local_frames("transform", transform)
     rays = origins, directions, t_min, t_max
     boxes = {

@@ -8,7 +8,6 @@ sums of products of the given doubles: double-doubles find t, and exact sums whe
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -251,7 +250,7 @@ def ray_plane(
     PlaneHit(hit=False, t=nan)
     """
     if is_other(origins, directions, normal, offset, t_min, t_max):
-        return foreign_answer(sys.modules[__name__], "ray_plane", locals())
+        return foreign_answer(ray_plane, locals())
     side, rays = cull_code(cull), (origins, directions, t_min, t_max)
     planes = {"normal": points("normal", normal), "offset": reals("offset", offset)[..., None]}
     return intersect_each(_ray_plane, PlaneHit, rays, planes, side)

@@ -12,7 +12,6 @@ floating-point filter: Shewchuk 1997, "Adaptive precision floating-point arithme
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -357,7 +356,7 @@ def ray_triangle(
     TriangleHit(hit=True, t=2.0, u=0.25, v=0.5)
     """
     if is_other(origins, directions, v0, v1, v2, t_min, t_max):
-        return foreign_answer(sys.modules[__name__], "ray_triangle", locals())
+        return foreign_answer(ray_triangle, locals())
     side, rays = cull_code(cull), (origins, directions, t_min, t_max)
     corners = {"v0": points("v0", v0), "v1": points("v1", v1), "v2": points("v2", v2)}
     return intersect_each(_ray_triangle, TriangleHit, rays, corners, side)

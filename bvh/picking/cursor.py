@@ -1,96 +1,110 @@
-"""Picking: what is under a cursor in the picture of a scene, or within a few pixels of it."""
+"""Picking: what is under a cursor in the picture of a scene or tree, or within a few pixels."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.camera.camera import Camera
-from bvh.picking.marquee import Finder, PickableScene, joined
-from bvh.picking.projected import nearest_on_triangles, transformed
-from bvh.picking.region import Region, check_camera, not_beside, rectangle
-from bvh.picking.results import Pick
+from bvh.camera.camera import Camera, check_camera
+from bvh.picking.placed_trees import Floats, PlacedTrees, VisitedTrees, leaves_of
+from bvh.picking.projected import nearest_on_triangles
+from bvh.picking.results import Hit, Pick
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import Boxes, Obbs, Triangles
 
 # What is beside the cursor is hidden by what is nearer than it by more than this share of its
 # depth: its pixel is rounded, and faces that meet at a silhouette are steep.
 CONTACT = 2.0**-20
 
 
-def all_under(
-    scene: PickableScene, camera: Camera, x: float, y: float, mask: int
-) -> tuple[Any, Any]:
-    """Return the ray of a cursor, and all its hits in a `Scene`."""
+def pick_in_tree(
+    tree: BVH, camera: Camera, x: float, y: float, radius: float, mask: int | None
+) -> Pick | None:
+    """Return the nearest hit of a tree within a radius of a cursor; see `BVH.pick`."""
     check_camera(camera)
-    ray = camera.cursor_ray(x, y)
-    return ray, scene.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
+    if (type(radius) is float and radius == 0.0) or in_pixels(radius) == 0.0:
+        ray = camera.cursor_ray(x, y)
+        if mask is None:
+            hit = tree._cast_one(ray, camera.near, camera.far)
+        else:
+            hit = tree.caster(mask=mask)(*ray, camera.near, camera.far)
+        return Pick((*hit, -1), tree, None, camera, x, y, ray) if hit[1] >= 0 else None
+    tree._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
+    return pick_near(PlacedTrees.alone(tree), camera, x, y, radius, mask)
+
+
+def in_pixels(radius: float) -> float:
+    """Return a checked radius."""
+    if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
+        raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
+    return float(radius)
 
 
 def pick_near(
-    scene: PickableScene, camera: Camera, x: float, y: float, radius: float, mask: int
+    placed: PlacedTrees, camera: Camera, x: float, y: float, radius: float, mask: int | None
 ) -> Pick | None:
-    """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
-    if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
-        raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
+    """Return the nearest hit within a radius, checked and above 0; see `Scene.pick`."""
     x, y, reach = float(x), float(y), float(radius)
-    if reach == 0.0:
-        return scene.pick(camera, x, y, mask=mask)
-    ray, hits = all_under(scene, camera, x, y, mask)
+    ray = camera.cursor_ray(x, y)
+    hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
-    columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
-    found = list(zip(*(column[:1].tolist() for column in columns), strict=True))
-    finder = Finder(scene, camera, mask, 1)
-    region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
+    planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)
+    found: list[tuple[Hit, float, Floats | None]] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
     if found:
         # Faces behind the nearest hit are excluded. Depth grows along its gradient, which slanting
         # parallel rays do not follow.
-        t, along = found[0][0], camera.gradients[2]
+        t, along = found[0][0][0], camera.gradients[2]
         plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
-        region = region._replace(planes=np.vstack([region.planes, plane]))
-    rows, _ = finder.near(region)
-    owners = finder.leaves.instance_id
-    rows = rows[~np.isin(owners[rows], hits.instance_id)]
-    found += _beside(finder, region, rows, x, y, reach)
+        planes = np.vstack([planes, plane])
+    visited = VisitedTrees(placed, camera, mask, 1)
+    rows, _ = visited.near(planes)
+    rows = rows[~np.isin(placed.instance_id[rows], placed.instance_id[leaves_of(hits)])]
+    if len(rows):
+        found += _beside(visited, planes, rows.tolist(), x, y, reach)
+    if not found:
+        return None
     # By t, leaf and prim_id.
-    best = min(found, key=lambda hit: (hit[0], hit[5], hit[1]), default=None)
-    return Pick((scene, camera, x, y, ray, scene._flattened), best) if best else None
+    hit, distance, point = min(found, key=lambda one: (one[0][0], one[0][5], one[0][1]))
+    if placed.table is None:
+        hit = (*hit[:5], -1)
+    return Pick(hit, placed.source, placed.table, camera, x, y, ray, distance, point)
+
+
+def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
+    """Return the first hits of a ray as tuples."""
+    columns = hits.t, hits.prim_id, hits.u, hits.v, hits.front, leaves_of(hits)
+    return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
 
 def _beside(
-    finder: Finder, region: Region, rows: NDArray[np.int64], x: float, y: float, reach: float
-) -> list[tuple[Any, ...]]:
-    """Return for each instance the visible point of its faces nearest to a cursor, as a hit."""
-    camera = finder.camera
-    surfaces = []
-    for row in rows.tolist():
-        leaf, matrix = finder.leaf(row)
-        surfaces.append(transformed(leaf.candidates(matrix, region)[0], matrix))
-    if not surfaces:
-        return []
-    triangles, prims, leaves = joined(rows.tolist(), surfaces)
-    near_by = not_beside(region, triangles)
-    triangles, prims, leaves = triangles[near_by], prims[near_by], leaves[near_by]
+    visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
+) -> list[tuple[Hit, float, Floats | None]]:
+    """Return for each instance the visible point of its faces nearest to a cursor.
+
+    Each as a hit, its distance from the cursor in pixels, and its position.
+    """
+    camera, placed = visited.camera, visited.placed
+    triangles, prims, leaves = visited.faces_in(planes, rows)
     near = nearest_on_triangles(camera, triangles, x, y)
     close = np.flatnonzero(near.distance <= reach)
-    pixel, depth = near.pixel[close], near.depth[close]
-    hits = finder.cast(pixel, camera.far)
-    seen = hits.t >= depth - CONTACT * np.abs(depth)
-    seen |= (hits.leaf == leaves[close]) & (hits.prim_id == prims[close])
+    depth = near.depth[close]
+    t, hit_leaves, hit_prims = visited.cast(near.pixel[close], camera.far)
+    seen = t >= depth - CONTACT * np.abs(depth)
+    seen |= (hit_leaves == leaves[close]) & (hit_prims == prims[close])
     close, depth = close[seen], depth[seen]
-    instances = finder.leaves.instance_id[leaves[close]]
+    instances = placed.instance_id[leaves[close]]
     order = np.lexsort((prims[close], leaves[close], depth, near.distance[close], instances))
     _, first = np.unique(instances[order], return_index=True)
-    found = []
+    found: list[tuple[Hit, float, Floats | None]] = []
     for k in order[first].tolist():
         at, row = int(close[k]), int(leaves[close[k]])
-        weights, distance = near.weights[at], float(near.distance[at])
-        flat = isinstance(finder.leaf(row)[0].tree.arrays.primitives, Triangles)
+        weights = near.weights[at]
+        flat = isinstance(visited.leaf(row)[0].tree.arrays.primitives, Triangles)
         u, v = weights[1:].tolist() if flat else (math.nan, math.nan)
-        position = weights @ triangles[at]
-        found.append((float(depth[k]), int(prims[at]), u, v, False, row, distance, position))
+        hit = float(depth[k]), int(prims[at]), u, v, False, row
+        found.append((hit, float(near.distance[at]), weights @ triangles[at]))
     return found

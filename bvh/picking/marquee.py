@@ -9,36 +9,29 @@ part of itself, smaller than a pixel. A vertex is visible if nothing is in front
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking.outlines import BORDER
-from bvh.picking.projected import Surface, box_corners, transformed
+from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
+from bvh.picking.projected import OwnedTriangles, box_corners, transformed
 from bvh.picking.region import (
     KINDS,
     MODES,
-    Leaf,
-    Part,
     Region,
     RegionMode,
     Selected,
+    SelectedPart,
     locate_points,
-    near_leaves,
-    part_of,
-    reaching,
     select_part,
 )
-from bvh.picking.results import Pick, Selection
-from bvh.runtime.arguments import bit_masks, check_option, thread_count, whole_number
+from bvh.picking.results import Selection
+from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.tree.primitives import Boxes, Obbs, Triangles
-
-Floats = NDArray[np.float64]
-Ids = NDArray[Any]
-Flags = NDArray[np.bool_]
 
 # Rays at a time.
 BATCH = 2**19
@@ -49,118 +42,77 @@ INSET = 2.0**-10
 CONTACT = 2.0**-32
 
 
-class PickableScene(Protocol):
-    """Interface of a scene that picking needs: instances of trees, and rays through them."""
+@dataclass(frozen=True, slots=True)
+class SelectionOptions:
+    """The options of `Scene.pick_rect` and `Scene.pick_lasso`, unchecked."""
 
-    # The flattened instances that the last query worked on.
-    _flattened: Any
-
-    @property
-    def leaves(self) -> Any:
-        """The trees with their transforms and masks (see `Leaves`)."""
-
-    def _current(self) -> Any:
-        """Return the two levels, up to date; `boxes` are the bounds of leaves."""
-
-    def name_of(self, leaf: int) -> str | None: ...
-    def closest_hit(self, *rays: Any, **options: Any) -> Any: ...
-    def all_hits(self, *rays: Any, **options: Any) -> Any: ...
-    def pick(self, *cursor: Any, **options: Any) -> Pick | None: ...
+    what: Selected
+    mode: RegionMode
+    visible_only: bool
+    samples: int
+    mask: int | None
+    threads: int | None
 
 
 def select(
-    scene: PickableScene, camera: Camera, region: Region, what: Selected, mode: RegionMode,
-    visible_only: bool, samples: int, mask: int, threads: int | None,
-) -> Selection:  # fmt: skip
-    """Return the selection of a region of the picture of a `Scene`, after checking the options."""
+    placed: PlacedTrees, camera: Camera, region: Region, options: SelectionOptions
+) -> Selection:
+    """Return the selection of a region of the picture, after checking the options."""
+    what = options.what
     check_option("what", what, KINDS)
-    check_option("mode", mode, MODES)
-    workers, want_inside = thread_count(threads), mode == "inside"
-    rays_across = whole_number("samples", samples)
-    finder = Finder(scene, camera, mask, workers)
-    parts: dict[int, Part] = {}
-    for row, full in zip(*(a.tolist() for a in finder.near(region)), strict=True):
-        leaf, matrix = finder.leaf(row)
+    check_option("mode", options.mode, MODES)
+    workers, want_inside = thread_count(options.threads), options.mode == "inside"
+    rays_across = whole_number("samples", options.samples)
+    visited = SelectedTrees(placed, camera, options.mask, workers)
+    parts: dict[int, SelectedPart] = {}
+    near, within = visited.near(region.planes)
+    for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
+        leaf, matrix = visited.leaf(row)
         if not full:
             part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
         elif what == "vertices":
-            part = Part(leaf.vertices(), False)
+            part = SelectedPart(leaf.vertices(), False)
         else:
-            part = Part(leaf.owners, True)
+            part = SelectedPart(leaf.owners, True)
         if len(part.ids):
             parts[row] = part
-    if visible_only and what == "vertices":
-        parts = {row: finder.visible_vertices(row, part) for row, part in parts.items()}
+    if options.visible_only and what == "vertices":
+        parts = {row: visited.visible_vertices(row, part) for row, part in parts.items()}
         parts = {row: part for row, part in parts.items() if len(part.ids)}
-    elif visible_only and parts:
-        parts = finder.visible_faces(region, parts, rays_across)
+    elif options.visible_only and parts:
+        parts = visited.visible_faces(region, parts, rays_across)
     if what == "instances":
-        rows, ids = finder.instances(parts, want_inside), []
+        rows, ids = visited.instances(parts, want_inside), []
         offsets = np.zeros(len(rows) + 1, np.int64)
     else:
         rows, ids = np.array(list(parts), np.int32), [part.ids for part in parts.values()]
         offsets = np.cumsum([0, *map(len, ids)], dtype=np.int64)
-    names = tuple(scene.name_of(row) for row in rows.tolist())
-    owners = np.asarray(finder.leaves.instance_id[rows], np.int32)
+    names = tuple(placed.name_of(row) for row in rows.tolist())
+    owners = np.asarray(placed.instance_id[rows], np.int32)
     every = np.concatenate([np.empty(0, np.int32), *ids])
     return Selection(what, owners, rows, names, every, offsets)
 
 
-class Finder:
-    """The leaves of a scene, visited one by one during a selection."""
+class SelectedTrees(VisitedTrees):
+    """Placed trees that a region selects, and what of them the camera sees."""
 
-    def __init__(self, scene: PickableScene, camera: Camera, mask: int, threads: int) -> None:
-        self.scene, self.camera, self.mask, self.threads = scene, camera, mask, threads
-        self.leaves = scene.leaves
-        self._looked_at: dict[int, Leaf] = {}
-        bits = bit_masks("mask", mask)
-        if bits.ndim:
-            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-        self._bits = int(bits)
-        self.shown = (self.leaves.masks & bits) != 0
-
-    def near(self, region: Region) -> tuple[NDArray[np.int64], Flags]:
-        """Return the leaves that may be visible in a region, and which are certainly inside."""
-        leaves = self.leaves
-        if len(leaves) == 0:
-            return np.empty(0, np.int64), np.empty(0, np.bool_)
-        # Their boxes exclude most leaves.
-        rows = np.flatnonzero(self.shown & reaching(region, self.scene._current().boxes))
-        bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of[rows]]
-        near, within = near_leaves(region, bounds, leaves.matrices[rows])
-        return rows[near], within[near]
-
-    def leaf(self, row: int) -> tuple[Leaf, Floats]:
-        """Return a leaf and its map."""
-        tree = int(self.leaves.tree_of[row])
-        if tree not in self._looked_at:
-            self._looked_at[tree] = Leaf(self.leaves.trees[tree], self._bits)
-        return self._looked_at[tree], self.leaves.matrices[row]
-
-    def cast(self, points: Floats, t_max: Any) -> Any:
-        """Return the closest hits of the rays through points (n, 2) of the picture."""
-        rays = self.camera.ray(points[:, 0], points[:, 1])
-        return self.scene.closest_hit(
-            *rays, self.camera.near, t_max, mask=self.mask, threads=self.threads
-        )
-
-    def instances(self, parts: dict[int, Part], want_inside: bool) -> NDArray[np.int32]:
+    def instances(self, parts: dict[int, SelectedPart], want_inside: bool) -> NDArray[np.int32]:
         """Return the first leaf of each instance with a selected leaf, or with no other."""
-        owners = self.leaves.instance_id
+        owners = self.placed.instance_id
         chosen = np.unique(owners[np.array(list(parts), np.int64)])
         if want_inside:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
             # Empty leaves are inside wherever the rest is.
-            trees = self.leaves.trees
+            trees = self.placed.trees
             full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
-            partly &= full[self.leaves.tree_of]
+            partly &= full[self.placed.tree_of]
             chosen = chosen[~np.isin(chosen, owners[partly])]
         return np.searchsorted(owners, chosen).astype(np.int32)
 
     def visible_faces(
-        self, region: Region, parts: dict[int, Part], samples: int
-    ) -> dict[int, Part]:
+        self, region: Region, parts: dict[int, SelectedPart], samples: int
+    ) -> dict[int, SelectedPart]:
         """Return the faces of a selection that the camera sees."""
         seen = self._faces_at_pixels(region, samples)
         # Ascending, so that those of a leaf stand together.
@@ -204,13 +156,16 @@ class Finder:
         """Return the codes of what rays through points (n, 2) of the picture meet first."""
         found = np.empty(len(points), np.int64)
         for first in range(0, len(points), BATCH):
-            hits = self.cast(points[first : first + BATCH], self.camera.far)
-            codes = _codes(hits.leaf, hits.prim_id)
-            found[first : first + BATCH] = np.where(hits.prim_id >= 0, codes, -1)
+            _, leaves, prims = self.cast(points[first : first + BATCH], self.camera.far)
+            found[first : first + BATCH] = np.where(prims >= 0, _codes(leaves, prims), -1)
         return found
 
     def _look_closely(
-        self, region: Region, parts: dict[int, Part], found: dict[int, Flags], rows: list[int]
+        self,
+        region: Region,
+        parts: dict[int, SelectedPart],
+        found: dict[int, Flags],
+        rows: list[int],
     ) -> None:
         """Mark those faces of some leaves that rays of their own meet first, all cast at once."""
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
@@ -239,7 +194,7 @@ class Finder:
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
         return at, np.where(((at >= 0.0) & (at <= size)).all(axis=1), depth, np.nan)
 
-    def visible_vertices(self, row: int, part: Part) -> Part:
+    def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
         """Return the vertices of a leaf that nothing is in front of, but for faces at them."""
         leaf, matrix = self.leaf(row)
         points = moved(leaf.tree.vertices[part.ids], matrix)
@@ -249,26 +204,26 @@ class Finder:
         for first in range(0, len(good), BATCH):
             some = good[first : first + BATCH]
             reach = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), self.camera.far)
-            hits = self.cast(at[some], reach)
-            seen[some] = hits.prim_id < 0
-            blocked = np.flatnonzero(hits.prim_id >= 0)
-            corners = self._corners(hits.leaf[blocked], hits.prim_id[blocked])
+            _, leaves, prims = self.cast(at[some], reach)
+            seen[some] = prims < 0
+            blocked = np.flatnonzero(prims >= 0)
+            corners = self._corners(leaves[blocked], prims[blocked])
             hidden = some[blocked]
             seen[hidden] = (corners == points[hidden][:, None]).all(axis=2).any(axis=1)
         return part._replace(ids=part.ids[seen])
 
-    def _transformed(self, row: int, prims: Ids) -> Surface:
+    def _transformed(self, row: int, prims: Ints) -> OwnedTriangles:
         """Return the transformed surface of some primitives of a leaf."""
         leaf, matrix = self.leaf(row)
         if isinstance(leaf.tree.arrays.primitives, Triangles):
-            some = Surface(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
+            some = OwnedTriangles(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
         else:
             points, faces, owners = leaf.surface
             chosen = np.isin(owners, prims)
-            some = Surface(points, faces[chosen], owners[chosen])
+            some = OwnedTriangles(points, faces[chosen], owners[chosen])
         return transformed(part_of(some)[0], matrix)
 
-    def _corners(self, rows: Ids, prims: Ids) -> Floats:
+    def _corners(self, rows: Ints, prims: Ints) -> Floats:
         """Return the transformed corners of primitives of several leaves, (n, 8, 3)."""
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):
@@ -284,14 +239,7 @@ class Finder:
         return corners
 
 
-def joined(rows: list[int], surfaces: list[Surface]) -> tuple[Floats, Ids, Ids]:
-    """Return the triangles (n, 3, 3) of surfaces of leaves, and their primitives and leaves."""
-    triangles = np.concatenate([surface.points[surface.faces] for surface in surfaces])
-    prims = np.concatenate([surface.owners for surface in surfaces])
-    return triangles, prims, np.repeat(rows, [len(surface.faces) for surface in surfaces])
-
-
-def _codes(leaf: Any, prim: Any) -> NDArray[np.int64]:
+def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:
     """Return one number for each face of a scene; negative for none."""
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 

@@ -31,7 +31,7 @@ BOX_FACES = np.array(
 )  # fmt: skip
 
 
-class Surface(NamedTuple):
+class OwnedTriangles(NamedTuple):
     """Triangles: points (n, 3), faces (m, 3), and the primitives (m,) that they bound."""
 
     points: Floats
@@ -51,7 +51,7 @@ class Projected(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-def surface_of(tree: TreeBase) -> Surface:
+def surface_of(tree: TreeBase) -> OwnedTriangles:
     """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Custom):
@@ -60,9 +60,9 @@ def surface_of(tree: TreeBase) -> Surface:
         points, faces = primitives
         good = np.asarray(np.isfinite(points).all(axis=1))
         if good.all():
-            return Surface(points, faces, np.arange(len(faces), dtype=np.int32))
+            return OwnedTriangles(points, faces, np.arange(len(faces), dtype=np.int32))
         kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
-        return Surface(points, faces[kept], kept)
+        return OwnedTriangles(points, faces[kept], kept)
     assert isinstance(primitives, Boxes | Obbs)
     rows = primitives.points
     with np.errstate(invalid="ignore"):
@@ -71,10 +71,10 @@ def surface_of(tree: TreeBase) -> Surface:
     points = box_corners(primitives, kept).reshape(-1, 3)
     starts = 8 * np.arange(len(kept), dtype=np.int32)
     faces = (BOX_FACES[None] + starts[:, None, None]).reshape(-1, 3)
-    return Surface(points, faces, np.repeat(kept, len(BOX_FACES)))
+    return OwnedTriangles(points, faces, np.repeat(kept, len(BOX_FACES)))
 
 
-def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> Floats:
+def box_corners(boxes: Boxes | Obbs | Custom, ids: NDArray[Any]) -> Floats:
     """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
     rows = boxes.points[ids]
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
@@ -85,7 +85,7 @@ def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> Floats:
     return np.asarray(corners)
 
 
-def transformed(surface: Surface, matrix: Floats) -> Surface:
+def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
     """Return a surface under an affine map (3, 4)."""
     return surface._replace(points=moved(surface.points, matrix))
 
@@ -173,7 +173,7 @@ def fan_of(count: int) -> NDArray[np.int64]:
     return np.array(fan, np.int64).reshape(-1, 3)
 
 
-class Nearest(NamedTuple):
+class NearestPoints(NamedTuple):
     """The points of k triangles that are nearest to a cursor.
 
     Distances in pixels, inf for what is not between near and far; pixels (k, 2), depths, and
@@ -186,7 +186,7 @@ class Nearest(NamedTuple):
     weights: Floats
 
 
-def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
+def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
     """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
 
     Triangles without area are the segments or points that they are. In plain float64: a distance in
@@ -214,7 +214,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     order = np.lexsort((found.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
     best = order[first]
-    out = Nearest(
+    out = NearestPoints(
         np.full(count, np.inf), np.full((count, 2), np.nan), np.full(count, np.nan),
         np.full((count, 3), np.nan),
     )  # fmt: skip
@@ -223,7 +223,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     return out
 
 
-def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
+def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
     """Return the nearest points of triangles in the camera's axes, all between near and far.
 
     Each corner is followed by its weights (see `clipped`).
@@ -240,7 +240,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
     picture = np.einsum("nk,nkj->nj", shares, local)
     pixel = picture[:, :2] / picture[:, 2:] if camera.perspective else picture[:, :2]
     weights = np.einsum("nk,nkj->nj", shares, np.ascontiguousarray(triangles[:, :, 3:]))
-    return Nearest(distance, pixel + camera.centre, picture[:, 2], weights)
+    return NearestPoints(distance, pixel + camera.centre, picture[:, 2], weights)
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,16 +12,23 @@ from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
+from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree, TreeAlone
 from bvh.picking.projected import nearest_on_triangles
 from bvh.queries.answers.hit_points import box_normals, normals_of, positions_on, unit
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
 
 if TYPE_CHECKING:
+    from bvh.camera.camera import Camera
     from bvh.picking.region import Selected
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+
+# A hit of a ray in a scene: t, prim_id, u, v, front and leaf; -1 for the leaf of a tree alone.
+Hit = tuple[float, int, float, float, bool, int]
 
 
 class NearVertex(NamedTuple):
@@ -50,21 +57,26 @@ def _column(k: int, kind: Callable[[Any], T]) -> T:
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _once(find: Callable[[Any], T]) -> Callable[[Any], T]:
+def _once(find: Callable[[Pick], T]) -> Callable[[Pick], T]:
     """Return a getter of a `Pick` that computes its value once; arrays become read-only."""
+    name = find.__name__
 
     @functools.wraps(find)
-    def get(pick: Pick) -> Any:
-        name, found = find.__name__, pick._found
-        if name not in found:
-            found[name] = find(pick)
-            if isinstance(found[name], np.ndarray):
-                found[name].flags.writeable = False
-        return found[name]
+    def get(pick: Pick) -> T:
+        known = pick._known
+        if known is None:
+            known = pick._known = {}
+        if name not in known:
+            known[name] = find(pick)
+            if isinstance(known[name], np.ndarray):
+                known[name].flags.writeable = False
+        value: T = known[name]
+        return value
 
     return get
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pick:
     """Result of picking under a cursor: the hit, and more about it on demand.
 
@@ -99,30 +111,35 @@ class Pick:
     (0, (2, 0))
     """
 
-    __slots__ = ("_found", "_hit", "_where")
-
-    def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
-        # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and
-        # for picks beside the cursor the distance in pixels and the position.
-        self._where, self._hit = where, hit
-        self._found: dict[str, Any] = {}
+    _hit: Hit
+    # A scene with its leaves when it was picked, or a tree without.
+    _source: PickableScene | BVH
+    _leaves: LeafTable | None
+    _camera: Camera
+    _x: float
+    _y: float
+    _ray: tuple[float, ...]
+    # Of picks beside the cursor.
+    _distance: float = 0.0
+    _point: Floats | None = None
+    _known: dict[str, Any] | None = field(default=None, init=False)
 
     t = _column(0, float)
-    leaf = _column(5, int)
     prim_id = _column(1, int)
     u = _column(2, float)
     v = _column(3, float)
     front = _column(4, bool)
+    leaf = _column(5, int)
 
     @property
     def screen_distance(self) -> float:
         """Distance from the cursor in pixels; 0 directly under it."""
-        return float(self._hit[6]) if len(self._hit) > 6 else 0.0
+        return self._distance
 
     @property
     def path(self) -> tuple[int, ...]:
         """Ids of the instances on the path of the leaf, from the outermost inward; () in a tree."""
-        return tuple(self._held.path)
+        return tuple(self._placed.path)
 
     @property
     def instance_id(self) -> int:
@@ -133,32 +150,33 @@ class Pick:
     @property
     def name(self) -> str | None:
         """Name of the innermost instance on the path that has one."""
-        name: str | None = self._held.name
-        return name
+        return self._placed.name
 
     @property
     def face_id(self) -> int:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
-        return int(self._held.tree.face_of(self.prim_id))
+        return int(self._placed.tree.face_of(self.prim_id))
 
     @property
     @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
-        if len(self._hit) > 7:
-            return np.asarray(self._hit[7])
-        if self._triangles is not None:
-            return np.asarray(positions_on(self._world[None], self.u, self.v)[0])
-        ray = np.array(self._where[4])
+        if self._point is not None:
+            return self._point
+        world = self._world
+        if world is not None:
+            return np.asarray(positions_on(world[None], self.u, self.v)[0])
+        ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
     @property
     @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
-        if self._triangles is not None:
-            return np.asarray(positions_on(self._local()[None], self.u, self.v)[0])
-        transform = self._held.transform
+        local = self._local
+        if local is not None:
+            return np.asarray(positions_on(local[None], self.u, self.v)[0])
+        transform = self._placed.transform
         rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
@@ -166,11 +184,12 @@ class Pick:
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
-        if self._triangles is not None:
-            return np.asarray(normals_of(self._world[None])[0])
-        held = self._held
-        boxes, at = held.tree.arrays.primitives, self.position[None]
-        return np.asarray(box_normals(boxes, [self.prim_id], at, held.transform[:3])[0])
+        world, boxes = self._world, self._placed.tree.arrays.primitives
+        if world is not None:
+            return np.asarray(normals_of(world[None])[0])
+        assert not isinstance(boxes, Triangles)
+        at, linear = self.position[None], self._placed.transform[:3]
+        return np.asarray(box_normals(boxes, [self.prim_id], at, linear)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -181,7 +200,7 @@ class Pick:
         normal = self._blend("vertex_normals")
         if normal is None:
             return None
-        return unit(normal @ np.linalg.inv(self._held.transform[:3, :3]))
+        return unit(normal @ np.linalg.inv(self._placed.transform[:3, :3]))
 
     @property
     def uv(self) -> Floats | None:
@@ -243,57 +262,60 @@ class Pick:
 
     @property
     @_once
-    def _held(self) -> Any:
+    def _placed(self) -> PlacedTree:
         """The leaf."""
-        scene, leaves = self._where[0], self._where[5]
+        leaves, source = self._leaves, self._source
+        if isinstance(source, BVH):
+            return TreeAlone(source, np.eye(4))
+        assert leaves is not None
         # After instances have been added or removed, the scene's leaves are others.
         if leaves.is_current():
-            leaves = scene._current_leaves()
+            leaves = source._current_leaves()
         return leaves.leaf(self.leaf)
 
     @property
-    def _triangles(self) -> Any:
+    def _triangles(self) -> Triangles | None:
         """The triangles of the leaf's tree; None for boxes."""
-        primitives = self._held.tree.arrays.primitives
+        primitives = self._placed.tree.arrays.primitives
         return primitives if isinstance(primitives, Triangles) else None
 
-    def _local(self) -> Floats:
-        """Return the corners of the face in its tree."""
-        points, faces = self._triangles
-        return np.asarray(points[faces[self.prim_id]])
+    @property
+    def _local(self) -> Floats | None:
+        """The corners of the face in its tree; None for boxes."""
+        triangles = self._triangles
+        return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
     @property
     @_once
-    def _world(self) -> Floats:
-        """The corners of the face in the world."""
-        return moved(self._local(), np.ascontiguousarray(self._held.transform[:3]))
-
-    def _weights(self) -> Floats:
-        return np.array([1.0 - self.u - self.v, self.u, self.v])
+    def _world(self) -> Floats | None:
+        """The corners of the face in the world; None for boxes."""
+        local, matrix = self._local, self._placed.transform[:3]
+        return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
     def _blend(self, name: str) -> Floats | None:
         """Return a vertex attribute of the mesh, interpolated at the hit; None without any."""
-        if self._triangles is None:
+        triangles, values = self._triangles, getattr(self._attributes, name)
+        if triangles is None or values is None:
             return None
-        values = getattr(self._attributes, name)
-        if values is None:
-            return None
-        return np.asarray(self._weights() @ values[self._triangles.faces[self.prim_id]])
+        weights = np.array([1.0 - self.u - self.v, self.u, self.v])
+        return np.asarray(weights @ values[triangles.faces[self.prim_id]])
 
     @property
     @_once
-    def _attributes(self) -> Any:
+    def _attributes(self) -> Attributes:
         """Attributes of the mesh's vertices, each None without any."""
-        return self._where[0].attributes(self._held.tree)
+        source = self._source
+        return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
     @property
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor."""
-        if self._triangles is None:
+        triangles, world = self._triangles, self._world
+        if triangles is None or world is None:
             return None, None
-        _, camera, x, y, _, _ = self._where
-        world, ids = self._world, self._triangles.faces[self.prim_id].tolist()
+        camera, x, y = self._camera, self._x, self._y
+        ids = triangles.faces[self.prim_id].tolist()
         # Corners and edges as triangles that are points and segments.
         points = nearest_on_triangles(camera, np.repeat(world[:, None], 3, axis=1), x, y)
         ends = np.array([[0, 1, 1], [1, 2, 2], [2, 0, 0]])

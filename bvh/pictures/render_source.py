@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
-from bvh.queries.answers.result_bases import TruthResult
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import TruthResult
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene import Scene
 

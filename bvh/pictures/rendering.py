@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.camera import Camera
+from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
-from bvh.picking.region import check_camera
 from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.ground import Ground, ground_up
 from bvh.pictures.lights import Lights, cells_of

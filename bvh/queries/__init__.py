@@ -4,9 +4,11 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `verbs.py` | Declarations of queries: their arrays, their results, and how answers of parts become one |
 | `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
-| `query_arguments.py` | Arguments of queries: what is searched, and rays and points, checked, as kernels take them |
+| `query_arguments.py` | Arguments of queries: rays, points and options, checked, as kernels take them |
+| `targets.py` | What queries ask of that which they search: a tree, a scene, or a mesh in parts |
 | `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
 | `distance_queries.py` | `BVH.distance_to`: the distance between the meshes of two trees |

@@ -102,11 +102,7 @@ class DistanceQueries(TreeBase):
             if near is not None:
                 return near
         if is_other(transform, max_distance, hint):
-            given = {
-                "other": other, "transform": transform, "max_distance": max_distance,
-                "hint": hint, "threads": threads, "progress": progress,
-            }  # fmt: skip
-            return foreign_answer(self, "distance_to", given)
+            return foreign_answer(self.distance_to, locals())
         matrices = None if transform is None else affine_matrices(transform)
         limits, pairs = lengths("max_distance", max_distance), hint_pairs(hint, arrays, others)
         pairs = self._shown_pairs(other, pairs)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.results import OVERLAPS
+from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import (
     common_shape,
     corner_points,
@@ -47,6 +49,7 @@ class OverlapQueries(Generic[Found, Pairs]):
     _that_count: Callable[[Any, int | None], Found]
     _pairs_that_count: Callable[..., Pairs]
 
+    @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
         self,
         lower: ArrayLike,
@@ -103,13 +106,14 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([1], dtype=int32)
         """
         if is_foreign(lower, upper):
-            return foreign_answer(self, "overlap_box", locals())
+            return foreign_answer(self.overlap_box, locals())
         search = self._region_search("overlap_box", Triangles, Boxes)
         found: Found = self._that_count(
             search.find(*box_regions(lower, upper, search.bounds), threads, progress), mask
         )
         return found
 
+    @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
     def overlap_sphere(
         self,
         center: ArrayLike,
@@ -153,13 +157,14 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_foreign(center, radius):
-            return foreign_answer(self, "overlap_sphere", locals())
+            return foreign_answer(self.overlap_sphere, locals())
         search = self._region_search("overlap_sphere", Triangles, Boxes)
         found: Found = self._that_count(
             search.find(*sphere_regions(center, radius), threads, progress), mask
         )
         return found
 
+    @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
     def overlap_frustum(
         self,
         planes: ArrayLike,
@@ -201,7 +206,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_foreign(planes):
-            return foreign_answer(self, "overlap_frustum", locals())
+            return foreign_answer(self.overlap_frustum, locals())
         search = self._region_search("overlap_frustum", Triangles)
         found: Found = self._that_count(
             search.find(*plane_regions(planes), threads, progress), mask
@@ -266,7 +271,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         [[0, -1], [1, -1]]
         """
         if is_other(transform):
-            return foreign_answer(self, "overlap_tree", locals())
+            return foreign_answer(self.overlap_tree, locals())
         run = self._pair_search("overlap_tree", other)
         matrix = None if transform is None else _affine_matrix(transform)
         workers = thread_count(threads)

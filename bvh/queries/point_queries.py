@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches import single_points
-from bvh.queries.query_arguments import Target, check_method, point_batch
+from bvh.queries.query_arguments import check_method, point_batch
+from bvh.queries.results import CLOSEST_POINTS
+from bvh.queries.targets import PointTarget
+from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
@@ -24,15 +27,14 @@ class PointQueries(Generic[Points]):
 
     __slots__ = ()
 
-    # For the name of a query and a mask: what is searched, and whether distances are measured; a
-    # tree with all its faces, and whether those of reflected leaves are turned back.
-    _point_target: Callable[[str, int | None, bool], Target]
-    _as_one_tree: Callable[[str, int | None, bool], Any]
-    # For a mask: what counts and has open edges; None where nothing has, or it has been told.
+    # For the name of a query, and its mask.
+    _point_target: Callable[[str, int | None], PointTarget[Points]]
+    # For a mask: a surface with open edges to warn about, or None.
     _open_edges: Callable[[int | None], str | None]
     # What a single plain point searches, as of `single_points`; None where errors must tell more.
     _near_at_once: Callable[..., Any]
 
+    @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
     def closest_point(
         self,
         points: ArrayLike,
@@ -118,19 +120,14 @@ class PointQueries(Generic[Points]):
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
-            given = {"points": points, "max_distance": max_distance, "k": k, "mask": mask}
-            options = {"threads": threads, "progress": progress}
-            return foreign_answer(self, "closest_point", given | options)
-        from bvh.queries.batches import point_batches
-
-        target = self._point_target("closest_point", mask, True)
+            return foreign_answer(self.closest_point, locals())
+        target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else whole_number("k", k)
         with heard(progress) as report:
-            found: Any = point_batches.find_closest(target, batch, count, workers, report)
-        nearest: Points = found
-        return nearest
+            return target.closest_points(batch, count, workers, report)
 
+    @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
         self,
         points: ArrayLike,
@@ -168,17 +165,14 @@ class PointQueries(Generic[Points]):
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
-            given = {"points": points, "max_distance": max_distance, "mask": mask}
-            options = {"threads": threads, "progress": progress}
-            return foreign_answer(self, "distance", given | options)
-        from bvh.queries.batches import point_batches
-
-        target = self._point_target("distance", mask, True)
+            return foreign_answer(self.distance, locals())
+        target = self._point_target("distance", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         with heard(progress) as report:
-            flat = point_batches.find_distances(target, batch, workers, report)
+            flat = target.distances(batch, workers, report)
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.float64)
     def signed_distance(
         self,
         points: ArrayLike,
@@ -216,23 +210,22 @@ class PointQueries(Generic[Points]):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "signed_distance", locals())
-        from bvh.queries.batches import containment, point_batches
-
-        target = self._point_target("signed_distance", mask, True)
+            return foreign_answer(self.signed_distance, locals())
+        target = self._point_target("signed_distance", mask)
         if method == "parity":
             _warn_if_open(self._open_edges(mask), "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
-            flat = point_batches.find_distances(target, batch, workers, report)
+            flat = target.distances(batch, workers, report)
         # A point on the surface is neither: its distance is 0.
         if method == "winding":
-            inside = self.contains(batch.points, method=method, mask=mask, threads=threads)
+            inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
         else:
-            inside = containment.inside(target, batch.points, workers, surface=False)
+            inside = target.inside(batch.points, workers, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.bool_)
     def contains(
         self,
         points: ArrayLike,
@@ -286,19 +279,19 @@ class PointQueries(Generic[Points]):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "contains", locals())
-        if method == "winding":
-            tree = self._as_one_tree("contains", mask, True)
-            return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
-        from bvh.queries.batches import containment
-
-        target = self._point_target("contains", mask, False)
-        _warn_if_open(self._open_edges(mask), "contains")
+            return foreign_answer(self.contains, locals())
+        target = self._point_target("contains", mask)
+        if method == "parity":
+            _warn_if_open(self._open_edges(mask), "contains")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
-            flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
+            if method == "winding":
+                numbers = target.winding_numbers(batch.points, 2.0, workers, report, turned=True)
+                return shaped(batch.shape, numbers > 0.5)[0]
+            flat = target.inside(batch.points, workers, report)
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
         self,
         points: ArrayLike,
@@ -357,24 +350,12 @@ class PointQueries(Generic[Points]):
         array([1., 0.])
         """
         if is_foreign(points):
-            return foreign_answer(self, "winding_number", locals())
-        tree = self._as_one_tree("winding_number", mask, False)
-        return _winding_numbers(tree, points, accuracy, threads, progress)
-
-
-def _winding_numbers(
-    tree: Any, points: ArrayLike, accuracy: float, threads: int | None,
-    progress: ProgressLike | None,
-) -> Any:  # fmt: skip
-    """Return how often the surface of a tree winds around each point."""
-    from bvh.queries.batches import point_batches
-
-    limit, batch = _accuracy(accuracy), point_batch(points)
-    workers = thread_count(threads)
-    terms = tree._winding_terms(workers)
-    with heard(progress) as report:
-        flat = point_batches.winding_numbers(terms, batch.points, limit, workers, report)
-    return shaped(batch.shape, flat)[0]
+            return foreign_answer(self.winding_number, locals())
+        target, limit = self._point_target("winding_number", mask), _accuracy(accuracy)
+        batch, workers = point_batch(points), thread_count(threads)
+        with heard(progress) as report:
+            flat = target.winding_numbers(batch.points, limit, workers, report)
+        return shaped(batch.shape, flat)[0]
 
 
 def _warn_if_open(what: str | None, query: str) -> None:
@@ -387,7 +368,7 @@ def _warn_if_open(what: str | None, query: str) -> None:
 
 
 def _accuracy(accuracy: float) -> float:
-    """Check what must be a number of at least 1; below it, a node would be far from itself."""
+    """Check what must be a number of at least 1; below it, the far-field series diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:

@@ -1,10 +1,10 @@
-"""Arguments of queries: what is searched, and rays and points, checked, as kernels take them."""
+"""Arguments of queries: rays, points and options, checked, as kernels take them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set, ValuesView
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,10 @@ from bvh.runtime.arguments import (
     reals,
     thread_count,
 )
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
-from bvh.traversal.rays.ray_batch import EVERY, Rays, read_only
+from bvh.runtime.progress_bars import Progress
+from bvh.runtime.user_calls import UserCall
+from bvh.traversal.rays.ray_batch import EVERY, Rays
+from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
@@ -46,52 +47,8 @@ IN_ORDER = 0x0101
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
 
 
-class Target(NamedTuple):
-    """Arrays of the tree or scene that a query searches.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-        Of a tree, or of a scene's top level.
-    split : bool
-        A primitive may be in several leaves of a tree.
-    owner : object
-        Keeps alive, while kernels run, arrays that they know by their addresses only.
-    mask : int
-        Bits that choose among faces, and the instances of a scene, as int32; for queries of points.
-    metrics : ndarray of float64, optional
-        Lengths in instances against lengths in the world; for queries of points.
-    merged : callable, optional
-        Of a scene: merged(rays, threads) is one tree that has the same hits, or None where it does
-        not pay; its `arrays` are searched, and `named` makes the hits those of the scene.
-    masked : callable, optional
-        Of a tree: masked() is its arrays with the bits of faces, if these have any.
-    """
-
-    arrays: Any
-    split: bool = True
-    owner: object = None
-    mask: int = -1
-    metrics: NDArray[np.float64] | None = None
-    merged: Callable[[int, int], Any] | None = None
-    masked: Callable[[], Any] | None = None
-
-
-class RayArguments(NamedTuple):
-    """Arguments of a ray query as the caller has given them."""
-
-    origins: ArrayLike
-    directions: ArrayLike
-    t_min: ArrayLike
-    t_max: ArrayLike
-    cull: Cull | None
-    threads: int | None
-    validate_rays: bool
-    progress: ProgressLike | None
-    filter: Any
-    data: Any
-    sort: bool | None = None
-    mask: ArrayLike | None = None
+# A user's function that returns whether a hit counts.
+Filter = Callable[..., bool]
 
 
 class RayBatch(NamedTuple):
@@ -99,6 +56,11 @@ class RayBatch(NamedTuple):
 
     rays: Rays
     shape: tuple[int, ...]
+
+    @property
+    def masked(self) -> bool:
+        """Whether the rays were given masks."""
+        return self.rays.masks is not EVERY
 
     @property
     def size(self) -> int:
@@ -123,7 +85,7 @@ class PointBatch(NamedTuple):
 
 
 class RayOptions(NamedTuple):
-    """Checked options of a ray query; `cull` as of `cull_code`, `accept` the user's filter."""
+    """Checked options of a query of rays; `cull` as of `cull_code`, `accept` the user's filter."""
 
     cull: int = 0
     accept: UserCall | None = None
@@ -132,45 +94,31 @@ class RayOptions(NamedTuple):
     sort: bool | None = None
 
 
-def cast(
-    run: Callable[[Any, RayBatch, RayOptions], Any], target: Target, given: RayArguments,
-    mergeable: bool = False,
-) -> Any:  # fmt: skip
-    """Check the arguments of a query; run it as run(arrays, batch, options).
+class OptionChecks(Protocol):
+    """What decides which options a query of rays may have."""
 
-    A mergeable one has the same result, but for the names of primitives, in a merged tree.
-    """
-    check_options(given.sort, given.validate_rays, given.filter, given.data)
-    arrays = target.arrays
-    in_scene = isinstance(arrays.primitives, Instanced)
-    batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max)
-    if given.mask is not None:
-        batch = masked(batch, given.mask)
-        arrays = arrays if target.masked is None else target.masked()
-    if given.validate_rays:
-        check_rays(batch)
-    if not in_scene and len(arrays.face_bits) == 0:
-        batch = _unmasked(batch)
-    code = checked_cull(given.cull, arrays)
-    accept = optional_filter(given.filter, given.data, SCENE_FILTER if in_scene else FILTER)
-    threads = thread_count(given.threads)
-    whole = None
-    if mergeable and target.merged is not None and given.mask is None and accept is None:
-        whole = target.merged(batch.size, threads)
-    searched = arrays if whole is None else whole.arrays
-    if given.progress is None:
-        found = run(searched, batch, RayOptions(code, accept, threads, None, given.sort))
-    else:
-        with heard(given.progress) as report:
-            found = run(searched, batch, RayOptions(code, accept, threads, report, given.sort))
-    return found if whole is None else whole.named(found)
+    def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the side to ignore, as of `cull_code`; raise where primitives have none."""
+
+    def accepted_by(self, function: Filter, data: object) -> UserCall:
+        """Return a filter with its data; raise unless it has the signature that is called here."""
 
 
-def check_options(sort: Any, validate_rays: Any, filter: Any = None, data: Any = None) -> None:
+def ray_options(
+    target: OptionChecks, cull: Cull | None, threads: int | None, progress: Progress | None,
+    sort: bool | None = None, filter: Filter | None = None, data: object = None,
+) -> RayOptions:  # fmt: skip
+    """Check the options of a query of rays in a target."""
+    check_options(sort, False, filter, data)
+    accept = None if filter is None else target.accepted_by(filter, data)
+    return RayOptions(target.side_to_cull(cull), accept, thread_count(threads), progress, sort)
+
+
+def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
     """Raise for options of a query of rays that are no flags, and for data that nothing takes."""
     if sort is not None:
         flag("sort", sort)
-    flag("validate_rays", validate_rays)
+    flag("validate_rays", validate)
     if filter is None and data is not None:
         raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
 
@@ -182,7 +130,7 @@ def check_method(method: str) -> None:
         check_option("method", method, INSIDE_RULES)
 
 
-def checked_cull(cull: Cull | None, arrays: Any) -> int:
+def checked_cull(cull: Cull | None, arrays: TreeArrays) -> int:
     """Return the side to ignore; raise where primitives have none."""
     code, primitives = cull_code(cull), arrays.primitives
     if code and not isinstance(primitives, Triangles | Instanced):
@@ -199,26 +147,35 @@ def edge_rule(edges: EdgeRule) -> bool:
 
 
 def ray_batch(
-    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike
-) -> RayBatch:
-    """Check and flatten rays; what is the same for all rays stays one row."""
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+    mask: ArrayLike | None = None, validate: bool = False,
+) -> RayBatch:  # fmt: skip
+    """Check and flatten rays; values shared by all rays stay a single row."""
     plain = plain_rays(origins, directions, t_min, t_max, MAX_ROWS)
     if plain is not None:
-        return RayBatch(read_only(plain), plain.origins.shape[:1])
-    o, d = points("origins", origins), points("directions", directions)
-    low, high = reals("t_min", t_min), reals("t_max", t_max)
-    shape = common_shape(
-        origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
-    )
-    rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
-    return RayBatch(Rays(*rays), shape)
+        # As of `read_only`; where no masks are given, they stay `EVERY`.
+        o, d = kernel_input(plain.origins), kernel_input(plain.directions)
+        batch = RayBatch(Rays(o, d, plain.t_min, plain.t_max), o.shape[:1])
+    else:
+        o, d = points("origins", origins), points("directions", directions)
+        low, high = reals("t_min", t_min), reals("t_max", t_max)
+        shape = common_shape(
+            origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
+        )
+        rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
+        batch = RayBatch(Rays(*rays), shape)
+    if mask is not None:
+        batch = masked(batch, mask)
+    if flag("validate_rays", validate):
+        check_rays(batch)
+    return batch
 
 
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int) -> Rays | None:
-    """Return rays that are as kernels take them, which is told sooner than they are checked.
+    """Return rays, or None unless they already have the kernel's layout (cheaper than checking).
 
-    They are at most so many, in two arrays of equal shape (n, 3), which may be writable, and with
-    one range for all. None for others.
+    At most so many, in two arrays of equal shape (n, 3), which may be writable, and with one range
+    for all.
     """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
@@ -281,7 +238,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
     return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
 
 
-def _unmasked(batch: RayBatch) -> RayBatch:
+def unmasked(batch: RayBatch) -> RayBatch:
     """Return rays for what has all bits: those without any miss."""
     rays, nothing = batch.rays, batch.rays.masks == 0
     if nothing.any():

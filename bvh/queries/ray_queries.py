@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.queries.batches import ray_batches, single_hits, small_batches
+from bvh.queries.batches import single_hits, small_batches
 from bvh.queries.query_arguments import (
-    RayArguments,
-    cast,
-    checked_cull,
+    Filter,
     edge_rule,
     one_mask,
     plain_ray,
     plain_rays,
+    ray_batch,
+    ray_options,
 )
+from bvh.queries.results import ALL_HITS, COUNTED_HITS, HITS
+from bvh.queries.targets import RayTarget
+from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
-from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.progress_bars import ProgressLike, heard
 
 ClosestHits = TypeVar("ClosestHits")
 EveryHit = TypeVar("EveryHit")
@@ -33,7 +35,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
 
     __slots__ = ()
 
-    _target: Callable[[], Any]
+    _ray_target: Callable[[], RayTarget[ClosestHits, EveryHit]]
     # What plain rays, so many, go through: arrays, what keeps alive what these refer to, and the
     # merged tree of a scene, if they are its. For one ray, `Searched`, and whether trees are split.
     _searched: Callable[..., tuple[Any, object, Any]]
@@ -45,6 +47,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     # For a side to cull and a mask.
     _caster: Callable[[int, int], Caster]
 
+    @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
         self,
         origins: ArrayLike,
@@ -58,8 +61,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
         counters: bool = False,
     ) -> ClosestHits:
         """Find the closest hit of each ray.
@@ -160,16 +163,13 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
                     return found
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
-        given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, sort, mask,
-        )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "closest_hit", given._asdict() | {"counters": counters})
-        run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
-        target = self._target()
-        hits: ClosestHits = cast(partial(run, target=target), target, given, mergeable=not counters)
-        return hits
+            return foreign_answer(self.closest_hit, locals())
+        target = self._ray_target()
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        with heard(progress) as report:
+            options = ray_options(target, cull, threads, report, sort, filter, data)
+            return target.closest_hits(batch, options, counters)
 
     def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
@@ -196,9 +196,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        arrays = self._target().arrays
-        return self._caster(checked_cull(cull, arrays), one_mask(mask))
+        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))
 
+    @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
         self,
         origins: ArrayLike,
@@ -212,8 +212,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
     ) -> TruthResult:
         """Return for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
@@ -252,16 +252,15 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
                 blocked = small_batches.any_hit(searched, rays)
                 if blocked is not None:
                     return blocked
-        given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, sort, mask,
-        )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "any_hit", given._asdict())
-        target = self._target()
-        found: TruthResult = cast(ray_batches.any_hit, target, given, mergeable=True)
-        return found
+            return foreign_answer(self.any_hit, locals())
+        target = self._ray_target()
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        with heard(progress) as report:
+            options = ray_options(target, cull, threads, report, sort, filter, data)
+            return target.any_hits(batch, options)
 
+    @verb(RAYS, ALL_HITS, Merge.LISTS)
     def all_hits(
         self,
         origins: ArrayLike,
@@ -276,8 +275,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
     ) -> EveryHit:
         """Find all hits of each ray, or the first few.
 
@@ -328,20 +327,16 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             one: EveryHit = single_hits.all_hits(self, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one
-        limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        target = self._target()
-        run = partial(ray_batches.find_all_hits, once=once, limit=limit, target=target)
-        given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, None, mask,
-        )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(
-                self, "all_hits", given._asdict() | {"edges": edges, "max_hits": limit}
-            )
-        hits: EveryHit = cast(run, target, given)
-        return hits
+            return foreign_answer(self.all_hits, locals())
+        limit = None if max_hits is None else whole_number("max_hits", max_hits)
+        target = self._ray_target()
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        with heard(progress) as report:
+            options = ray_options(target, cull, threads, report, None, filter, data)
+            return target.all_hits(batch, options, once, limit)
 
+    @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
         self,
         origins: ArrayLike,
@@ -355,8 +350,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
     ) -> CountResult:
         """Count the hits of each ray.
 
@@ -386,13 +381,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             one = single_hits.count_hits(self, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one
-        given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, None, mask,
-        )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "count_hits", given._asdict() | {"edges": edges})
-        target = self._target()
-        run = partial(ray_batches.find_counts, once=once, split=target.split)
-        counts: CountResult = cast(run, target, given)
-        return counts
+            return foreign_answer(self.count_hits, locals())
+        target = self._ray_target()
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        with heard(progress) as report:
+            options = ray_options(target, cull, threads, report, None, filter, data)
+            return target.count_hits(batch, options, once)

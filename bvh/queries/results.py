@@ -387,3 +387,11 @@ class ScenePairs:
 
     def __repr__(self) -> str:
         return f"ScenePairs({number_of(len(self), 'pairs of faces')})"
+
+
+# Records of a tree and of a scene.
+HITS = Hits, SceneHits
+COUNTED_HITS = CountedHits, CountedSceneHits
+ALL_HITS = AllHits, SceneAllHits
+CLOSEST_POINTS = ClosestPoints, SceneClosestPoints
+OVERLAPS = Overlaps, SceneOverlaps

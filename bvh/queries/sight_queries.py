@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.query_arguments import Filter
+from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
@@ -36,6 +38,7 @@ class SightQueries:
 
     any_hit: Callable[..., Any]
 
+    @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
         self,
         p: ArrayLike,
@@ -47,8 +50,8 @@ class SightQueries:
         threads: int | None = None,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
     ) -> TruthResult:
         """Return for each pair of points whether they see each other: nothing is in between.
 
@@ -99,7 +102,7 @@ class SightQueries:
         True
         """
         if is_foreign(p, q, mask):
-            return foreign_answer(self, "visible", locals())
+            return foreign_answer(self.visible, locals())
         rays = segments(p, q, margin)
         hidden = self.any_hit(
             rays.origins, rays.directions, rays.t_min, rays.t_max, mask=mask, cull=cull,

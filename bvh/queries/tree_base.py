@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
+from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
@@ -142,6 +143,7 @@ class TreeBase:
         """
         return self._groups
 
+    @verb({"prim_id": ()}, np.int32)
     def face_of(self, prim_id: int | ArrayLike) -> IdResult:
         """Return the face of the source that a triangle is a part of.
 
@@ -170,7 +172,7 @@ class TreeBase:
         (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
         """
         if is_other(prim_id):
-            return foreign_answer(self, "face_of", {"prim_id": prim_id})
+            return foreign_answer(self.face_of, locals())
         ids = integers("prim_id", prim_id)
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
             raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,17 @@ from numpy.typing import NDArray
 from bvh.queries.answers.casters import TREE_CAST, TreeCaster
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
+from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.distance_queries import DistanceQueries
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, Target, one_mask, plain_ray
+from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, one_mask, plain_ray
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function, packed
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
@@ -30,26 +31,14 @@ from bvh.tree.primitives import Triangles
 # Many kernels, which only some queries need: they are imported by the first of these.
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
+    from bvh.queries.batches.point_batches import PointSearch
     from bvh.tree.winding_moments import WindingTerms
 
 Pairs = NDArray[np.int32]
 
 
-# Picking stands above the queries, and is imported when it is asked for.
-PICKS = "bvh.picking.tree_picks"
-
 # Masks of which multipole moments are kept, and of which it is kept whether faces are closed.
 WINDINGS, CLOSED = 4, 1024
-
-
-class _CountedFaces(NamedTuple):
-    """The faces of a tree that count, for winding numbers."""
-
-    tree: TreeQueries
-    mask: int
-
-    def _winding_terms(self, threads: int) -> WindingTerms:
-        return self.tree._winding_terms(threads, self.mask)
 
 
 class TreeQueries(
@@ -63,9 +52,8 @@ class TreeQueries(
 
     __slots__ = ()
 
-    def _target(self) -> Target:
-        split, masked = self._quality == "high", self._grouped_arrays
-        return Target(self._arrays, split, self, masked=masked)
+    def _ray_target(self) -> RaySearch:
+        return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
 
     def _searched(self, rays: int) -> tuple[Any, object, Any]:
         return self._arrays, self, None
@@ -192,15 +180,22 @@ class TreeQueries(
         >>> tree.pick(camera, 49, 51) is None, tree.pick(camera, 49, 51, radius=3).vertex.id
         (True, 0)
         """
-        return import_module(PICKS).pick_in_tree(self, camera, x, y, radius, mask)
+        return enrolled("picks in trees")(self, camera, x, y, radius, mask)
 
-    def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
+    def _point_target(self, query: str, mask: int | None) -> PointSearch:
+        from bvh.queries.batches.point_batches import PointSearch
+
         self._must_hold(query, Triangles)
         bits = one_mask(mask)
-        return Target(self._arrays_for(bits), self._quality == "high", self, bits)
+        rays = RaySearch(self._arrays_for(bits), self._quality == "high", self)
+
+        def winding(threads: int, _: bool) -> WindingTerms:
+            return self._winding_terms(threads, bits)
+
+        return PointSearch(rays, bits, winding)
 
     def _open_edges(self, mask: int | None) -> str | None:
-        """Return what is open and counts for a mask; None if nothing is, or it has been told."""
+        """Return a surface to warn about, or None."""
         bits, known = one_mask(mask), self._closed
         if OPEN_IS_FINE in known:
             return None
@@ -217,10 +212,6 @@ class TreeQueries(
             return None
         known[OPEN_IS_FINE] = True
         return repr(self)
-
-    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> _CountedFaces:
-        self._must_hold(query, Triangles)
-        return _CountedFaces(self, one_mask(mask))
 
     def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
         """Return the multipole moments of the faces that count."""

@@ -1,24 +1,22 @@
 """Arrays that are not numpy's: which they are, how they are read, and who answers for them.
 
-Lazy ones, such as Dask's, and those of other libraries, such as PyTorch's and JAX's, have a module
-each that answers, above those that call it.
+Queries of lazy ones, such as Dask's, and of those of other libraries, such as PyTorch's and JAX's,
+are answered by upper folders, which are enrolled for them (see `registry`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Result = TypeVar("Result")
+from bvh.runtime.registry import enrolled
 
-# The modules that answer: `lazy_query` of the first, `query` of the second; imported when used.
-LAZY = "bvh.distributed.lazy_queries"
-OTHERS = "bvh.queries.answers.other_libraries"
+Result = TypeVar("Result")
 
 # What arguments usually are: told apart sooner than by an attribute that they lack.
 ORDINARY = frozenset(
@@ -62,12 +60,12 @@ def _is_other(value: Any) -> bool:
     return known and not isinstance(value, OURS)
 
 
-def foreign_answer(target: Any, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
-    """Return the result of a query in the kind of its arrays.
+def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
+    """Return the result of a query, a function or method, in the kind of its arrays.
 
-    `target` is what has the method or function `verb`; `arguments` are those of it, by name.
+    `names` has the arguments of the query, and perhaps other names of its caller.
     """
-    given = {name: value for name, value in arguments.items() if name != "self"}
+    given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
     if lazy and others:
@@ -75,9 +73,9 @@ def foreign_answer(target: Any, verb: str, arguments: dict[str, Any]) -> Result:
             f"{lazy[0]} and {others[0]} must be arrays of one library, got Dask's and "
             f"{kind_of(given[others[0]])}"
         )
-    name, function = (LAZY, "lazy_query") if lazy else (OTHERS, "query")
-    answer: Callable[..., Result] = getattr(import_module(name), function)
-    return answer(target, verb, given)
+    answer = enrolled("queries of lazy arrays" if lazy else "queries of other arrays")
+    found: Result = answer(query, given)
+    return found
 
 
 def kind_of(value: Any) -> str:

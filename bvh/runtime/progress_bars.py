@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,13 +32,20 @@ class Bar(Protocol):
 ProgressLike = Progress | bool | Bar | type[Bar]
 
 
-@contextlib.contextmanager
-def heard(progress: ProgressLike | None) -> Iterator[Progress | None]:
-    """Context of the callback to be called as (done, total); None without progress.
+NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
+
+
+def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
+    """Return the context of the callback to be called as (done, total); None without progress.
 
     Raises a TypeError if `progress` is nothing that public functions take, and an ImportError if it
     is True, and there is neither rich nor tqdm.
     """
+    return NO_PROGRESS if progress is None else _heard(progress)
+
+
+@contextlib.contextmanager
+def _heard(progress: ProgressLike) -> Iterator[Progress | None]:
     report, close = _reporter(progress)
     try:
         yield report

@@ -302,12 +302,8 @@ def user_data(data: T) -> T:
     return data
 
 
-def optional_filter(
-    function: object, data: object, interface: Interface = FILTER
-) -> UserCall | None:
-    """Return a filter with its data, as kernels take them; None where there is no filter."""
-    if function is None:
-        return None
+def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:
+    """Return a filter with its data, as kernels take them."""
     return user_call(user_function("filter", function, interface), user_data(data), interface)
 
 

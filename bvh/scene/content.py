@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
+from bvh.queries.verbs import verb
 from bvh.runtime.arguments import (
     ALL_BITS,
     MAX_ROWS,
@@ -242,6 +243,7 @@ class SceneContent(InstanceHolder):
                 return part._attributes[id(child)][1]
         return Attributes()
 
+    @verb({"leaf": (), "prim_id": ()}, np.int32)
     def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> IdResult:
         """Return the face of the original mesh that a triangle is a part of.
 
@@ -272,7 +274,7 @@ class SceneContent(InstanceHolder):
         (1, 0)
         """
         if is_other(leaf, prim_id):
-            return foreign_answer(self, "face_of", {"leaf": leaf, "prim_id": prim_id})
+            return foreign_answer(self.face_of, locals())
         rows, ids = np.broadcast_arrays(integers("leaf", leaf), integers("prim_id", prim_id))
         leaves = self._current_leaves()
         missed = rows < 0

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
-from bvh.camera.camera import Camera
-from bvh.picking.cursor import all_under, pick_near
-from bvh.picking.marquee import select
-from bvh.picking.region import RegionMode, Selected, check_camera, lasso, rectangle
+from bvh.camera.camera import Camera, check_camera
+from bvh.picking.cursor import in_pixels, pick_near, rows_of
+from bvh.picking.marquee import SelectionOptions, select
+from bvh.picking.placed_trees import PlacedTrees
+from bvh.picking.region import RegionMode, Selected, lasso, rectangle
 from bvh.picking.results import Pick, Selection
-from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.scene_queries import SceneQueries
 
 
@@ -21,7 +21,7 @@ class Picking(SceneQueries):
     __slots__ = ()
 
     def pick(
-        self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int = ALL_BITS
+        self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
     ) -> Pick | None:
         """Return the nearest hit under a cursor, or None.
 
@@ -38,7 +38,7 @@ class Picking(SceneQueries):
             The cursor, in the camera's pixels.
         radius : float
             In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
-        mask : int
+        mask : int, optional
             Instances whose mask, and faces whose groups, share no bit with it are ignored.
 
         Returns
@@ -66,24 +66,25 @@ class Picking(SceneQueries):
         >>> pick.vertex.id, round(pick.screen_distance, 6)
         (0, 1.414214)
         """
-        if type(radius) is float and radius == 0.0:
-            if type(camera) is not Camera:
-                check_camera(camera)
-            ray = camera.cursor_ray(x, y)
-            if mask is ALL_BITS:
-                hit = self._cast_one(ray, camera.near, camera.far)
-            else:
-                hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
-            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
-        return pick_near(self, camera, x, y, radius, mask)
+        if not (type(radius) is float and radius == 0.0) and in_pixels(radius) > 0.0:
+            check_camera(camera)
+            return pick_near(self._placed(), camera, x, y, radius, mask)
+        if type(camera) is not Camera:
+            check_camera(camera)
+        ray = camera.cursor_ray(x, y)
+        if mask is None:
+            hit = self._cast_one(ray, camera.near, camera.far)
+        else:
+            hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
+        return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
 
-    def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
+    def picker(self, camera: Camera, *, mask: int | None = None) -> Callable[..., Pick | None]:
         """Return a function that picks under a hovering cursor with little overhead.
 
         Parameters
         ----------
         camera : Camera
-        mask : int
+        mask : int, optional
             As in `pick`.
 
         Returns
@@ -111,12 +112,14 @@ class Picking(SceneQueries):
         def pick(x: float, y: float) -> Pick | None:
             ray = ray_of(x, y)
             hit = cast(*ray, near, far)
-            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
+            return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
 
         pick.__qualname__ = f"pick of {camera.width} x {camera.height} pixels"
         return pick
 
-    def pick_all(self, camera: Camera, x: float, y: float, *, mask: int = ALL_BITS) -> list[Pick]:
+    def pick_all(
+        self, camera: Camera, x: float, y: float, *, mask: int | None = None
+    ) -> list[Pick]:
         """Return all hits of a cursor's ray, front to back.
 
         Parameters
@@ -142,11 +145,11 @@ class Picking(SceneQueries):
         >>> scene.pick_all(camera, 1, 1)
         []
         """
-        ray, hits = all_under(self, camera, x, y, mask)
-        where = (self, camera, x, y, ray, self._flattened)
-        columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [Pick(where, row) for row in rows]
+        check_camera(camera)
+        ray = camera.cursor_ray(x, y)
+        hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
+        leaves = self._flattened
+        return [Pick(hit, self, leaves, camera, x, y, ray) for hit in rows_of(hits)]
 
     def pick_rect(
         self,
@@ -160,7 +163,7 @@ class Picking(SceneQueries):
         mode: RegionMode = "touching",
         visible_only: bool = False,
         samples: int = 1,
-        mask: int = ALL_BITS,
+        mask: int | None = None,
         threads: int | None = None,
     ) -> Selection:
         """Select what a rectangle in the picture touches or contains.
@@ -189,7 +192,7 @@ class Picking(SceneQueries):
             it is visible that counts for `mode`.
         samples : int
             Rays along each side of a device pixel, for `visible_only`.
-        mask : int
+        mask : int, optional
             Instances whose mask, and faces whose groups, share no bit with it are neither selected
             nor hide others.
         threads : int, optional
@@ -221,7 +224,8 @@ class Picking(SceneQueries):
         Selection(0 faces of 0 instances)
         """
         region = rectangle(camera, x0, y0, x1, y1)
-        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)
+        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
+        return select(self._placed(), camera, region, options)
 
     def pick_lasso(
         self,
@@ -232,7 +236,7 @@ class Picking(SceneQueries):
         mode: RegionMode = "touching",
         visible_only: bool = False,
         samples: int = 1,
-        mask: int = ALL_BITS,
+        mask: int | None = None,
         threads: int | None = None,
     ) -> Selection:
         """Select what a closed polygon in the picture touches or contains.
@@ -269,4 +273,13 @@ class Picking(SceneQueries):
         array([0], dtype=int32)
         """
         region = lasso(camera, polygon)
-        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)
+        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
+        return select(self._placed(), camera, region, options)
+
+    def _placed(self) -> PlacedTrees:
+        """Return the leaves as picking takes them."""
+        boxes, leaves = self._current().boxes, self._current_leaves()
+        return PlacedTrees(
+            self, leaves, leaves.trees, leaves.tree_of, leaves.maps, leaves.masks,
+            leaves.instance_id, boxes,
+        )  # fmt: skip

@@ -15,10 +15,12 @@ from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.overlap_batches import RegionSearch
+from bvh.queries.batches.point_batches import PointSearch
+from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import Target, one_mask, plain_ray
+from bvh.queries.query_arguments import one_mask, plain_ray
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import (
     Ids,
@@ -41,6 +43,7 @@ from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
+from bvh.tree.winding_moments import WindingTerms
 
 # Nothing is culled, and all masks count.
 EVERYTHING = (0, -1)
@@ -65,10 +68,10 @@ class SceneQueries(
         super()._begin(table, attributes)
         self._wound = -1, {}
 
-    def _target(self) -> Target:
+    def _ray_target(self) -> RaySearch:
         view = self._current()
         # Kernels have only addresses of the trees, and `progress` may release them.
-        return Target(view.arrays, view.split, view, merged=view.merger.tree_for)
+        return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _searched(self, rays: int) -> tuple[Any, object, Any]:
         view = self._current()
@@ -138,7 +141,7 @@ class SceneQueries(
         cast.__doc__, cast.__qualname__ = SCENE_CAST, f"cast of {type(self).__name__}"
         return cast
 
-    def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
+    def _point_target(self, query: str, mask: int | None) -> PointSearch:
         view = self._current()
         bits = one_mask(mask)
         solid = None if view.plain else view.first_not_triangles(bits)
@@ -148,7 +151,12 @@ class SceneQueries(
                 f"{query} needs instances over triangles, and instance {view.owner(leaf)} is "
                 f"over {kind}"
             )
-        return Target(view.arrays, view.split, view, bits, view.metrics if measured else None)
+        rays = RaySearch(view.arrays, view.split, view)
+
+        def winding(threads: int, turned: bool) -> WindingTerms:
+            return self._as_one_tree(bits, turned)._winding_terms(threads)
+
+        return PointSearch(rays, bits, winding, lambda: view.metrics)
 
     def _open_edges(self, mask: int | None) -> str | None:
         bits, view = one_mask(mask), self._current()
@@ -163,8 +171,8 @@ class SceneQueries(
         view.seen_closed.add(bits)
         return None if found is None else f"an instance of {found}"
 
-    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> BVH:
-        bits = self._point_target(query, mask, False).mask
+    def _as_one_tree(self, bits: int, turned: bool) -> BVH:
+        """Return one tree of the leaves and faces that count; perhaps reflected ones turned."""
         now, key = changes.count, (bits, turned)
         seen, kept = self._wound
         tree = kept.get(key)

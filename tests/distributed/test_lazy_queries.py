@@ -144,7 +144,7 @@ def test_building_a_graph_computes_nothing(tree: bvh.BVH, monkeypatch: pytest.Mo
         raise AssertionError("computed")
 
     rays = da.map_blocks(never, chunks=((5, 5), (3,)), dtype=float, meta=np.empty((0, 0)))
-    monkeypatch.setattr("bvh.queries.batches.ray_batches.closest_hit", never)
+    monkeypatch.setattr("bvh.queries.batches.ray_batches.RaySearch.closest_hits", never)
     hits = tree.closest_hit(rays, rays)
     assert hits.t.shape == (10,)
     assert "lazy" in repr(hits)

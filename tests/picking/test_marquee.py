@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.picking.region import Leaf, lasso, rectangle, select_part
+from bvh.picking.placed_trees import TreeFaces
+from bvh.picking.region import lasso, rectangle, select_part
 from tests.cases.family_parts import sphere
 from tests.cases.flat_scene import FlatScene
 
@@ -58,7 +59,7 @@ def test_scenes_equal_their_leaves_one_by_one(rng: np.random.Generator, mode: st
                     continue
                 leaves = scene.leaves
                 tree, matrix = leaves.trees[leaves.tree_of[row]], leaves.matrices[row]
-                leaf = Leaf(tree)
+                leaf = TreeFaces(tree)
                 inside = mode == "inside"
                 part = select_part(camera, region, leaf, matrix, "faces", inside, 1).ids
                 place = np.flatnonzero(faces.leaf == row)

@@ -65,13 +65,13 @@ def test_attributes_of_a_pick(rng: np.random.Generator) -> None:
             pick = scene.pick(camera, x, y)
             if pick is None:
                 continue
-            at = np.add(*(np.array(part) for part in (pick._where[4][:3], 0.0)))
-            at = at + pick.t * np.array(pick._where[4][3:])
+            at = np.add(*(np.array(part) for part in (pick._ray[:3], 0.0)))
+            at = at + pick.t * np.array(pick._ray[3:])
             assert np.allclose(pick.position, at, atol=1e-12)
             assert np.allclose(linear @ pick.local_position + matrix[:, 3], at, atol=1e-12)
             assert np.allclose(camera.project(pick.position)[:2], (x, y), atol=1e-9)
             assert np.isclose(np.linalg.norm(pick.normal), 1.0)
-            assert (pick.normal @ np.array(pick._where[4][3:]) < 0) == pick.front != mirrored
+            assert (pick.normal @ np.array(pick._ray[3:]) < 0) == pick.front != mirrored
             local = pick.local_position / np.linalg.norm(pick.local_position)
             wanted = local @ np.linalg.inv(linear)
             wanted /= np.linalg.norm(wanted)
@@ -194,7 +194,7 @@ def test_the_nearest_of_oriented_boxes(rng: np.random.Generator, count: int) -> 
         assert pick is not None and (pick.prim_id, pick.t) == (best, near[best])
         found += 1
         behind += int(np.flatnonzero(hit)[0]) != best
-        ray = np.array(pick._where[4])
+        ray = np.array(pick._ray)
         assert pick.normal @ ray[3:] < 0 and pick.front
         local = np.linalg.inv(transforms[best])[:3] @ [*(ray[:3] + pick.t * ray[3:]), 1.0]
         side = np.abs(local) / half[best]
@@ -292,4 +292,4 @@ def test_hostile_cursors(rng: np.random.Generator) -> None:
     for radius in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="radius must be"):
             scene.pick(camera, 1, 1, radius)
-    assert not hasattr(Pick((), ()), "__dict__")
+    assert not hasattr(object.__new__(Pick), "__dict__")

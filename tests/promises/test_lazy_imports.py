@@ -9,12 +9,15 @@ import pickle
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import bvh
+import bvh.distributed
 from bvh.runtime import jit
 
 PACKAGE = Path(bvh.__file__).parent
@@ -39,6 +42,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
         "bvh.runtime",
         "bvh.runtime.cache",
         "bvh.runtime.cache.starting_folder",
+        "bvh.runtime.registry",
     }
     assert not loaded & {"numba", "numpy"}
 
@@ -70,18 +74,18 @@ print(json.dumps([before, kernel_cache.fingerprint.cache_info().currsize]))
     assert told(program) == [0, 1]
 
 
-def test_type_checkers_are_told_the_same() -> None:
-    """The statements they read name the modules that are imported."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    read = {
-        alias.name: (node.module or "").removeprefix("bvh.")
-        for node in imports
-        if (node.module or "").startswith("bvh.")
-        for alias in node.names
-    }
-    assert read.pop("starting_folder") == "runtime.cache"
-    assert read == bvh._MODULES and sorted(read) == sorted(bvh.__all__)
+@pytest.mark.parametrize("package", [bvh, bvh.distributed], ids=lambda package: package.__name__)
+def test_stubs_name_what_is_imported(package: ModuleType) -> None:
+    """The statements that type checkers read are the table of what is imported on first use."""
+    tree = ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    read = [(node.module, name.name, name.asname) for node in imports for name in node.names]
+    named = [x for x in read if x[0] not in ("typing", "bvh")]
+    assert len(named) > 5
+    assert {name: module for module, name, _ in named} == package._MODULES
+    assert package.__all__ == sorted(name for _, name, _ in named)
+    for module, name, again in named:
+        assert name == again and getattr(package, name) is getattr(import_module(module), name)
 
 
 def test_all_names_are_there() -> None:

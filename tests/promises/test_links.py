@@ -14,12 +14,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "bvh" / "docs").glob("*.md"))
 TEXTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "meshes/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name / "README.md" for name in ("benchmarks", "meshes")),
     *PAGES,
 ]
 SETTINGS = ROOT / ".ci" / "mkdocs.yml"
 # Pages that the site makes of texts at the root, and of the notebook.
-GENERATED = {"index.md", "contributing.md", "changelog.md", "tour.md"}
+GENERATED = {"index.md", "contributing.md", "changelog.md", "benchmarks.md", "tour.md"}
 
 
 def prose(path: Path) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.batches import ray_batches, small_batches
+from bvh.queries.batches import small_batches
 
 Rng = np.random.Generator
 
@@ -337,4 +337,3 @@ def test_small_batches_say_the_same(rng: Rng, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(small_batches, "closest_hit", lambda *_: None)
     long = tree.closest_hit(origins, directions)
     assert np.array_equal(short.position, long.position, equal_nan=True)
-    assert ray_batches.closest_hit is not None

@@ -274,10 +274,10 @@ def test_winding_numbers(rng: Rng) -> None:
     flat = BVH.from_triangles(*scene.flattened()[:2])
     assert np.array_equal(scene.winding_number(points), flat.winding_number(points))
     assert scene.contains(points, method="winding").tolist() == [True, True, True, False]
-    whole = scene._as_one_tree("winding_number", None, False)
-    assert scene._as_one_tree("winding_number", None, False) is whole
+    whole = scene._as_one_tree(-1, False)
+    assert scene._as_one_tree(-1, False) is whole
     other.add(tree)
-    assert scene._as_one_tree("winding_number", None, False) is whole
+    assert scene._as_one_tree(-1, False) is whole
     scene.set_transform(a, np.eye(4))
     assert np.allclose(scene.winding_number(points, np.inf), [3.0, 1.0, 0.0, 0.0])
     assert isinstance(scene.winding_number(points[0]), float)

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.camera.placement import AXES
+from bvh.distributed.out_of_core.parts import Parts
+from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
 
 MAX_SIDE = 1 << 15
 WIDTH, HEIGHT = 800, 600
@@ -73,7 +76,7 @@ class CameraOptions(NamedTuple):
         float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
     ] = None
 
-    def camera_of(self, path: Path, source: Any, up: str, read: Any) -> Camera:
+    def camera_of(self, path: Path, source: BVH | Scene | Parts, up: str, read: object) -> Camera:
         """Return the camera; by default one that sees all of a tree, scene or parts.
 
         `up` is the up axis there; `read` is what trimesh read from the file, or None.
@@ -115,14 +118,16 @@ class CameraOptions(NamedTuple):
         given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
         return {name: value for name, value in given.items() if value is not None}
 
-    def _of_scene(self, path: Path, read: Any, pixels: tuple[int, int] | None) -> Camera:
+    def _of_scene(self, path: Path, read: object, pixels: tuple[int, int] | None) -> Camera:
         """Return the camera of a scene file."""
         if not getattr(read, "has_camera", False):
             raise ValueError(f"--camera scene: there is no camera in {path}")
         camera = Camera.from_trimesh(read, **self._arguments(None))
         return camera.resized(*pixels) if pixels else camera
 
-    def _of_file(self, path: Path, source: Any, up: str, pixels: tuple[int, int] | None) -> Camera:
+    def _of_file(
+        self, path: Path, source: BVH | Scene | Parts, up: str, pixels: tuple[int, int] | None
+    ) -> Camera:
         """Return the camera of a JSON file."""
         if not path.is_file():
             raise FileNotFoundError(f"--camera: no such file: {path}")

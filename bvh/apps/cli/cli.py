@@ -10,11 +10,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
@@ -39,7 +40,6 @@ from bvh.apps.cli.files import (
     BuildQuality,
     Flatten,
     Memory,
-    Opened,
     PartsPath,
     ScenePath,
     Threads,
@@ -57,6 +57,8 @@ from bvh.apps.cli.show_commands import lab_command, plot_command, render_command
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 
 app = typer.Typer(
@@ -109,12 +111,12 @@ def info(
     if isinstance(file.source, Parts):
         if epo:
             raise ValueError(f"--epo is for trees, and {scene} holds parts")
-        figures = parts_figures(file.source, details)
+        figures: dict[str, Any] = parts_figures(file.source, details)
     elif isinstance(file.source, Scene):
-        figures = _scene_figures(file, epo, details or epo)
+        figures = _scene_figures(file.source, file.read, epo, details or epo)
     else:
-        figures = _mesh_figures(file, epo)
-    figures = {"file": scene, **figures}
+        figures = _mesh_figures(file.source, file.read, epo)
+    figures = {"file": scene} | figures
     lines = figures.pop("tree_lines", [])
     if as_json:
         print_json(figures)
@@ -189,20 +191,23 @@ def cast(
         if output.suffix not in HIT_ENDINGS:
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         check_folder(output)
-    given: Any = None if rays is None else read_rays(rays)
+    columns = None if rays is None else read_rays(rays)
     with cluster(scheduler) as client:
         source, read, up = opened_parts(scene, threads, flatten, memory)
-        if given is None:
-            given = camera.camera_of(Path(scene), source, up, read)
+        if columns is None:
+            given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)
+        else:
+            given = columns
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
             hits, seconds = cast_on(client, source, given, output is not None, threads, bar)
     if output is not None:
+        assert isinstance(hits, Hits)
         write_hits(output, hits, source)
-    told = err if is_pipe(output) else out
-    told.print(f"{hits!r}")
-    told.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
+    console = err if is_pipe(output) else out
+    console.print(f"{hits!r}")
+    console.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
 app.command(name="render")(render_command)
@@ -237,21 +242,19 @@ def _common(
         raise typer.Exit
 
 
-def _mesh_figures(file: Opened[Any], epo: bool) -> dict[str, Any]:
+def _mesh_figures(tree: BVH, read: object, epo: bool) -> dict[str, Any]:
     """Return the figures of a mesh and its tree."""
-    tree = file.source
     figures: dict[str, Any] = {}
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
-    if hasattr(file.read, "is_watertight"):
-        figures["watertight"] = bool(file.read.is_watertight)
+    if hasattr(read, "is_watertight"):
+        figures["watertight"] = bool(read.is_watertight)
     return figures | {k: v for k, v in asdict(tree.stats(epo=epo)).items() if k != "primitives"}
 
 
-def _scene_figures(file: Opened[Any], epo: bool, details: bool) -> dict[str, Any]:
+def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[str, Any]:
     """Return the figures of a scene and its instances; with details, also of each tree."""
-    scene = file.source
     found = scene.stats(epo=epo)
     figures = {
         "instances": found.instances,
@@ -265,8 +268,8 @@ def _scene_figures(file: Opened[Any], epo: bool, details: bool) -> dict[str, Any
         "depth": found.depth,
         **_corners(scene.bounds),
     }
-    if file.read is not None:
-        meshes = [file.read.geometry[name] for name in {*file.read.geometry}]
+    if read is not None:
+        meshes = [read.geometry[name] for name in {*read.geometry}]
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
     counts = np.array([tree.primitives for tree in found.trees])[leaves.tree_of]
@@ -283,16 +286,17 @@ def _scene_figures(file: Opened[Any], epo: bool, details: bool) -> dict[str, Any
     return figures
 
 
-def _cast(source: Any, rays: Camera | NDArray[np.float64], threads: int | None) -> Any:
+def _cast(
+    source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], threads: int | None
+) -> tuple[Hits | HitSummary, float]:
     """Cast rays, of a camera or of a file's columns; return the hits and their seconds."""
-    bounds: Any = ()
     if isinstance(rays, Camera):
         origins, directions = (array.reshape(-1, 3) for array in rays.rays())
-        bounds = rays.t_min, rays.t_max
+        bounds: tuple[ArrayLike, ...] = (rays.t_min, rays.t_max)
     else:
-        origins, directions = rays[:, :3], rays[:, 3:6]
+        origins, directions, bounds = rays[:, :3], rays[:, 3:6], ()
         if rays.shape[1] == 8:
-            bounds = rays[:, 6], rays[:, 7]
+            bounds = (rays[:, 6], rays[:, 7])
     # One ray first, so that compiling is not timed.
     source.closest_hit(origins[:1], directions[:1])
     with bar("casting") as progress:
@@ -315,23 +319,23 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
         out.print(f"and {len(listed) - LISTED} more")
 
 
-def _corners(bounds: Any) -> dict[str, Any]:
+def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
         return numbers(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name.endswith("bytes"):
-        return mebibytes(value)
+    if isinstance(value, int | np.integer) and name.endswith("bytes"):
+        return mebibytes(int(value))
     if isinstance(value, float):
         return f"{value:.4g}"
     return one_line(str(value))
 
 
-def _benchmarks() -> Any:
+def _benchmarks() -> ModuleType:
     """Return the module that runs the benchmarks: installed, or beside the package in a clone."""
     if find_spec("bvh.benchmarks") is not None:
         return import_module("bvh.benchmarks.session")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -21,7 +22,7 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap
 
 
 @contextmanager
-def bar(text: str) -> Iterator[Any]:
+def bar(text: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; yields a function (done, total)."""
     columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
@@ -34,18 +35,21 @@ def warnings_in_a_line() -> Iterator[None]:
     """Print the package's own warnings in a line each, without their position in the code."""
     shown = warnings.showwarning
 
-    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
         if issubclass(category, BVHWarning):
             err.print(f"bvh: {one_line(str(message))}")
         else:
-            shown(message, category, *where, **more)
+            shown(message, category, filename, lineno, file, line)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print plain values as JSON, with null for NaN and infinity."""
     print(json.dumps(_without_nan(value)))  # noqa: T201
 
@@ -64,7 +68,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def numbers(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 9) -> str:
+def numbers(values: Sequence[float] | NDArray[np.float64], digits: int = 9) -> str:
     """Return numbers with commas between them."""
     return ", ".join(f"{x:.{digits}g}" for x in np.asarray(values).tolist())
 
@@ -80,7 +84,7 @@ def rate(rays: int, seconds: float) -> str:
     return f"{number_of(rays, 'rays')} in {seconds:.3f} s, {speed:.2f} million a second"
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> object:
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

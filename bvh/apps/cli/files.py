@@ -77,7 +77,7 @@ class Opened(NamedTuple, Generic[Source]):
     """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
 
     source: Source
-    read: Any
+    read: object
     up: str
 
 
@@ -99,7 +99,7 @@ def opened(
 
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
-) -> Opened[Any]:
+) -> Opened[BVH | Scene | Parts]:
     """Return the tree or scene of a file, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
@@ -114,7 +114,7 @@ def opened_parts(
     return Opened(parts, None, "z")
 
 
-def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
+def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
     """Return a file as a scene, with a single mesh named after the file, and what trimesh read."""
     read = _read(path)
     # A mesh is added itself, because it has more attributes than its tree.
@@ -127,7 +127,7 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
     return scene, read
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> object:
     """Return what trimesh reads from a file; None for a saved tree or scene."""
     if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, cast and render take")
@@ -142,19 +142,21 @@ def _read(path: Path) -> Any:
     return read
 
 
-def _made(path: Path, read: Any, threads: int | None, quality: Quality = "medium") -> BVH | Scene:
+def _made(
+    path: Path, read: object, threads: int | None, quality: Quality = "medium"
+) -> BVH | Scene:
     """Return the tree or scene of what was read, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)
-    make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
+    make = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
     with bar("building") as progress:
-        made: BVH | Scene = make(read, quality=quality, threads=threads, progress=progress)
+        made = make(read, quality=quality, threads=threads, progress=progress)
     if isinstance(made, Scene) and len(made) == 0:
         raise ValueError(f"{path} holds no triangles")
     return made
 
 
-def _is_graph(read: Any) -> bool:
+def _is_graph(read: object) -> bool:
     return hasattr(read, "graph") and hasattr(read, "geometry")
 
 
@@ -164,7 +166,7 @@ def check_folder(output: Path) -> None:
         raise FileNotFoundError(f"no such folder: {output.parent}")
 
 
-def content_of(source: Any) -> str:
+def content_of(source: BVH | Scene | Parts) -> str:
     """Return the numbers of primitives, instances and trees as text."""
     if isinstance(source, Parts):
         return f"{number_of(len(source), 'triangles')} in {number_of(source.part_count, 'parts')}"
@@ -244,7 +246,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
-def _face_ids(source: BVH | Scene | Parts, hits: Any) -> Any:
+def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:
     """Return the source's own face indices of hits, or None where these are `prim_id`."""
     if isinstance(source, Parts):
         return None
@@ -252,6 +254,7 @@ def _face_ids(source: BVH | Scene | Parts, hits: Any) -> Any:
     if all(tree.face_ids is None for tree in trees):
         return None
     if isinstance(source, Scene):
+        assert isinstance(hits, SceneHits)
         return source.face_of(hits.leaf, hits.prim_id)
     return source.face_of(hits.prim_id)
 

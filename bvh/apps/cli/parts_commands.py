@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -42,10 +42,10 @@ def partition_command(
     out.print(f"{output}: {content_of(parts)}, {mebibytes(parts.nbytes)}")
 
 
-def parts_figures(parts: Parts, details: bool) -> dict[str, Any]:
+def parts_figures(parts: Parts, details: bool) -> dict[str, object]:
     """Return what `bvh info` prints of parts; with details, also of each of them."""
     records = parts.records
-    figures = {
+    figures: dict[str, object] = {
         "triangles": len(parts),
         "parts": len(records),
         "lower": parts.bounds[0].tolist(),

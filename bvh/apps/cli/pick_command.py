@@ -70,31 +70,33 @@ def pick_command(
     corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
     source, read = opened_scene(scene, threads)
     view = camera.camera_of(scene, source, source.up, read)
-    found: Any
+    selection: Selection | None = None
+    picks: list[Pick] = []
     if corners:
-        found = source.pick_rect(
+        selection = source.pick_rect(
             view, *corners, what=what or "faces", mode=mode or "touching",
             visible_only=visible_only, threads=threads,
         )  # fmt: skip
     elif everything:
-        found = source.pick_all(view, cursor[0], cursor[1])
+        picks = source.pick_all(view, cursor[0], cursor[1])
     else:
         pick = source.pick(view, cursor[0], cursor[1], radius or 0.0)
-        found = [] if pick is None else [pick]
-    if as_json and corners:
-        print_json(_selected(source, found))
+        picks = [] if pick is None else [pick]
+    count = len(picks) if selection is None else len(selection)
+    if as_json and selection is not None:
+        print_json(_selected(source, selection))
     elif as_json:
-        values = [pick.as_dict() for pick in found]
+        values = [pick.as_dict() for pick in picks]
         print_json(values if everything else next(iter(values), None))
-    elif not len(found):
+    elif not count:
         out.print("nothing")
-    elif corners:
-        _print_selection(source, found)
+    elif selection is not None:
+        _print_selection(source, selection)
     elif everything:
-        print_table(_list(found), right=True)
+        print_table(_list(picks), right=True)
     else:
-        print_table(_rows(found[0]))
-    if not len(found):
+        print_table(_rows(picks[0]))
+    if not count:
         raise typer.Exit(NOTHING)
 
 

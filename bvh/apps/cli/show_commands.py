@@ -151,15 +151,14 @@ def render_command(
     out.print(rate(picture.rays, picture.seconds))
 
 
-def _pictured(source: Any, read: Any, shade: str) -> BVH | Scene | Parts:
+def _pictured(source: BVH | Scene | Parts, read: object, shade: str) -> BVH | Scene | Parts:
     """Return what is to be rendered for the content of a file."""
     if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
         # Trees have no texture coordinates and no colours.
         scene = Scene()
         scene.add(read)
         return scene
-    target: BVH | Scene | Parts = source
-    return target
+    return source
 
 
 def _render(
@@ -227,8 +226,8 @@ def view_command(
     Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from
     elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
-    direction: Any = None if up is None else axis_or_direction(up)
-    source: Any
+    direction = None if up is None else axis_or_direction(up)
+    source: BVH | Scene
     if flatten:
         source, _, above = opened(scene, threads, flatten=True)
         direction = above if direction is None else direction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,20 @@ from bvh.apps.lab.labels import Label, placed
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
 from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.picking.projected import BOX_FACES
+
+if TYPE_CHECKING:
+    from viser import (
+        ArrowsHandle,
+        IcosphereHandle,
+        LineSegmentsHandle,
+        SceneApi,
+        SceneNodeHandle,
+        TransformControlsEvent,
+        TransformControlsHandle,
+        ViserServer,
+    )
+
+Colour = tuple[int, int, int]
 
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
@@ -33,7 +47,7 @@ NAMES = ("entry", "exit", "origin", "tip")
 class Drawing:
     """The nodes of the scene; `update` changes their positions, shapes and visibility."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: ViserServer) -> None:
         scene = server.scene
         self._grid = _line(scene, "/grid", (226, 229, 234), 1.0)
         _draw_lines(self._grid, _grid())
@@ -180,7 +194,7 @@ class Handles:
     `moved` is called with a handle's name and its new pose.
     """
 
-    def __init__(self, server: Any, moved: Callable[[str, Pose], None]) -> None:
+    def __init__(self, server: ViserServer, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None
         self._moved = moved
         self._gizmos = {name: self._make(server, name) for name in HANDLES}
@@ -199,7 +213,7 @@ class Handles:
                 gizmo.position = target.position
                 gizmo.wxyz = SO3.from_matrix(target.turn).wxyz
 
-    def _make(self, server: Any, name: str) -> Any:
+    def _make(self, server: ViserServer, name: str) -> TransformControlsHandle:
         from viser.transforms import SO3
 
         gizmo = server.scene.add_transform_controls(
@@ -209,7 +223,7 @@ class Handles:
 
         # A coroutine, because a pool of threads would not keep the order of the messages.
         @gizmo.on_update
-        async def _(event: Any) -> None:
+        async def _(event: TransformControlsEvent) -> None:
             self._dragged_name = None if event.phase == "end" else name
             turn = np.asarray(SO3(gizmo.wxyz).as_matrix(), float)
             self._moved(name, Pose(gizmo.position.copy(), turn))
@@ -254,32 +268,48 @@ def _seen(ray: DrawnRay | None, t: float) -> Array | None:
     return ray.point(t)
 
 
-def _place(node: Any, point: Array | None) -> None:
+def _place(node: SceneNodeHandle, point: Array | None) -> None:
     node.visible = point is not None
     if point is not None:
         node.position = point
 
 
-def _draw_line(node: Any, part: Array | None) -> None:
+def _draw_line(node: LineSegmentsHandle | ArrowsHandle, part: Array | None) -> None:
     _draw_lines(node, None if part is None else part[None])
 
 
-def _draw_lines(node: Any, parts: Array | None) -> None:
+def _draw_lines(node: LineSegmentsHandle | ArrowsHandle, parts: Array | None) -> None:
     node.visible = parts is not None
     if parts is not None:
         node.points = parts.astype(np.float32)
 
 
-def _line(scene: Any, name: str, colour: tuple[int, int, int], width: float) -> Any:
+def _line(scene: SceneApi, name: str, colour: Colour, width: float) -> LineSegmentsHandle:
     return scene.add_line_segments(
         name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
     )
 
 
-def _ball(scene: Any, name: str, colour: tuple[int, int, int], radius: float, **look: Any) -> Any:
-    look = {"subdivisions": 3, "visible": False} | look
+def _ball(
+    scene: SceneApi,
+    name: str,
+    colour: Colour,
+    radius: float,
+    *,
+    subdivisions: int = 3,
+    wireframe: bool = False,
+    opacity: float | None = None,
+) -> IcosphereHandle:
     return scene.add_icosphere(
-        name, radius, colour, cast_shadow=False, receive_shadow=False, **look
+        name,
+        radius,
+        colour,
+        subdivisions=subdivisions,
+        wireframe=wireframe,
+        opacity=opacity,
+        cast_shadow=False,
+        receive_shadow=False,
+        visible=False,
     )
 
 

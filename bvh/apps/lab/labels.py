@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,13 @@ WIDTH, HEIGHT = 390.0, 500.0
 LETTER, LINE, BORDER, GAP = 6.8, 20.0, 12.0, 14.0
 # Costs of a covered point, and of a pixel that is covered twice, or out of the picture.
 POINT, TWICE, OUTSIDE = 150.0, 20.0, 0.2
+Anchor = Literal[
+    "top-left", "top-center", "top-right", "center-left", "center-right", "bottom-left",
+    "bottom-center", "bottom-right",
+]  # fmt: skip
+
 # Directions from a point to its label, with y up, and the corner of the label that is there.
-SIDES: dict[tuple[int, int], str] = {
+SIDES: dict[tuple[int, int], Anchor] = {
     (0, -1): "top-center", (0, 1): "bottom-center", (1, 0): "center-left", (-1, 0): "center-right",
     (1, -1): "top-left", (-1, -1): "top-right", (1, 1): "bottom-left", (-1, 1): "bottom-right",
 }  # fmt: skip
@@ -39,7 +44,7 @@ class Spot(NamedTuple):
     """Where the corner of a label that `anchor` names is, in drawn coordinates."""
 
     position: Array
-    anchor: str
+    anchor: Anchor
 
 
 def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict[str, Spot]:

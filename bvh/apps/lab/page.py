@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from bvh.apps.lab.panel import EDITED, Panel
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState
 from bvh.apps.page_server import HOST, Page
+
+if TYPE_CHECKING:
+    from viser import CameraHandle, ClientHandle
 
 # The aspect ratio from which on nothing is cut off.
 WIDE = 0.8
@@ -112,13 +115,13 @@ class RayLab(Page):
             self._drawing.update(self._state, self._frame, self._panel.planes)
             self._handles.update(self._state, self._frame, *self._panel.drag)
 
-    def _set_camera(self, client: Any = None) -> None:
+    def _set_camera(self, client: ClientHandle | None = None) -> None:
         """Set the camera of a client, or the initial one, so that everything is in view."""
         position, up, degrees = FROM_ABOVE if self._state.flat else FROM_AN_ANGLE
         if client is None:
-            camera = self._server.initial_camera
-            camera.position, camera.look_at, camera.up = position, (0.0, 0.0, 0.0), up
-            camera.fov = np.radians(degrees)
+            first = self._server.initial_camera
+            first.position, first.look_at, first.up = position, (0.0, 0.0, 0.0), up
+            first.fov = np.radians(degrees)
             return
         camera = client.camera
         with client.atomic():
@@ -127,12 +130,12 @@ class RayLab(Page):
             camera.look_at = (0.0, 0.0, 0.0)
             camera.fov = np.radians(degrees)
 
-    def _connected(self, client: Any) -> None:
+    def _connected(self, client: ClientHandle) -> None:
         """Set a new client's camera, and keep everything in view when its window is resized."""
         self._set_camera(client)
         factor = [_distance_factor(client.camera)]
 
-        def resized(camera: Any) -> None:
+        def resized(camera: CameraHandle) -> None:
             before, factor[0] = factor[0], _distance_factor(camera)
             if abs(factor[0] / before - 1.0) > 0.01:
                 offset = camera.position - camera.look_at
@@ -141,7 +144,7 @@ class RayLab(Page):
         client.camera.on_update(resized)
 
 
-def _distance_factor(camera: Any) -> float:
+def _distance_factor(camera: CameraHandle) -> float:
     """Return by how much a camera moves back because its picture is narrow."""
     return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 

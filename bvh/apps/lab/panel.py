@@ -49,7 +49,7 @@ class Panel:
 
     def __init__(self, lab: Any) -> None:
         self._lab = lab
-        self._gui = lab._server.gui
+        self._gui: Any = lab._server.gui
         # True while controls are set from here, which is no change by the user.
         self._silent = False
         self._fields: dict[str, Any] = {}
@@ -146,7 +146,7 @@ class Panel:
     def _on_update(self, control: Any, act: Callable[[], None]) -> None:
         """Call a function when the user changes a control, not when `update` does."""
 
-        def update(event: Any) -> None:
+        def update(event: object) -> None:
             with self._lab._lock:
                 if not self._silent:
                     act()

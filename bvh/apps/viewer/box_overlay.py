@@ -35,7 +35,7 @@ class BoxOverlay:
     def __init__(self, session: Any) -> None:
         self._session = session
         # By id() of a tree's arrays, which are kept alive so that the id stays theirs.
-        self._levels: dict[int, tuple[Any, BoxLevels]] = {}
+        self._levels: dict[int, tuple[TreeArrays, BoxLevels]] = {}
         gui = session.client.gui
         self._of = gui.add_dropdown(
             "Boxes of", self._choices(), initial_value=OFF,

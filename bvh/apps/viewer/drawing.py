@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,10 @@ from bvh.geometry.transforms import moved
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, box_corners
 from bvh.pictures.colours import instance_colours
+from bvh.queries.hierarchy import BVH
+from bvh.scene.flattened_instances import Leaves
 from bvh.scene.scene import Scene
+from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
@@ -96,8 +99,8 @@ def rotation_of(wxyz: ArrayLike) -> Floats:
     """Return the rotation matrix of a quaternion of any length, w first."""
     import trimesh
 
-    matrix: Any = trimesh.transformations.quaternion_matrix
-    return np.asarray(matrix(wxyz)[:3, :3])
+    matrix = trimesh.transformations.quaternion_matrix(wxyz)  # type: ignore[no-untyped-call]
+    return np.asarray(matrix[:3, :3])
 
 
 class Part(NamedTuple):
@@ -109,8 +112,8 @@ class Part(NamedTuple):
     """
 
     key: tuple[int, int]
-    tree: Any
-    arrays: Any
+    tree: BVH
+    arrays: TreeArrays
     maps: Floats
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
@@ -200,7 +203,9 @@ def drawing_of(
     return Drawing(frame, parts, left_out, corners)
 
 
-def _placements(leaves: Any, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
+def _placements(
+    leaves: Leaves, frame: PageFrame
+) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
     """Return which leaves a page can place, and rotations, scales and places there of these.
 
     Meshes are placed that are centred and scaled to size one, so that float32 is precise.
@@ -220,21 +225,21 @@ def _placed(points: Floats, maps: Floats) -> Floats:
     return np.asarray(points @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
 
 
-def face_count(tree: Any) -> int:
+def face_count(tree: BVH) -> int:
     """Return the number of faces that show a tree on the page."""
     return len(tree) * (1 if isinstance(tree.arrays.primitives, Triangles) else len(BOX_FACES))
 
 
-def surface_of(tree: Any) -> tuple[Floats, NDArray[np.uint32]]:
+def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
     """Return vertices and faces of a tree, without faces that are not finite."""
     points, faces, _ = projected.surface_of(tree)
-    finite: Any = np.isfinite(points).all(axis=1)
+    finite = np.all(np.isfinite(points), axis=1)
     if not finite.all():
         points = np.where(finite[:, None], points, 0.0)
     return points, faces.astype(np.uint32)
 
 
-def triangles_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
+def triangles_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the triangles of faces, or of the sides of boxes, shape (n, 3, 3)."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Triangles):
@@ -242,7 +247,7 @@ def triangles_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
     return box_corners(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
 
 
-def outlines_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
+def outlines_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the sides of faces, or the edges of boxes, as lines (n, 2, 3)."""
     primitives = tree.arrays.primitives
     if not isinstance(primitives, Triangles):
@@ -286,7 +291,7 @@ def quaternions_of(turns: Floats) -> Floats:
     return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
 
 
-def _colours(leaves: Any) -> NDArray[np.uint8]:
+def _colours(leaves: Leaves) -> NDArray[np.uint8]:
     """Return the colour of each leaf: that of its instance, or clay for a single instance."""
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(CLAY, len(leaves), axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from bvh.camera.camera import Camera
 from bvh.runtime.arguments import number_of
 from bvh.runtime.changes import changes
 from bvh.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from viser import ClientHandle
 
 FOV = 35.0
 # Seconds between looks at the scene; whatever changed meanwhile is sent once.
@@ -70,7 +73,7 @@ class Follower:
         for session in list(self._sessions.values()):
             session.close()
 
-    def add(self, client: Any) -> Session:
+    def add(self, client: ClientHandle) -> Session:
         """Show the scene as it is now to a client."""
         with self.copy.lock:
             self._update()
@@ -79,7 +82,7 @@ class Follower:
             self._wanted.set()
             return session
 
-    def remove(self, client: Any) -> None:
+    def remove(self, client: ClientHandle) -> None:
         """Forget a client that is gone."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:

@@ -12,8 +12,8 @@ from bvh.io.trimesh_scenes import Attributes
 
 
 def glb_of(
-    vertices: NDArray[Any],
-    faces: NDArray[Any],
+    vertices: NDArray[np.floating],
+    faces: NDArray[np.integer],
     known: Attributes,
     smooth: bool,
     given_normals: bool,
@@ -25,9 +25,7 @@ def glb_of(
     import trimesh
     from trimesh.exchange import gltf
 
-    # Not typed.
-    make: Any = trimesh.visual
-    export_glb: Any = gltf.export_glb
+    visual: Any = trimesh.visual
     material = known.material
     assert material is not None
     # A page can read no number that is not finite.
@@ -44,25 +42,26 @@ def glb_of(
     known_normals = normals if given_normals else None
     mesh = trimesh.Trimesh(vertices, faces, vertex_normals=known_normals, process=False)
     factor = [*material.factor.tolist(), 1.0]
-    look = make.material.PBRMaterial(
+    look = visual.material.PBRMaterial(
         baseColorFactor=(255.0 * np.array(factor)).round().astype(np.uint8),
         baseColorTexture=None if uv is None else material.image,
         metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
     )  # fmt: skip
     # Without texture coordinates there is no texture, and the colours have a place of their own.
-    mesh.visual = make.TextureVisuals(uv=uv, material=look)
+    mesh.visual = visual.TextureVisuals(uv=uv, material=look)
     if colours is not None:
-        mesh.visual = make.ColorVisuals(mesh, vertex_colors=colours)
-    return bytes(export_glb(mesh, include_normals=smooth or known_normals is not None))
+        mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)
+    with_normals = smooth or known_normals is not None
+    return bytes(gltf.export_glb(mesh, include_normals=with_normals))  # type: ignore[no-untyped-call]
 
 
-def _finite(rows: NDArray[Any] | None, other: list[float]) -> NDArray[Any] | None:
+def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np.float32] | None:
     """Return rows, if there are any, as float32, those that are not finite as another."""
     if rows is None:
         return None
     with np.errstate(over="ignore"):
         found = np.asarray(rows, np.float32)
-    finite: Any = np.isfinite(found).all(axis=1, keepdims=True)
+    finite = np.all(np.isfinite(found), axis=1, keepdims=True)
     return np.where(finite, found, np.array(other, np.float32))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bvh.apps.viewer.drawing import Part
+
+if TYPE_CHECKING:
+    from viser import BatchedGlbHandle, BatchedMeshHandle, MeshHandle, SceneApi
 
 
 class _Shown(NamedTuple):
@@ -22,7 +25,7 @@ class _Shown(NamedTuple):
 class Meshes:
     """The meshes of one page; `scene` is viser's scene of its client."""
 
-    def __init__(self, scene: Any) -> None:
+    def __init__(self, scene: SceneApi) -> None:
         self._scene = scene
         self._shown: dict[tuple[int, int], _Shown] = {}
         self._numbers = itertools.count()
@@ -54,13 +57,13 @@ class Meshes:
                 handle = self._add(name, part)
             self._shown[part.key] = _Shown(part, name, handle)
 
-    def _add(self, name: str, part: Part) -> Any:
+    def _add(self, name: str, part: Part) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
                 cast_shadow=False, receive_shadow=False, visible=self._visible,
             )  # fmt: skip
-        shared = {
+        shared: dict[str, Any] = {
             "flat_shading": not part.smooth, "side": "double", "cast_shadow": False,
             "receive_shadow": False, "visible": self._visible,
         }  # fmt: skip

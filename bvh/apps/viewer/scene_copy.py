@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 
+from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.changes import changes
 from bvh.scene.instances import COLUMNS, Instances, table_guard
 from bvh.scene.scene import Scene
+
+# A scene, its copy, and the position in its journals.
+_Part = tuple[Scene, Scene, tuple[int, ...]]
 
 
 class SceneCopy:
@@ -26,8 +29,8 @@ class SceneCopy:
         self.source = source
         self.lock = threading.RLock()
         self.scene = Scene()
-        # Of each scene, inner ones first: it, its copy, and the position in its journals.
-        self._parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+        # Inner ones first.
+        self._parts: list[_Part] = []
         self._seen = self._deformed = -1
         self.version = 0
         self.follow()
@@ -51,7 +54,7 @@ class SceneCopy:
 
     def _copy_all(self) -> None:
         """Copy all tables."""
-        parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+        parts: list[_Part] = []
         copies: dict[int, Scene] = {}
         for part in _nested(self.source):
             copy = Scene()
@@ -62,9 +65,9 @@ class SceneCopy:
         self._parts, self.scene = parts, copies[id(self.source)]
 
 
-def _nested(top: Any) -> list[Any]:
+def _nested(top: Scene) -> list[Scene]:
     """Return a scene and those nested in it, each once, inner ones first; compact none of them."""
-    found: list[Any] = []
+    found: list[Scene] = []
     seen = {id(top)}
     pending = [(top, iter(_used(top._instances)))]
     while pending:
@@ -80,7 +83,7 @@ def _nested(top: Any) -> list[Any]:
     return found
 
 
-def _used(table: Instances) -> list[Any]:
+def _used(table: Instances) -> list[BVH | Scene]:
     """Return the children that have instances."""
     used = np.unique(table.column("child"))
     return [table.children[k] for k in used[used >= 0].tolist()]
@@ -92,7 +95,7 @@ def _copied(table: Instances, copies: dict[int, Scene]) -> Instances:
     columns = {name: table.column(name)[rows] for name in COLUMNS}
     used, columns["child"] = np.unique(columns["child"], return_inverse=True)
     columns["child"] = columns["child"].astype(np.int32).reshape(-1)
-    children: list[Any] = [table.children[k] for k in used.tolist()]
+    children = [table.children[k] for k in used.tolist()]
     return Instances.of_state({
         "columns": columns, "children": [copies.get(id(child), child) for child in children],
         "names": table.names, "next_id": table.next_id,
@@ -104,7 +107,7 @@ def _position(table: Instances) -> tuple[int, ...]:
     return table.shape, table.moved.end, table.masked.end
 
 
-def _followed(part: Any, copy: Any, at: tuple[int, ...]) -> tuple[Any, Any, tuple[int, ...]]:
+def _followed(part: Scene, copy: Scene, at: tuple[int, ...]) -> _Part:
     """Apply to a copy what has changed in its scene since a position; return the new one."""
     table, mine = part._instances, copy._instances
     copy._up = part._up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,12 @@ from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
+from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
+from bvh.tree.arrays import TreeArrays
+
+if TYPE_CHECKING:
+    from viser import ClientHandle, SceneClickEvent, SceneNodeHandle, SceneRectSelectEvent
 
 Floats = NDArray[np.float64]
 
@@ -47,11 +52,11 @@ class Marked(NamedTuple):
     """Faces of one leaf that are marked, and the map and the arrays with which they were drawn."""
 
     path: tuple[int, ...]
-    tree: Any
+    tree: BVH
     leaf: int
-    ids: NDArray[Any]
+    ids: NDArray[np.integer]
     matrix: Floats
-    arrays: Any
+    arrays: TreeArrays
 
 
 class Session:
@@ -61,7 +66,12 @@ class Session:
     """
 
     def __init__(
-        self, client: Any, copy: SceneCopy, drawing: Drawing, head: str, threads: int | None
+        self,
+        client: ClientHandle,
+        copy: SceneCopy,
+        drawing: Drawing,
+        head: str,
+        threads: int | None,
     ) -> None:
         self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
@@ -70,7 +80,7 @@ class Session:
         self._copy, self._lock = copy, copy.lock
         self._closed = False
         # On the page, a new mark replaces that of the same name.
-        self._marks: dict[str, Any] = {}
+        self._marks: dict[str, SceneNodeHandle] = {}
         self._picked: Marked | None = None
         self._selected: list[Marked] = []
         self._tracer = Tracer(copy.source, self.camera, self._show_picture, threads)
@@ -147,7 +157,7 @@ class Session:
         return self.frame.camera(now.wxyz, now.position, now.fov, width, height)
 
     def _make_panel(self, head: str) -> None:
-        gui = self.client.gui
+        gui: Any = self.client.gui
         self._head = gui.add_html(head)
         self._pick_text = gui.add_html(readouts.picked(None))
         self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
@@ -173,7 +183,7 @@ class Session:
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _clicked(self, event: Any) -> None:
+    def _clicked(self, event: SceneClickEvent) -> None:
         """Pick the face that the ray of a click hits."""
         with self._lock:
             self._copy.follow()
@@ -213,7 +223,7 @@ class Session:
         self._surface("face", self._lifted(corners, camera.eye), ORANGE)
         self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
 
-    def _dragged(self, event: Any) -> None:
+    def _dragged(self, event: SceneRectSelectEvent) -> None:
         """Select the faces in a rectangle."""
         with self._lock:
             self._copy.follow()
@@ -241,7 +251,7 @@ class Session:
         else:
             self._unmark("selection")
 
-    def _marked(self, leaf: int, ids: NDArray[Any]) -> Marked:
+    def _marked(self, leaf: int, ids: NDArray[np.integer]) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
         leaves = self.scene.leaves
         tree = leaves.trees[leaves.tree_of[leaf]]
@@ -312,7 +322,10 @@ class Session:
         self._picture_text.content = text
 
     def _of_faces(
-        self, shape: Callable[[Any, NDArray[Any]], Floats], leaf: int, ids: NDArray[Any]
+        self,
+        shape: Callable[[BVH, NDArray[np.integer]], Floats],
+        leaf: int,
+        ids: NDArray[np.integer],
     ) -> Floats:
         """Return triangles or lines of faces of an instance, in page coordinates."""
         leaves = self.scene.leaves

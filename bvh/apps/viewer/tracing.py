@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +144,7 @@ class Tracer:
         """Cast and show one picture."""
         shade, fine, moves = self.shade, self._fine, self._moves
 
-        def check(*_: Any) -> None:
+        def check(*_: int) -> None:
             if self._moves != moves or self._closed:
                 raise _OutdatedError
 

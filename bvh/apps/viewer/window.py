@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Axis, label, thread_count, whole_number
 from bvh.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from viser import ClientHandle
 
 AMBIENT = 1.2
 PORT = 8080
@@ -56,7 +59,7 @@ class Viewer(Page):
         self._dress(self._follower.first_view(), up)
 
         @self._server.on_client_connect
-        def _(client: Any) -> None:
+        def _(client: ClientHandle) -> None:
             self._last = self._follower.add(client)
             # Disconnected before this: the event for it has passed.
             if client.client_id not in self._server.get_clients():

@@ -165,7 +165,7 @@ class PartContent:
                [nan, nan, nan]])
         """
         if is_other(prim_id):
-            return foreign_answer(self, "corners", {"prim_id": prim_id})
+            return foreign_answer(self.corners, locals())
         wanted = self._checked_ids(prim_id)
         found = np.full((wanted.size, 3, 3), np.nan)
         for tree, here, row in self._trees_of(wanted.reshape(-1)):
@@ -202,7 +202,7 @@ class PartContent:
         array([6, 1, 0], dtype=uint32)
         """
         if is_other(prim_id):
-            return foreign_answer(self, "groups_of", {"prim_id": prim_id})
+            return foreign_answer(self.groups_of, locals())
         wanted = self._checked_ids(prim_id)
         found = np.where(wanted.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
         if self._has_groups:
@@ -280,7 +280,7 @@ class PartContent:
         Source(name='mesh 1', first=1280, triangles=1280)
         """
         if is_other(prim_id):
-            return foreign_answer(self, "source_of", {"prim_id": prim_id})
+            return foreign_answer(self.source_of, locals())
         ids = self._checked_ids(prim_id)
         firsts = np.array([source.first for source in self.sources] or [0], np.int64)
         source = np.where(ids < 0, -1, np.searchsorted(firsts, ids, side="right") - 1)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.camera.camera import Camera
+from bvh.camera.camera import Camera, check_camera
 from bvh.distributed.out_of_core.part_points import PartPoints
-from bvh.picking.region import check_camera
 from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits

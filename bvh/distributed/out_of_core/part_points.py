@@ -50,7 +50,7 @@ class PartPoints(PartContent):
         (2.0, array([0.25, 0.25, 0.  ]))
         """
         if is_foreign(points, max_distance):
-            return foreign_answer(self, "closest_point", locals())
+            return foreign_answer(self.closest_point, locals())
         count = None if k is None else whole_number("k", k)
         bits = one_mask(mask)
         batch, threads = point_batch(points, max_distance), thread_count(threads)
@@ -90,7 +90,7 @@ class PartPoints(PartContent):
         array([2., 5.])
         """
         if is_foreign(points, max_distance):
-            return foreign_answer(self, "distance", locals())
+            return foreign_answer(self.distance, locals())
         bits = one_mask(mask)
         batch, threads = point_batch(points, max_distance), thread_count(threads)
         found = np.full(batch.size, np.inf)
@@ -127,7 +127,7 @@ class PartPoints(PartContent):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "signed_distance", locals())
+            return foreign_answer(self.signed_distance, locals())
         batch = point_batch(points)
         found = self.distance(batch.points, mask=mask, threads=threads, progress=progress)
         if method == "winding":
@@ -161,7 +161,7 @@ class PartPoints(PartContent):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "contains", locals())
+            return foreign_answer(self.contains, locals())
         if method == "winding":
             found = self.winding_number(points, mask=mask, threads=threads, progress=progress)
             return found > 0.5
@@ -202,7 +202,7 @@ class PartPoints(PartContent):
         array([1., 0.])
         """
         if is_foreign(points):
-            return foreign_answer(self, "winding_number", locals())
+            return foreign_answer(self.winding_number, locals())
         batch, bits = point_batch(points), one_mask(mask)
         found = np.where(np.isfinite(batch.points).all(axis=1), 0.0, np.nan)
 

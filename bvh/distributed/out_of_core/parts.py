@@ -108,7 +108,7 @@ class Parts(PartPictures):
         (array([ 5., inf]), array([ 0, -1]))
         """
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "closest_hit", locals())
+            return foreign_answer(self.closest_hit, locals())
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = Closest.misses(batch.size), batch.rays
@@ -154,7 +154,7 @@ class Parts(PartPictures):
         array([ True, False])
         """
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "any_hit", locals())
+            return foreign_answer(self.any_hit, locals())
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
@@ -197,7 +197,7 @@ class Parts(PartPictures):
         """
         edge_rule(edges)
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "count_hits", locals())
+            return foreign_answer(self.count_hits, locals())
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
@@ -239,7 +239,7 @@ class Parts(PartPictures):
         """
         edge_rule(edges)
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "all_hits", locals())
+            return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
@@ -292,7 +292,7 @@ class Parts(PartPictures):
         array([0])
         """
         if is_foreign(lower, upper):
-            return foreign_answer(self, "overlap_box", locals())
+            return foreign_answer(self.overlap_box, locals())
         boxes, shape = box_regions(lower, upper, self.bounds)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -320,7 +320,7 @@ class Parts(PartPictures):
         array([0])
         """
         if is_foreign(center, radius):
-            return foreign_answer(self, "overlap_sphere", locals())
+            return foreign_answer(self.overlap_sphere, locals())
         balls, shape = sphere_regions(center, radius)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -350,7 +350,7 @@ class Parts(PartPictures):
         array([0])
         """
         if is_foreign(planes):
-            return foreign_answer(self, "overlap_frustum", locals())
+            return foreign_answer(self.overlap_frustum, locals())
         regions, shape = plane_regions(planes)
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
 
@@ -398,7 +398,7 @@ def _checked(
     mask: ArrayLike | None, validate: bool, sort: bool | None = None,
 ) -> RayBatch:  # fmt: skip
     """Check rays and flatten them."""
-    check_options(sort, validate)
+    check_options(sort, validate, None, None)
     batch = ray_batch(origins, directions, t_min, t_max)
     if mask is not None:
         batch = masked(batch, mask)

@@ -305,7 +305,7 @@ def normals_of(corners: Floats) -> Floats:
 
 
 def box_normals(
-    boxes: Boxes | Obbs, prim_id: Any, position: Floats, transform: Floats | None
+    boxes: Boxes | Obbs | Custom, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
     """Return the unit normals of the sides that points (n, 3) are nearest to.
 

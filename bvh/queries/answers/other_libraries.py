@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.verbs import verb_of
 from bvh.runtime.foreign_arrays import as_numpy, is_lazy, is_other, kind_of
-
-# Queries whose results have no type that a library may lack.
-TRUTHS = frozenset(["any_hit", "contains", "visible"])
 
 
 class Library(NamedTuple):
@@ -108,17 +107,15 @@ class Library(NamedTuple):
         return self.array(np.asarray(found))
 
 
-def query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
+def answer(query: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Return the result of a query in the library of its arrays.
 
     Parameters
     ----------
-    target : object
-        What has the method or function, such as a BVH.
-    verb : str
-        Its name.
+    query : callable
+        A function, or a method, such as one of a BVH.
     arguments : dict
-        Its arguments.
+        Its arguments, by name.
 
     Raises
     ------
@@ -131,13 +128,16 @@ def query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     plain = {name: as_numpy(name, value) for name, value in others.items()}
     library = Library.of(others)
     if library is None:
-        return getattr(target, verb)(**given | plain)
-    if verb not in TRUTHS:
+        return query(**given | plain)
+    verb = verb_of(query)
+    single = np.int64 if verb is None else verb.returns
+    if single is not np.bool_:
+        # All libraries have truths; of numbers, some have small ones alone.
         library.check()
     # Ids of primitives are int32, but for those of parts.
-    ids = getattr(target, "_id_type", np.int32)
-    whole = ids if verb == "face_of" else np.int64
-    return library.result(getattr(target, verb)(**given | plain), ids, whole)
+    ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
+    whole = ids if single is np.int32 else np.int64
+    return library.result(query(**given | plain), ids, whole)
 
 
 def in_numpy(value: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.batches import ray_batches
-from bvh.queries.query_arguments import RayBatch, RayOptions, Target, ray_batch
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.query_arguments import RayBatch, RayOptions, ray_batch
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
 from bvh.tree.arrays import TreeArrays
@@ -35,34 +35,30 @@ DIRECTIONS = np.vstack([-UP, UP])
 
 
 def inside(
-    target: Target,
-    points: NDArray[np.float64],
-    threads: int,
-    progress: Progress | None = None,
-    *,
-    surface: bool = True,
-) -> NDArray[np.bool_]:
+    search: RaySearch, mask: int, points: NDArray[np.float64], threads: int,
+    progress: Progress | None = None, *, surface: bool = True,
+) -> NDArray[np.bool_]:  # fmt: skip
     """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
 
-    Points that are not finite are outside. In a scene, each leaf that the target's mask chooses is
-    a closed mesh.
+    Points that are not finite are outside. In a scene, each leaf that the mask chooses is a closed
+    mesh.
     """
-    arrays, options = target.arrays, RayOptions(threads=threads, sort=False)
-    masks = kernel_input(np.array([target.mask], np.int32))
+    arrays, options = search.arrays, RayOptions(threads=threads, sort=False)
+    masks = kernel_input(np.array([mask], np.int32))
     result = np.zeros(len(points), np.bool_)
     if len(points) == 0 and progress is not None:
         progress(0, 0)
     for begin in range(0, len(points), POINTS_AT_ONCE):
         some = points[begin : begin + POINTS_AT_ONCE]
-        batch = ray_batch(some, ways_out(arrays, some), SMALLEST, np.inf)
+        batch = ray_batch(some, ways_out(arrays, some), SMALLEST)
         batch = batch._replace(rays=batch.rays._replace(masks=masks))
-        crossings = ray_batches.find_counts(arrays, batch, options, True, target.split)
+        crossings = search.count_hits(batch, options, once=True)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
-            _add_inside_leaves(arrays, batch, crossings, options, found)
+            _add_inside_leaves(search, batch, crossings, options, found)
         if surface:
             outside = np.flatnonzero(~found)
-            found[outside] = _on_surface(arrays, _some(batch, outside), options)
+            found[outside] = _on_surface(search, _some(batch, outside), options)
         result[begin : begin + POINTS_AT_ONCE] = found
         if progress is not None:
             progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
@@ -70,7 +66,7 @@ def inside(
 
 
 def _add_inside_leaves(
-    arrays: TreeArrays,
+    search: RaySearch,
     batch: RayBatch,
     crossings: NDArray[np.int64],
     options: RayOptions,
@@ -85,7 +81,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        hits = ray_batches.find_all_hits(arrays, _some(batch, some), options, True)
+        hits = search.all_hits(_some(batch, some), options, once=True)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))
@@ -110,7 +106,7 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     return np.asarray(DIRECTIONS[soonest])
 
 
-def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
+def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which of the rays begin on a face."""
     result = np.zeros(batch.size, np.bool_)
     nothing, directions = kernel_input(np.zeros(1)), batch.rays.directions
@@ -118,5 +114,5 @@ def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDA
     for turn in range(3):
         turned = kernel_input(np.roll(directions, turn, axis=1))
         short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
-        result |= ray_batches.any_hit(arrays, batch._replace(rays=short), options)
+        result |= search.any_hits(batch._replace(rays=short), options)
     return result

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.ray_shapes import shaped
-from bvh.queries.query_arguments import PointBatch, Target
+from bvh.queries.batches.containment import inside
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
 from bvh.runtime.jit import kept_entry_point
 from bvh.runtime.threads import Progress, Shelf, share
@@ -20,6 +22,8 @@ from bvh.traversal.points.scratch import PointScratch, new_scratch
 from bvh.traversal.points.winding_number import winding_numbers as winding_numbers_at
 from bvh.tree.instanced import hit_codes, owners_of
 from bvh.tree.winding_moments import WindingTerms
+
+Floats = NDArray[np.float64]
 
 # Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
 # threads and to notice Ctrl-C at once.
@@ -32,28 +36,88 @@ SHELVES: dict[type, Shelf[PointScratch]] = {
 }
 
 
-def find_closest(
-    target: Target, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-) -> ClosestPoints:
-    """Return the closest point for each point, or `count` of them on one more axis."""
-    found = _run(target, batch, count, True, threads, progress)
-    shape = batch.shape if count is None else (*batch.shape, count)
-    position, weights = found.position.reshape(*shape, 3), found.weights
-    u, v = weights[:, 0], weights[:, 1]
-    if target.metrics is None:
-        d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-        return ClosestPoints(d, position, *rest)
-    leaf, prim = hit_codes(found.names)
-    owners = owners_of(target.arrays.primitives, leaf)
-    d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
-    return SceneClosestPoints(d, position, *rest)
+class PointSearch(NamedTuple):
+    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask.
 
+    Attributes
+    ----------
+    rays : RaySearch
+        The arrays as rays search them, and what keeps them alive.
+    mask : int
+        Bits that choose among faces, and the instances of a scene, as int32.
+    winding : callable
+        winding(threads, turned) are the multipole moments of the faces; `turned`, with those of
+        reflected leaves turned back.
+    metrics : callable, optional
+        Of a scene: metrics() are lengths in instances against lengths in the world.
+    """
 
-def find_distances(
-    target: Target, batch: PointBatch, threads: int, progress: Progress | None
-) -> NDArray[np.float64]:
-    """Return the distance of each point, flat."""
-    return _run(target, batch, None, False, threads, progress).distance
+    rays: RaySearch
+    mask: int
+    winding: Callable[[int, bool], WindingTerms]
+    metrics: Callable[[], Floats] | None = None
+
+    def closest_points(
+        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+    ) -> Any:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+        found = self._run(batch, count, True, threads, progress)
+        shape = batch.shape if count is None else (*batch.shape, count)
+        position, weights = found.position.reshape(*shape, 3), found.weights
+        u, v = weights[:, 0], weights[:, 1]
+        if self.metrics is None:
+            d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
+            return ClosestPoints(d, position, *rest)
+        leaf, prim = hit_codes(found.names)
+        instanced: Any = self.rays.arrays.primitives
+        owners = owners_of(instanced, leaf)
+        d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
+        return SceneClosestPoints(d, position, *rest)
+
+    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
+        """Return the distance of each point, flat."""
+        return self._run(batch, None, False, threads, progress).distance
+
+    def inside(
+        self, points: Floats, threads: int, progress: Progress | None = None, *,
+        surface: bool = True,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
+        return inside(self.rays, self.mask, points, threads, progress, surface=surface)
+
+    def winding_numbers(
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
+        turned: bool = False,
+    ) -> Floats:  # fmt: skip
+        """Return the winding number of each of the points (n, 3)."""
+        terms = self.winding(threads, turned)
+        return winding_numbers(terms, points, accuracy, threads, progress)
+
+    def _run(
+        self, batch: PointBatch, count: int | None, places: bool, threads: int,
+        progress: Progress | None,
+    ) -> Nearest:  # fmt: skip
+        """Find the closest triangle of each point, or `count`; with `places`, where it is."""
+        arrays = self.rays.arrays
+        searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
+        if self.metrics is not None:
+            searched = SceneTarget(arrays.row, self.metrics(), self.mask)
+        n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
+        rows = n if places else 0
+        entry = closest_points if count is None else nearest_points
+        found = Nearest(
+            np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
+        )  # fmt: skip
+
+        def work(begin: int, end: int) -> None:
+            with shelf.scratch() as scratch:
+                args = searched, batch.points, batch.limits, scratch, begin, end
+                arguments = (*args, found) if count is None else (*args, count, found)
+                # Numba's dispatcher takes longer than a few points.
+                kept_entry_point(entry, (type(arrays.primitives),), arguments)(*arguments)
+
+        in_chunks(batch.size, work, threads, progress)
+        return found
 
 
 def in_chunks(
@@ -62,36 +126,6 @@ def in_chunks(
     """Call work on chunks of points."""
     chunk = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
     share(count, chunk, work, threads, progress)
-
-
-def _run(
-    target: Target,
-    batch: PointBatch,
-    count: int | None,
-    places: bool,
-    threads: int,
-    progress: Progress | None,
-) -> Nearest:
-    """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
-    searched: Any = TreeTarget(target.arrays.row, target.mask)
-    if target.metrics is not None:
-        searched = SceneTarget(target.arrays.row, target.metrics, target.mask)
-    n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
-    rows = n if places else 0
-    entry = closest_points if count is None else nearest_points
-    found = Nearest(
-        np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
-    )  # fmt: skip
-
-    def work(begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            args = searched, batch.points, batch.limits, scratch, begin, end
-            arguments = (*args, found) if count is None else (*args, count, found)
-            # Numba's dispatcher takes longer than a few points.
-            kept_entry_point(entry, (type(target.arrays.primitives),), arguments)(*arguments)
-
-    in_chunks(batch.size, work, threads, progress)
-    return found
 
 
 def winding_numbers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,13 @@ from numpy.typing import NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches.hit_memory import HIT_SHELVES, HitMemory
-from bvh.queries.query_arguments import RayBatch, RayOptions, Target
-from bvh.queries.results import (
-    AllHits,
-    CountedHits,
-    CountedSceneHits,
-    Hits,
-    SceneAllHits,
-    SceneHits,
-)
+from bvh.queries.batches.image_rows import row_length
+from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, checked_cull, unmasked
+from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
+from bvh.runtime.arguments import CountResult, Cull, TruthResult
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
-from bvh.runtime.user_calls import NO_CALL, UserCall
+from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import (
@@ -48,7 +43,7 @@ from bvh.traversal.rays.ray_batch import (
     sorted_permutation,
 )
 from bvh.traversal.rays.ray_memory import BLOCK, HALF
-from bvh.tree.arrays import kernel_arrays
+from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 from bvh.tree.primitives import Custom
 
@@ -60,9 +55,8 @@ ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 
-# Rays that are looked at to find the rows of an image: more where a row does not end among fewer.
-# Rows that are then looked at.
-SMALLEST_IMAGE, SAMPLES, ROWS = 1 << 12, (1 << 10, 1 << 12, 1 << 14), 64
+# Rays from which on it is found out whether they are those of an image.
+SMALLEST_IMAGE = 1 << 12
 
 NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
 
@@ -79,32 +73,106 @@ MAX_RANKED = 64
 ALL = 2**62
 
 Work = Callable[[Order, int, int], None]
+Goal = ClosestGoal | FirstGoal | CountGoal
 
 
-def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
-    """Return the closest hit of each ray, in what a target stands for."""
-    goal = partial(_goal, False, options.cull, options.accept, ids_of(arrays.primitives))
-    hits: Hits = _closest(arrays, batch, goal, options, (Hits, SceneHits))
-    return _sourced(hits, batch, target)  # type: ignore[no-any-return]
+class MergedTree(Protocol):
+    """One tree that has the same hits as a scene."""
+
+    @property
+    def arrays(self) -> TreeArrays: ...
+
+    def named(self, found: Any) -> Any: ...
 
 
-def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
-    """Return the closest hit of each ray, and its cost."""
-    costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
-    goal, kinds = CountGoal(False, options.cull, *costs), (CountedHits, CountedSceneHits)
-    options = options._replace(sort=False)
-    hits: Hits = _closest(arrays, batch, lambda: goal, options, kinds, *costs)
-    return _sourced(hits, batch, target)  # type: ignore[no-any-return]
+class RaySearch(NamedTuple):
+    """What rays are cast into: the arrays of a tree, or of a scene's top level.
 
+    Attributes
+    ----------
+    arrays : TreeArrays
+    split : bool
+        A primitive may be in several leaves of a tree.
+    owner : object
+        Keeps alive, while kernels run, arrays that they know by their addresses only.
+    masked : callable, optional
+        Of a tree: masked() is its arrays with the bits of faces, if these have any.
+    merged : callable, optional
+        Of a scene: merged(rays, threads) is one tree, or None where that does not pay.
+    """
 
-def _sourced(hits: Any, batch: RayBatch, target: Target) -> Any:
-    """Return hits with what their positions and normals follow from."""
-    vars(hits)["_source"] = source_of(target.arrays, target.owner, batch.rays, batch.shape)
-    return hits
+    arrays: TreeArrays
+    split: bool = True
+    owner: object = None
+    masked: Callable[[], TreeArrays] | None = None
+    merged: Callable[[int, int], MergedTree | None] | None = None
+
+    def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the side to ignore; raise where primitives have none."""
+        return checked_cull(cull, self.arrays)
+
+    def accepted_by(self, function: Filter, data: object) -> UserCall:
+        """Return a filter with its data, as kernels take them."""
+        in_scene = isinstance(self.arrays.primitives, Instanced)
+        return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
+
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
+        """Return the closest hit of each ray; with `counters`, and its cost."""
+        arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
+        if counters:
+            costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
+            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
+            hits = _closest(arrays, batch, lambda: goal, options, COUNTED_HITS, *costs)
+        else:
+            hits = _closest(arrays, batch, _goals(False, options, arrays), options, HITS)
+        vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
+        return hits if whole is None else whole.named(hits)
+
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+        arrays, batch, _ = self._chosen(batch, options, mergeable=True)
+        hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
+        # The kernel writes nothing else.
+        no_ids = np.empty(0, ids_of(arrays.primitives))
+        out = Columns(no_ids, none, none, none, hit.view(np.uint8))
+        _trace(arrays, batch, _goals(True, options, arrays), options, out)
+        return shaped(batch.shape, hit)[0]
+
+    def all_hits(
+        self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
+    ) -> Any:
+        """Return all hits of each ray, or the `limit` closest; each crossing `once`, or not."""
+        arrays, batch, _ = self._chosen(batch, options)
+        parts: dict[int, list[Columns]] = {}
+        counts = _gather(arrays, batch, options, once, limit, True, parts)
+        hits = _listed(arrays, batch, counts, parts)
+        vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
+        return hits
+
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
+        """Return how many hits each ray has, each crossing `once` or not."""
+        arrays, batch, _ = self._chosen(batch, options)
+        whole = self.split or options.accept is not None
+        return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
+
+    def _chosen(
+        self, batch: RayBatch, options: RayOptions, mergeable: bool = False
+    ) -> tuple[TreeArrays, RayBatch, MergedTree | None]:
+        """Return arrays and rays whose masks agree; and the merged tree, if these are its."""
+        arrays = self.arrays
+        if batch.masked:
+            if self.masked is not None:
+                arrays = self.masked()
+                batch = batch if len(arrays.face_bits) else unmasked(batch)
+        elif mergeable and self.merged is not None and options.accept is None:
+            whole = self.merged(batch.size, options.threads)
+            if whole is not None:
+                return whole.arrays, batch, whole
+        return arrays, batch, None
 
 
 def _closest(
-    arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions,
+    arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions,
     kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
     """Return the hits that a goal leads to, as results of a tree or of a scene."""
@@ -122,22 +190,14 @@ def _closest(
     return of_scene(*shaped(batch.shape, t, prim_id, u, v, front, owners, leaf, *costs))
 
 
-def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_] | bool:
-    """Return for each ray whether it hits anything."""
-    hit, ids = np.zeros(batch.size, np.bool_), ids_of(arrays.primitives)
-    # The kernel writes nothing else.
-    none = np.empty(0)
-    out = Columns(np.empty(0, ids), none, none, none, hit.view(np.uint8))
-    _trace(arrays, batch, partial(_goal, True, options.cull, options.accept, ids), options, out)
-    return shaped(batch.shape, hit)[0]  # type: ignore[no-any-return]
-
-
-def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> ClosestGoal | FirstGoal:
-    """Return the goal of one thread."""
+def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
+    """Return a function that makes the goal of one thread."""
+    accept = options.accept
     if accept is None:
-        return ClosestGoal(any_hit, cull)
-    nearest = new_nearest_hits(1, ids)
-    return FirstGoal(any_hit, cull, False, 1, accept.function, accept.data, nearest)
+        goal = ClosestGoal(any_hit, options.cull)
+        return lambda: goal
+    ids, given = ids_of(arrays.primitives), (accept.function, accept.data)
+    return lambda: FirstGoal(any_hit, options.cull, False, 1, *given, new_nearest_hits(1, ids))
 
 
 def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
@@ -157,7 +217,7 @@ def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
 
 
 def _trace(
-    arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions, out: Columns
+    arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     arrays, _kept = kernel_arrays(arrays)
@@ -244,35 +304,6 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _row_length(directions: NDArray[np.float64]) -> int:
-    """Return how many rays a row of an image has; 0 where the directions are not those of one.
-
-    In a row the direction moves on by steady small steps; the next row begins with a jump.
-    """
-    for size in SAMPLES:
-        some = directions[:size]
-        steps = _steps(some[1:], some[:-1])
-        middle = min(len(steps) // 2, 2 * TILE_WIDTH)
-        usual = float(np.partition(steps[: 2 * middle + 1], middle)[middle])
-        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
-        if len(jumps) > 1:
-            row = int(jumps[0]) + 1
-            if not (np.diff(jumps) == row).all():
-                return 0
-            # The sample may have seen two jumps only.
-            last, first = directions[row - 1 :: row][:ROWS], directions[row::row][:ROWS]
-            steps = _steps(first, last[: len(first)])
-            return 0 if ((steps < 2.0 * usual) & (steps > 0.5 * usual)).any() else row
-    return 0
-
-
-def _steps(after: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of the steps along the axes."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.abs(after - before)
-        return np.asarray(steps[:, 0] + steps[:, 1] + steps[:, 2])
-
-
 def _order(batch: RayBatch) -> Order:
     """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
     n, directions = batch.size, batch.rays.directions
@@ -280,18 +311,15 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        row = _row_length(directions)
+        row = row_length(directions)
     image = row >= TILE_WIDTH and n % row == 0 and n // row >= TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
 
 
-def find_all_hits(
-    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None,
-    target: Target | None = None,
-) -> Any:  # fmt: skip
-    """Return all hits of rays, or the `limit` closest of each; each crossing `once`, or not."""
-    parts: dict[int, list[Columns]] = {}
-    counts = _gather(arrays, batch, options, once, limit, True, parts)
+def _listed(
+    arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: dict[int, list[Columns]]
+) -> AllHits:
+    """Return the hits in `parts`, which are given up, as one list."""
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
@@ -306,22 +334,14 @@ def find_all_hits(
         prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
-        found = AllHits(prim_id, *hits)
-    else:
-        leaf, prim_id = hit_codes(prim_id)
-        found = SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
-    return found if target is None else _sourced(found, batch, target)
-
-
-def find_counts(arrays: Any, batch: RayBatch, options: RayOptions, once: bool, split: bool) -> Any:
-    """Return how many hits each ray has; `split` trees have primitives in several leaves."""
-    whole = split or options.accept is not None
-    return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
+        return AllHits(prim_id, *hits)
+    leaf, prim_id = hit_codes(prim_id)
+    return SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
 
 
 def _gather(
-    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None, whole: bool,
-    parts: dict[int, list[Columns]] | None,
+    arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
+    whole: bool, parts: dict[int, list[Columns]] | None,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
     arrays, _kept = kernel_arrays(arrays)

@@ -1,0 +1,282 @@
+"""Trees in place, of a scene or one alone: what picking sees of them, and finds in a frustum.
+
+A frustum is planes (k, 4), nonnegative inside, as `Camera.frustum` returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.camera import Camera
+from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.projected import OwnedTriangles, surface_of, transformed
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
+from bvh.runtime.arguments import ALL_BITS, bit_masks
+from bvh.tree.face_bits import counted
+from bvh.tree.primitives import Triangles
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
+Flags = NDArray[np.bool_]
+
+# In trees of fewer faces all are tested, in larger ones those near the frustum.
+FEW_FACES = 2048
+# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
+# more than projecting and moving vertices round.
+SLACK = 2.0**-30
+
+
+class PlacedTree(Protocol):
+    """A tree at the end of a path of instances."""
+
+    @property
+    def tree(self) -> BVH: ...
+    @property
+    def transform(self) -> Floats: ...
+    @property
+    def path(self) -> tuple[int, ...]: ...
+    @property
+    def name(self) -> str | None: ...
+
+
+class TreeAlone(NamedTuple):
+    """A tree in place, with neither path nor name."""
+
+    tree: BVH
+    transform: Floats
+    path: tuple[int, ...] = ()
+    name: str | None = None
+
+
+class LeafTable(Protocol):
+    """The leaves of a scene, as they were when they were flattened."""
+
+    def is_current(self) -> bool: ...
+    def leaf(self, row: int) -> PlacedTree: ...
+    def name_of(self, leaf: int) -> str | None: ...
+
+
+class PickableScene(Protocol):
+    """What picking asks of a scene: to cast rays, and what its leaves are now."""
+
+    def closest_hit(
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
+        mask: int | None, threads: int | None,
+    ) -> Hits: ...  # fmt: skip
+
+    def all_hits(
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
+        mask: int | None,
+    ) -> AllHits: ...  # fmt: skip
+
+    def attributes(self, child: BVH) -> Attributes: ...
+    def _current_leaves(self) -> LeafTable: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedTrees:
+    """The leaves of a scene, columns of which are as in `Leaves`; or one tree, which has no table.
+
+    `boxes` (n, 6) are the bounds of leaves in the world.
+    """
+
+    source: PickableScene | BVH
+    table: LeafTable | None
+    trees: Sequence[BVH]
+    tree_of: Ints
+    matrices: Floats
+    masks: NDArray[np.uint32]
+    instance_id: Ints
+    boxes: Floats
+
+    @classmethod
+    def alone(cls, tree: BVH) -> PlacedTrees:
+        """Return a tree in place, with all bits and of no instance."""
+        one, matrix = np.zeros(1, np.int64), np.eye(3, 4)[None]
+        bits, boxes = np.full(1, ALL_BITS, np.uint32), tree.bounds.reshape(1, 6)
+        return cls(tree, None, (tree,), one, matrix, bits, one - 1, boxes)
+
+    def name_of(self, row: int) -> str | None:
+        """Return the name of a leaf."""
+        return None if self.table is None else self.table.name_of(row)
+
+
+class TreeFaces:
+    """The faces of a tree that share a bit with a mask: all, or those near a frustum."""
+
+    def __init__(self, tree: BVH, mask: int = ALL_BITS) -> None:
+        self.tree, self._mask = tree, mask
+
+    @cached_property
+    def surface(self) -> OwnedTriangles:
+        """All its triangles, computed on first access."""
+        found, groups = surface_of(self.tree), self.tree.groups
+        if groups is None:
+            return found
+        kept = counted(groups, self._mask)[found.owners]
+        return OwnedTriangles(found.points, found.faces[kept], found.owners[kept])
+
+    @cached_property
+    def owners(self) -> NDArray[np.int32]:
+        """The primitives that have triangles."""
+        return marked(self.surface.owners, len(self.tree))
+
+    def vertices(self) -> NDArray[np.int32]:
+        """Return the vertices that have a face."""
+        self.tree._must_hold("a selection of vertices", Triangles)
+        return marked(self.surface.faces, len(self.surface.points))
+
+    def candidates(
+        self, matrix: Floats, planes: Floats
+    ) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+        """Return the triangles, unplaced, that may be in a frustum, and their vertices."""
+        tree = self.tree
+        if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
+            return self._everything()
+        normals, offsets = planes[:, :3], planes[:, 3]
+        largest = np.abs(tree.bounds).max(axis=0)
+        size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
+        margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
+        shifts = normals @ matrix[:, 3] + offsets + margin
+        local = np.column_stack([normals @ matrix[:, :3], shifts])
+        if not np.isfinite(local).all():
+            return self._everything()
+        ids = tree.overlap_frustum(local, mask=self._mask).prim_id
+        if len(ids) == len(tree):
+            return self._everything()
+        return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
+
+    def _everything(self) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+        return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
+
+
+class VisitedTrees:
+    """Placed trees under a camera, visited one by one."""
+
+    def __init__(
+        self, placed: PlacedTrees, camera: Camera, mask: int | None, threads: int | None
+    ) -> None:
+        self.placed, self.camera, self.mask, self.threads = placed, camera, mask, threads
+        self._visited: dict[int, TreeFaces] = {}
+        bits = bit_masks("mask", ALL_BITS if mask is None else mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+        self._bits = int(bits)
+        self.shown = (placed.masks & bits) != 0
+
+    def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
+        """Return the leaves that may be in a frustum, and which are certainly inside."""
+        placed = self.placed
+        if len(placed.masks) == 0:
+            return np.empty(0, np.int64), np.empty(0, np.bool_)
+        # Their boxes exclude most leaves.
+        rows = np.flatnonzero(self.shown & _reaching(planes, placed.boxes))
+        bounds = np.array([tree.bounds for tree in placed.trees])[placed.tree_of[rows]]
+        near, within = _judged_bounds(planes, bounds, placed.matrices[rows])
+        return rows[near], within[near]
+
+    def leaf(self, row: int) -> tuple[TreeFaces, Floats]:
+        """Return the faces of a leaf, and its map."""
+        tree = int(self.placed.tree_of[row])
+        if tree not in self._visited:
+            self._visited[tree] = TreeFaces(self.placed.trees[tree], self._bits)
+        return self._visited[tree], self.placed.matrices[row]
+
+    def faces_in(
+        self, planes: Floats, rows: list[int]
+    ) -> tuple[Floats, NDArray[np.int32], NDArray[np.int64]]:
+        """Return the triangles of leaves that may be in a frustum, as `joined` does."""
+        surfaces = []
+        for row in rows:
+            faces, matrix = self.leaf(row)
+            surfaces.append(transformed(faces.candidates(matrix, planes)[0], matrix))
+        triangles, prims, leaves = joined(rows, surfaces)
+        normals, offsets = planes[:, :3], planes[:, 3]
+        with np.errstate(invalid="ignore", over="ignore"):
+            level = triangles @ normals.T + offsets
+            margin = SLACK * (np.abs(triangles) @ np.abs(normals).T + np.abs(offsets))
+            possible = ~np.any(np.all(level < -margin, axis=1), axis=1)
+        return triangles[possible], prims[possible], leaves[possible]
+
+    def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
+        """Return t, leaf and primitive of what rays through points (n, 2) of the picture hit."""
+        rays = self.camera.ray(points[:, 0], points[:, 1])
+        hits = self.placed.source.closest_hit(
+            *rays, self.camera.near, t_max, mask=self.mask, threads=self.threads
+        )
+        return hits.t, leaves_of(hits), hits.prim_id
+
+
+def leaves_of(hits: Hits | AllHits) -> Ints:
+    """Return the leaf of each hit of a batch of rays."""
+    if isinstance(hits, SceneHits | SceneAllHits):
+        return hits.leaf
+    return np.zeros(len(hits.prim_id), np.int64)
+
+
+def joined(
+    rows: list[int], surfaces: list[OwnedTriangles]
+) -> tuple[Floats, NDArray[np.int32], NDArray[np.int64]]:
+    """Return the triangles (n, 3, 3) of surfaces of leaves, and their primitives and leaves."""
+    triangles = np.concatenate([some.points[some.faces] for some in surfaces])
+    prims = np.concatenate([some.owners for some in surfaces])
+    return triangles, prims, np.repeat(rows, [len(some.faces) for some in surfaces])
+
+
+def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+    """Return a surface without the points that it does not use, and which those are that stay."""
+    used = marked(surface.faces, len(surface.points))
+    numbers = np.empty(len(surface.points), np.int32)
+    numbers[used] = np.arange(len(used), dtype=np.int32)
+    return OwnedTriangles(surface.points[used], numbers[surface.faces], surface.owners), used
+
+
+def marked(ids: Ints, count: int) -> NDArray[np.int32]:
+    """Return the numbers below `count` that occur, ascending."""
+    marks = np.zeros(count, np.bool_)
+    marks[ids.ravel()] = True
+    return np.flatnonzero(marks).astype(np.int32)
+
+
+def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
+    """Return which boxes (n, 2, 3) under maps (n, 3, 4) are possibly, which surely inside."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
+        half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
+        linear = np.abs(matrices[:, :, :3])
+        centre = np.einsum("nij,nj->ni", matrices[:, :, :3], middle) + matrices[:, :, 3]
+        reach = np.einsum("nij,nj->ni", linear, half)
+        size = np.abs(centre) + reach + np.einsum("nij,nj->ni", linear, np.abs(middle))
+        normals, offsets = planes[:, :3], planes[:, 3]
+        level = centre @ normals.T + offsets
+        span = reach @ np.abs(normals).T
+        margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
+        # What overflows is neither; a tree of nothing has bounds that are NaN.
+        outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
+        within = (level - span > margin).all(axis=1)
+    return np.asarray(~outside), np.asarray(within & ~outside)
+
+
+def _reaching(planes: Floats, boxes: Floats) -> Flags:
+    """Return which boxes in the world (n, 6) are possibly inside.
+
+    The corner that is farthest along a plane's normal decides; empty boxes are outside.
+    """
+    found = boxes[:, 0] <= boxes[:, 3]
+    with np.errstate(invalid="ignore", over="ignore"):
+        for *normal, offset in planes.tolist():
+            # A column after the other, which is faster than rows of three.
+            level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
+            for axis, n in enumerate(normal):
+                term = n * boxes[:, axis + 3 if n > 0.0 else axis]
+                level += term
+                size += np.abs(term)
+            found &= ~(level < -SLACK * size)
+    return np.asarray(found)

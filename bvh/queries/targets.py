@@ -1,0 +1,82 @@
+"""What queries ask of that which they search: a tree, a scene, or a mesh in parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.query_arguments import OptionChecks, PointBatch, RayBatch, RayOptions
+from bvh.runtime.arguments import CountResult, TruthResult
+from bvh.runtime.progress_bars import Progress
+
+# Many kernels, which only queries of regions need.
+if TYPE_CHECKING:
+    from bvh.traversal.overlaps.regions import Regions
+
+Hits = TypeVar("Hits", covariant=True)
+EveryHit = TypeVar("EveryHit", covariant=True)
+Points = TypeVar("Points", covariant=True)
+Found = TypeVar("Found", covariant=True)
+
+
+class RayTarget(OptionChecks, Protocol[Hits, EveryHit]):
+    """What rays are cast into. Results have the leading shape of the batch."""
+
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
+        """Return the closest hit of each ray; with `counters`, and its cost."""
+
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+
+    def all_hits(
+        self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
+    ) -> EveryHit:
+        """Return all hits of each ray, each crossing `once` or not; or the `limit` closest."""
+
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
+        """Return how many hits each ray has, each crossing `once` or not."""
+
+
+class PointTarget(Protocol[Points]):
+    """What points are compared with: the faces that count for one mask."""
+
+    def closest_points(
+        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+    ) -> Points:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+
+    def distances(
+        self, batch: PointBatch, threads: int, progress: Progress | None
+    ) -> NDArray[np.float64]:
+        """Return the distance of each point, flat."""
+
+    def inside(
+        self, points: NDArray[np.float64], threads: int, progress: Progress | None = None, *,
+        surface: bool = True,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
+
+    def winding_numbers(
+        self, points: NDArray[np.float64], accuracy: float, threads: int,
+        progress: Progress | None = None, *, turned: bool = False,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return the winding number of each of the points (n, 3).
+
+        With `turned`, as if faces of reflected leaves were turned back.
+        """
+
+
+class RegionTarget(Protocol[Found]):
+    """What regions overlap: the primitives that count for one mask."""
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all primitives."""
+
+    def overlaps(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: Progress | None,
+    ) -> Found:  # fmt: skip
+        """Return what each region overlaps, of a batch of this leading shape."""

@@ -1,0 +1,113 @@
+"""Declarations of queries: their arrays, their results, and how answers of parts become one.
+
+A query is declared once, by `verb` upon its method. Dask arrays, arrays of other libraries, meshes
+in parts and the command line read the declaration; its options are those of the signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum
+from inspect import signature
+from typing import Any, TypeVar
+
+import numpy as np
+
+# Types of the columns of results; `prim_id` is int64 in results of meshes in parts.
+KINDS: dict[str, type[np.generic]] = {
+    "t": np.float64, "distance": np.float64, "position": np.float64, "prim_id": np.int32,
+    "u": np.float64, "v": np.float64, "front": np.bool_, "instance_id": np.int32, "leaf": np.int32,
+    "nodes": np.int32, "tests": np.int32,
+}  # fmt: skip
+
+# Arrays of rays, with the shape of one ray's.
+RAYS: dict[str, tuple[int, ...]] = {
+    "origins": (3,), "directions": (3,), "t_min": (), "t_max": (), "mask": (),
+}  # fmt: skip
+
+Query = TypeVar("Query", bound=Callable[..., Any])
+# Classes of records, of a tree and of a scene.
+Records = tuple[type[Any], type[Any]]
+
+
+class Merge(Enum):
+    """How answers of several parts of a mesh become one."""
+
+    LEAST = "the least by (t or distance, prim_id), or the first k of these"
+    ANY = "whether one of them is true"
+    LOWEST = "the lowest number"
+    SUM = "their sum"
+    LISTS = "the entries of all, query by query in order, or the first few of these"
+
+
+@dataclass(frozen=True, eq=False)
+class Verb:
+    """Declaration of a query.
+
+    Attributes
+    ----------
+    query : callable
+        The method, whose explicit signature has the options.
+    arrays : dict
+        The arguments that are arrays, with the shape that each has for one query; -1 for any size.
+    returns : type of numpy, or tuple of classes
+        The type of a result that is one array; or the records of a tree and of a scene.
+    merge : Merge, optional
+        How answers of parts become one; None where they follow from other queries.
+    counted : tuple of classes, optional
+        The records where costs are counted, too.
+    """
+
+    query: Callable[..., Any]
+    arrays: dict[str, tuple[int, ...]]
+    returns: type[np.generic] | Records
+    merge: Merge | None = None
+    counted: Records | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.query.__name__
+
+    @property
+    def options(self) -> list[str]:
+        """The arguments that are no arrays."""
+        return [name for name in signature(self.query).parameters if name not in self.arrays][1:]
+
+    def record(self, in_scene: bool = False, counted: bool = False) -> type[Any] | None:
+        """Return the class of a result; None where it is one array."""
+        records = self.counted if counted and self.counted else self.returns
+        return records[in_scene] if isinstance(records, tuple) else None
+
+    def columns(
+        self, in_scene: bool = False, counted: bool = False, ids: type[np.generic] = np.int32
+    ) -> dict[str, type[np.generic]]:
+        """Return the columns of a result, in order, with their types; those of `prim_id` given."""
+        record = self.record(in_scene, counted)
+        if record is None:
+            assert not isinstance(self.returns, tuple)
+            return {self.name: self.returns}
+        names = [field.name for field in fields(record) if field.name in KINDS]
+        return {name: ids if name == "prim_id" else KINDS[name] for name in names}
+
+
+_declared: dict[Callable[..., Any], Verb] = {}
+
+
+def verb(
+    arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | Records,
+    merge: Merge | None = None, counted: Records | None = None,
+) -> Callable[[Query], Query]:  # fmt: skip
+    """Declare a query: a method that keeps its signature, and stays the function that it is."""
+
+    def declare(query: Query) -> Query:
+        _declared[query] = Verb(query, arrays, returns, merge, counted)
+        return query
+
+    return declare
+
+
+def verb_of(query: Callable[..., Any]) -> Verb | None:
+    """Return the declaration of a function or method; None if it has none."""
+    return _declared.get(getattr(query, "__func__", query))
