@@ -26,7 +26,8 @@ _MODULES = _modules_of(__spec__)
 
 __all__ = sorted(_MODULES)
 
-# What lower folders leave to upper ones, whose modules are imported when they are needed.
+# What lower folders use of upper ones, which are imported when that is wanted.
+enrol("modules of kernels", f"{__name__}.kernels", "FAMILIES")
 enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
 enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
 enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")

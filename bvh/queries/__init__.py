@@ -11,11 +11,7 @@ Each file imports only from those above it.
 | `targets.py` | What queries ask of that which they search: a tree, a scene, or a mesh in parts |
 | `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
-| `distance_queries.py` | `BVH.distance_to`: the distance between the meshes of two trees |
-| `overlap_queries.py` | Overlap queries of trees and scenes: primitives that overlap regions, pairs of faces |
-| `point_queries.py` | Point queries of trees and scenes: closest points, distances, containment, winding numbers |
-| `ray_queries.py` | Ray queries of trees and scenes: the closest hit, any hit, all hits, how many |
-| `sight_queries.py` | Lines of sight in trees and scenes: which points see each other |
+| `methods/` | Queries as trees and scenes have them: signatures, documentation, routes; one kind a file. |
 | `tree_queries.py` | Queries of a tree: what it adds to those that trees and scenes share |
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |

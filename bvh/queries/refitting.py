@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.obbs import local_frames
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import reals, rows, thread_count
-from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
+from bvh.tree.changes import changes
 from bvh.tree.face_bits import hides_faces
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted

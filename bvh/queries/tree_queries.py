@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.casters import TREE_CAST, TreeCaster
-from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.distance_queries import DistanceQueries
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
+from bvh.queries.methods.distance_queries import DistanceQueries
+from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, one_mask, plain_ray
-from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
-from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.registry import enrolled
@@ -242,8 +242,8 @@ class TreeQueries(
             chosen = counted(groups, mask)
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
-    def _that_count(self, found: Overlaps, mask: int | None) -> Overlaps:
-        bits = one_mask(mask)
+    def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
+        """Return the overlaps that count for a mask."""
         if bits == -1 and not len(self._arrays.face_bits):
             return found
         fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
@@ -257,11 +257,11 @@ class TreeQueries(
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
-    def _region_search(self, query: str, *kinds: type) -> RegionSearch:
+    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)
-        return search_of(self._arrays, self._bounds)
+        return search_of(self._arrays, self._bounds, partial(self._that_count, bits=one_mask(mask)))
 
     def _pair_search(self, query: str, other: Any) -> Callable[..., Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs

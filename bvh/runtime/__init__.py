@@ -7,11 +7,10 @@ Each file imports only from those above it.
 | `cache/` | Where compiled kernels are stored on disk, and when a stored one is valid. |
 | `compiler/` | How Numba compiles kernels, and for which CPU. |
 | `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need. |
-| `registry.py` | Functions of upper folders that lower ones call: enrolled by name, imported at their first use |
+| `registry.py` | What lower folders use of upper ones: enrolled by name, imported at its first use |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
 | `foreign_arrays.py` | Arrays that are not numpy's: which they are, how they are read, and who answers for them |
 | `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |
-| `changes.py` | Count of all changes of trees and scenes in this process |
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |

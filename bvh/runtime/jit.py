@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any, TypeVar
 
 import numba
@@ -34,6 +35,7 @@ from bvh.runtime.compiler.code_types import (
 )
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.registry import enrolled
 
 __all__ = [
     "BVHWarning", "Dispatcher", "TypingError", "cache_directory", "fingerprint", "host_features",
@@ -210,19 +212,6 @@ def address_of(compiled: Dispatcher, signature: Signature) -> int:
 # Functions that compile the package, by the name of the part that each compiles.
 recipes: dict[str, Callable[[], None]] = {}
 
-# The modules that register such functions. Those of a family share most of their helpers, so that
-# one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
-# Another process takes over from the end of a family.
-FAMILIES = (
-    ("queries.hierarchy", "scene.scene", "queries.refitting", "kernels"),
-    ("geometry.transforms", "geometry.triangles", "geometry.boxes", "geometry.obbs",
-     "geometry.planes", "geometry.spheres", "io.polygons", "picking.outlines",
-     "scene.flattened_instances"),
-    ("tree.build", "tree.epo", "tree.tlas", "tree.world_bounds", "io.untrusted"),
-    ("queries.batches.overlap_batches", "queries.batches.distance_batches",
-     "scene.instance_pairs", "scene.instance_contacts"),
-)  # fmt: skip
-
 
 def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Register a function that compiles one part of the package's kernels by running them."""
@@ -236,9 +225,8 @@ def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 def all_recipes() -> dict[str, Callable[[], None]]:
     """Return the functions that compile the whole package, by the names of its parts."""
-    for family in FAMILIES:
-        for module in family:
-            import_module(f"bvh.{module}")
+    for module in chain(*enrolled("modules of kernels")):
+        import_module(module)
     return recipes
 
 
@@ -247,7 +235,8 @@ def families() -> list[list[str]]:
     homes: dict[str, list[str]] = {}
     for name, recipe in all_recipes().items():
         homes.setdefault(recipe.__module__, []).append(name)
-    return [[name for module in family for name in homes[f"bvh.{module}"]] for family in FAMILIES]
+    modules = enrolled("modules of kernels")
+    return [[name for module in family for name in homes[module]] for family in modules]
 
 
 def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:

@@ -24,7 +24,6 @@ from bvh.runtime.arguments import (
     number_of,
     one_index,
 )
-from bvh.runtime.changes import changes
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
@@ -32,9 +31,10 @@ from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import InstanceHolder, Instances, nested_scenes
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
+from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
-# Held during an update of a scene: several threads may query it at once.
+# Lock of updates: several threads may query a scene together.
 _guard = ForkSafeLock()
 
 

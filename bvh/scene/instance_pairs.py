@@ -26,7 +26,7 @@ from bvh.queries.batches.overlap_batches import (
     split_pair,
 )
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import ScenePairs
+from bvh.queries.results import SceneOverlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
@@ -54,7 +54,9 @@ PAIRS_AT_ONCE = 256
 STILL = np.eye(3, 4)
 
 
-def search_of_scene(view: InstancedTrees) -> RegionSearch:
+def search_of_scene(
+    view: InstancedTrees, counted: Callable[[Any], SceneOverlaps] | None = None
+) -> RegionSearch:
     """Return the region search of a scene."""
 
     def corners(code: int) -> Any:
@@ -63,7 +65,7 @@ def search_of_scene(view: InstancedTrees) -> RegionSearch:
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return RegionSearch(view.arrays, view.bounds, view.owners, corners)
+    return RegionSearch(view.arrays, view.bounds, view.owners, corners, counted)
 
 
 class Side(NamedTuple):
@@ -305,4 +307,4 @@ def _warm() -> None:
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
-        search_of_scene(view).find(regions, (), None, None)
+        search_of_scene(view).overlaps(regions, (), None, None)

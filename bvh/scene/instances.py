@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS, Axis
-from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
+from bvh.tree.changes import changes
 
 # Ids are int32 in results.
 MAX_ID = 2**31 - 1

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
+from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask, plain_ray
-from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import (
     Ids,
     SceneAllHits,
@@ -31,17 +32,16 @@ from bvh.queries.results import (
     ScenePairs,
     new_object,
 )
-from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.tree_queries import CLOSED, WINDINGS
 from bvh.runtime.arguments import ALL_BITS, reals, thread_count
-from bvh.runtime.changes import changes
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.rays.one_ray import cast_function
+from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 from bvh.tree.winding_moments import WindingTerms
 
@@ -206,8 +206,9 @@ class SceneQueries(
                 kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
         return kept
 
-    def _that_count(self, found: SceneOverlaps, mask: int | None) -> SceneOverlaps:
-        kept = self._counted(found.leaf, found.prim_id, one_mask(mask))
+    def _that_count(self, found: SceneOverlaps, bits: int) -> SceneOverlaps:
+        """Return the overlaps that count for a mask."""
+        kept = self._counted(found.leaf, found.prim_id, bits)
         return found if kept.all() else only(found, kept)
 
     def _pairs_that_count(
@@ -224,8 +225,9 @@ class SceneQueries(
             return pairs
         return ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
-    def _region_search(self, query: str, *_: type) -> RegionSearch:
-        return search_of_scene(self._over_triangles(query))
+    def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
+        counted = partial(self._that_count, bits=one_mask(mask))
+        return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: Any) -> Callable[..., ScenePairs]:
         content: InstancedTrees | TreeBase

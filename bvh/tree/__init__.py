@@ -5,6 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `builders/` | Builders of binary trees from records of primitives' boxes. |
+| `changes.py` | Modification counters of trees and scenes in this process |
 | `frame.py` | The local frame of a tree: its memory layout and accessors |
 | `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
 | `rows.py` | Tree rows: the one layout in which a tree stands in memory for kernels, and its accessors |

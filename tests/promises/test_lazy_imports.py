@@ -18,6 +18,7 @@ import pytest
 
 import bvh
 import bvh.distributed
+from bvh import kernels
 from bvh.runtime import jit
 
 PACKAGE = Path(bvh.__file__).parent
@@ -65,11 +66,11 @@ def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
     program = """
 import json
 import bvh
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.cache.kernel_versions import version_of
 bvh.Scene, bvh.BVH, bvh.Viewer
-before = kernel_cache.fingerprint.cache_info().currsize
+before = version_of.cache_info().currsize
 bvh.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
-print(json.dumps([before, kernel_cache.fingerprint.cache_info().currsize]))
+print(json.dumps([before, version_of.cache_info().currsize]))
 """
     assert told(program) == [0, 1]
 
@@ -209,7 +210,7 @@ print(json.dumps(type(pickle.loads(bytes.fromhex({data!r}))).__name__))
 def test_warmup_knows_all_recipes() -> None:
     """Whatever is imported late, too."""
     having = [path for path in PACKAGE.rglob("*.py") if "\n@warms(" in path.read_text()]
-    names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in having}
-    assert names == {name for family in jit.FAMILIES for name in family}
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in having}
+    assert names == {name for family in kernels.FAMILIES for name in family}
     texts = "".join(path.read_text() for path in having)
     assert set(jit.all_recipes()) == set(re.findall(r"^@warms\(\"(.*)\"\)", texts, re.M))

@@ -184,7 +184,7 @@ def folder_order() -> list[str]:
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """Yield the modules of the package that a file imports, anywhere in it."""
+    """Yield the modules that a file imports from the package, or names in a string, anywhere."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "bvh":
             for name in node.names:
@@ -192,6 +192,27 @@ def imported_modules(path: Path) -> Iterator[str]:
                 yield inside if is_module(inside) else str(node.module)
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name.startswith("bvh."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from module_named(node.value)
+
+
+def module_named(text: str) -> list[str]:
+    """Return the module that a string is the dotted name of, with the package's name or without."""
+    if not re.fullmatch(r"[a-z]\w*(\.\w+)+\.?", text):
+        return []
+    names = (text.rstrip("."), f"bvh.{text.rstrip('.')}")
+    return [name for name in names if name.startswith("bvh.") and is_module(name)][:1]
+
+
+def test_names_of_modules_in_strings_are_seen(tmp_path: Path) -> None:
+    """Whatever is done with them: with the name of the package, without it, or cut short."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        'from bvh.tree import nodes\nA = "bvh.scene.scene"\nB = ("queries.results", "t.u")\n'
+        'C = f"bvh.apps.{A}"\nD = "scene"\n'
+    )
+    found = ["bvh.apps", "bvh.queries.results", "bvh.scene.scene", "bvh.tree.nodes"]
+    assert sorted(imported_modules(program)) == found
 
 
 def is_module(name: str) -> bool:

@@ -13,8 +13,8 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.runtime.changes import changes
 from bvh.tree.build import BUILDERS
+from bvh.tree.changes import changes
 from tests.cases.soups import rays_at, same, soup
 from tests.oracles import brute
 from tests.oracles.top_level import assert_true

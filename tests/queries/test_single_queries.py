@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries import point_queries, ray_queries
 from bvh.queries.batches import hit_memory, single_hits, single_points
+from bvh.queries.methods import point_queries, ray_queries
 from bvh.runtime.jit import entry_points
 from tests.queries.test_small_batches import targets
 

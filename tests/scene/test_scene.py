@@ -12,10 +12,10 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.runtime.changes import changes
 from bvh.scene import content
 from bvh.scene.flattened_instances import MAX_DEPTH, MAX_LEAVES
 from bvh.scene.instances import REMEMBERED
+from bvh.tree.changes import changes
 from tests.oracles import scenes as oracle
 
 Rng = np.random.Generator

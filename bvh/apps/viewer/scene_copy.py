@@ -8,9 +8,9 @@ import numpy as np
 
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.changes import changes
 from bvh.scene.instances import COLUMNS, Instances, table_guard
 from bvh.scene.scene import Scene
+from bvh.tree.changes import changes
 
 # A scene, its copy, and the position in its journals.
 _Part = tuple[Scene, Scene, tuple[int, ...]]

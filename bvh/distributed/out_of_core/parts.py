@@ -12,7 +12,7 @@ from bvh.distributed.out_of_core.open_parts import Part
 from bvh.distributed.out_of_core.part_pictures import PartPictures
 from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
-from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
+from bvh.queries.methods.overlap_queries import box_regions, plane_regions, sphere_regions
 from bvh.queries.query_arguments import (
     RayBatch,
     check_options,

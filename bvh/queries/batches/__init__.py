@@ -16,5 +16,4 @@ Each file imports only from those above it.
 | `single_hits.py` | All hits of one plain ray, and how many: one call of the kernel, with little more around it |
 | `single_points.py` | Queries of one plain point: one call of the kernel, with little more around it |
 | `small_batches.py` | Small batches of plain rays: one call of the kernel, with little more than that around it |
-| `counted_ids.py` | Faces that count for a mask, among those that a query of all faces has found |
 """

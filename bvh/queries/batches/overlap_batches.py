@@ -16,7 +16,6 @@ from bvh.geometry.arithmetic import rationals
 from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
-from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
 from bvh.traversal.overlaps.region_search import (
     COUNT,
@@ -76,18 +75,28 @@ class RegionSearch(NamedTuple):
         The instance of each leaf of a scene, whose codes have a leaf.
     corners : callable
         Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
+    counted : callable, optional
+        Of the overlaps that are found, those that count for a mask.
     """
 
     arrays: TreeArrays
     bounds: NDArray[np.float64]
     owners: Ids | None
     corners: Callable[[int], Any]
+    counted: Callable[[Any], Overlaps] | None = None
 
-    def find(
+    def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: ProgressLike | None,
+        progress: Progress | None,
     ) -> Any:  # fmt: skip
-        """Return what each region overlaps, of a tree or a scene."""
+        """Return what each region overlaps and counts, of a tree or a scene."""
+        found = self._find(regions, shape, threads, progress)
+        return found if self.counted is None else self.counted(found)
+
+    def _find(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: Progress | None,
+    ) -> Overlaps:  # fmt: skip
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -96,16 +105,18 @@ class RegionSearch(NamedTuple):
             codes = _search(self, regions, 0, 1, lambda _, code: code.copy())
             offsets = np.array([0, len(codes)])
         else:
-            workers = thread_count(threads)
-            with heard(progress) as report:
-                offsets, codes = find_regions(self, regions, math.prod(shape), workers, report)
+            count, workers = math.prod(shape), thread_count(threads)
+            offsets, codes = find_regions(self, regions, count, workers, progress)
         if self.owners is None:
             return Overlaps(codes.astype(np.int32), offsets, shape)
         leaf, prim = hit_codes(codes)
         return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
 
 
-def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
+def search_of(
+    arrays: TreeArrays, bounds: NDArray[np.float64],
+    counted: Callable[[Any], Overlaps] | None = None,
+) -> RegionSearch:  # fmt: skip
     """Return how a tree is searched."""
     primitives = arrays.primitives
 
@@ -114,7 +125,7 @@ def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
             return primitives.points[primitives.faces[prim]].tolist()
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    return RegionSearch(arrays, bounds, None, corners)
+    return RegionSearch(arrays, bounds, None, corners, counted)
 
 
 def find_regions(
@@ -287,8 +298,8 @@ def _warm() -> None:
     for kind in kinds:
         arrays, bounds = build(frozen_primitives(kind), "medium", 1, None)
         search = search_of(arrays, bounds)
-        search.find(BoxRegions(*corners), (), None, None)
-        search.find(SphereRegions(corners[0], np.ones(1)), (), None, None)
+        search.overlaps(BoxRegions(*corners), (), None, None)
+        search.overlaps(SphereRegions(corners[0], np.ones(1)), (), None, None)
         if isinstance(kind, Triangles):
-            search.find(PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)), (), None, None)
+            search.overlaps(PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)), (), None, None)
             find_pairs(arrays, arrays, None, True, 1, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite.ir import IRBuilder as Builder
 from llvmlite.ir import Value
 from numba.core.base import BaseContext as Context

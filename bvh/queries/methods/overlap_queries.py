@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.results import OVERLAPS
+from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import (
     common_shape,
@@ -20,16 +21,19 @@ from bvh.runtime.arguments import (
     thread_count,
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
-    from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Found = TypeVar("Found")
 Pairs = TypeVar("Pairs")
+
+
+# A search for pairs: run(transform, itself, threads, progress).
+FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
 class OverlapQueries(Generic[Found, Pairs]):
@@ -41,13 +45,12 @@ class OverlapQueries(Generic[Found, Pairs]):
 
     __slots__ = ()
 
-    # For the name of a query: how regions are searched, among these kinds of primitives; and the
-    # search for pairs with another tree or scene, run(transform, itself, threads, progress).
-    _region_search: Callable[..., RegionSearch]
-    _pair_search: Callable[[str, Any], Callable[..., Pairs]]
-    # Those that count for a mask; of pairs, for that of each side.
-    _that_count: Callable[[Any, int | None], Found]
-    _pairs_that_count: Callable[..., Pairs]
+    # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
+    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
+    # For the name of a query: the search for pairs with another tree or scene.
+    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    # The pairs that count, for a mask of each side.
+    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
@@ -107,11 +110,10 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(lower, upper):
             return foreign_answer(self.overlap_box, locals())
-        search = self._region_search("overlap_box", Triangles, Boxes)
-        found: Found = self._that_count(
-            search.find(*box_regions(lower, upper, search.bounds), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_box", mask, (Triangles, Boxes))
+        regions, shape = box_regions(lower, upper, target.bounds)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
     @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
     def overlap_sphere(
@@ -158,11 +160,10 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(center, radius):
             return foreign_answer(self.overlap_sphere, locals())
-        search = self._region_search("overlap_sphere", Triangles, Boxes)
-        found: Found = self._that_count(
-            search.find(*sphere_regions(center, radius), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_sphere", mask, (Triangles, Boxes))
+        regions, shape = sphere_regions(center, radius)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
     @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
     def overlap_frustum(
@@ -207,11 +208,10 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(planes):
             return foreign_answer(self.overlap_frustum, locals())
-        search = self._region_search("overlap_frustum", Triangles)
-        found: Found = self._that_count(
-            search.find(*plane_regions(planes), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_frustum", mask, (Triangles,))
+        regions, shape = plane_regions(planes)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
     def overlap_tree(
         self,

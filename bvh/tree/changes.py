@@ -1,4 +1,4 @@
-"""Count of all changes of trees and scenes in this process.
+"""Modification counters of trees and scenes in this process.
 
 A scene refers to trees and other scenes, which can change independently. Instead of checking each
 of them before every ray, it compares one number; only if that has changed does it look for the
@@ -11,7 +11,7 @@ import itertools
 
 
 class Changes:
-    """Numbers that differ after each change: `count` counts all, `trees` those of trees alone."""
+    """Modification counters: `count` differs after each change, `trees` after those of trees."""
 
     __slots__ = ("_numbers", "count", "trees")
 
