@@ -222,8 +222,7 @@ def _trace(
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     arrays, _kept = kernel_arrays(arrays)
     n, rays, measured, order = batch.size, batch.rays, no_measurements(), _order(batch)
-    row = arrays.row
-    kernel = kernel_for(arrays, rays, order, goal(), out)
+    row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:

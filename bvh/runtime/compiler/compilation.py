@@ -36,15 +36,7 @@ from numba.core import (
 )
 
 from bvh.runtime.compiler.code_generator import kernel_context
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Context,
-    Signature,
-    Type,
-    TypingContext,
-    Value,
-    Values,
-)
+from bvh.runtime.compiler.code_types import Builder, Signature, Type, Value, Values
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
@@ -383,7 +375,7 @@ class KernelCompiler(compiler.CompilerBase):
 
     lowering: type[compiler_machinery.CompilerPass]
 
-    def __init__(self, typingctx: TypingContext, targetctx: Context, *arguments: object) -> None:
+    def __init__(self, typingctx: object, targetctx: object, *arguments: object) -> None:
         super().__init__(typingctx, kernel_context(), *arguments)
         self.state.flags = KernelFlags(self.state.flags)
 

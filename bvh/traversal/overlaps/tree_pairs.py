@@ -31,17 +31,9 @@ from bvh.runtime.simd import (
     splat,
 )
 from bvh.runtime.tuple_references import Pointer, as_pointers
+from bvh.traversal.overlaps import tree_to_tree
 from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
-    GROUP_ROWS,
-    HIGH,
-    LARGEST,
-    LOW,
-    MARGIN,
-    SAME_MESH,
-    V0,
-    V1,
-    V2,
     moved_corners,
     own_corners,
     transform_children,
@@ -76,7 +68,7 @@ PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
 # What one step may push.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
 MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
-ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
+ROWS_SIZE = tree_to_tree.GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
 HEIGHT, MET, FIRST = 0, 1, 2
 
@@ -138,12 +130,12 @@ def _push_children(task, top, code, bits, code2, box2):
 def _overlapping(low, high, rows, k):
     """Return the mask of lanes whose boxes overlap the moved box whose rows begin at k."""
     return (
-        (low[0] <= peek(rows, HIGH * WIDTH + k))
-        & (low[1] <= peek(rows, (HIGH + 1) * WIDTH + k))
-        & (low[2] <= peek(rows, (HIGH + 2) * WIDTH + k))
-        & (high[0] >= peek(rows, LOW * WIDTH + k))
-        & (high[1] >= peek(rows, (LOW + 1) * WIDTH + k))
-        & (high[2] >= peek(rows, (LOW + 2) * WIDTH + k))
+        (low[0] <= peek(rows, tree_to_tree.HIGH * WIDTH + k))
+        & (low[1] <= peek(rows, (tree_to_tree.HIGH + 1) * WIDTH + k))
+        & (low[2] <= peek(rows, (tree_to_tree.HIGH + 2) * WIDTH + k))
+        & (high[0] >= peek(rows, tree_to_tree.LOW * WIDTH + k))
+        & (high[1] >= peek(rows, (tree_to_tree.LOW + 1) * WIDTH + k))
+        & (high[2] >= peek(rows, (tree_to_tree.LOW + 2) * WIDTH + k))
     )
 
 
@@ -166,8 +158,8 @@ def _open(task, itself, top, code, box, code2, box2):
         for axis in range(3):
             low = splat(child_lower(tree.blocks, at, axis), WIDTH)
             high = splat(child_upper(tree.blocks, at, axis), WIDTH)
-            first = load(rows, (LOW + axis) * WIDTH, WIDTH)
-            last = load(rows, (HIGH + axis) * WIDTH, WIDTH)
+            first = load(rows, (tree_to_tree.LOW + axis) * WIDTH, WIDTH)
+            last = load(rows, (tree_to_tree.HIGH + axis) * WIDTH, WIDTH)
             bits &= mask_bits((first <= high) & (last >= low))
         while bits != 0:
             k = lowest_bit(bits)
@@ -200,9 +192,9 @@ def _straddling(tree, group, rows, at, margin):
     start = group_at(group)
     v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
     bound = group_sizes(tree.groups, start) * margin
-    a = _height(n, v0, rows, at + V0 * WIDTH)
-    b = _height(n, v0, rows, at + V1 * WIDTH)
-    c = _height(n, v0, rows, at + V2 * WIDTH)
+    a = _height(n, v0, rows, at + tree_to_tree.V0 * WIDTH)
+    b = _height(n, v0, rows, at + tree_to_tree.V1 * WIDTH)
+    c = _height(n, v0, rows, at + tree_to_tree.V2 * WIDTH)
     above = lesser(a, lesser(b, c)) > bound
     below = greater(a, greater(b, c)) < -bound
     return mask_bits(~(above | below))
@@ -225,7 +217,7 @@ def _meets(task, i, j):
     tree, other, to_first, _, _ = task
     a = own_corners(tree.primitives, i, to_first)
     finite, b = moved_corners(other.primitives, j, to_first)
-    if peek(to_first, SAME_MESH) != 0.0:
+    if peek(to_first, tree_to_tree.SAME_MESH) != 0.0:
         return faces_overlap(a, b)
     return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
@@ -237,10 +229,16 @@ def _leaves(task, itself, code, code2, pairs, count):
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    x, y, z = peek(to_first, MARGIN), peek(to_first, MARGIN + 1), peek(to_first, MARGIN + 2)
+    x, y, z = (
+        peek(to_first, tree_to_tree.MARGIN),
+        peek(to_first, tree_to_tree.MARGIN + 1),
+        peek(to_first, tree_to_tree.MARGIN + 2),
+    )
     widest = max(x, max(y, z))
     for m in range(many2):
-        transform_group(other.groups, first2 + m, to_first, rows, m * GROUP_ROWS * WIDTH)
+        transform_group(
+            other.groups, first2 + m, to_first, rows, m * tree_to_tree.GROUP_ROWS * WIDTH
+        )
     for g in range(first, first + many):
         # The second tree's margins cover both.
         low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
@@ -254,13 +252,13 @@ def _leaves(task, itself, code, code2, pairs, count):
                 # A refitted tree may have faces behind one that has become invalid.
                 if j < 0:
                     continue
-                at = m * GROUP_ROWS * WIDTH + k
+                at = m * tree_to_tree.GROUP_ROWS * WIDTH + k
                 bits = mask_bits(used & _overlapping(low, high, rows, at))
                 if itself and code == code2 and g2 == g:
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
-                size = np.float64(peek(rows, at + LARGEST * WIDTH)) + bound
+                size = np.float64(peek(rows, at + tree_to_tree.LARGEST * WIDTH)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
                     i = np.int64(peek(tree.ids, g * WIDTH + lowest_bit(bits)))

@@ -38,22 +38,8 @@ from bvh.runtime.simd import (
 )
 from bvh.runtime.simd.lanes import compress_order
 from bvh.runtime.tuple_references import Pointer
+from bvh.traversal.points import point_bounds
 from bvh.traversal.points.counted_faces import CountedFaces, counted_bounds, counted_lanes
-from bvh.traversal.points.point_bounds import (
-    UP,
-    Lanes,
-    Point,
-    box_squares,
-    code_of,
-    group_bounds,
-    key_of,
-    local_bound,
-    local_distance,
-    push_near,
-    push_squares,
-    square_bound,
-    square_limit,
-)
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.instanced import Instanced
@@ -74,7 +60,7 @@ class TreeSpace(NamedTuple):
     primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # local units in one unit of the world
-    point: Lanes
+    point: point_bounds.Lanes
     box_error: float
     error: np.float32  # of distances to triangles
     faces: CountedFaces
@@ -89,7 +75,7 @@ class InstanceSpace(NamedTuple):
     primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # transformed units (see `world_metric`) in one unit of the world
-    point: Lanes
+    point: point_bounds.Lanes
     box_error: float
     error: np.float32
     metric: Pointer[np.float64]
@@ -104,8 +90,8 @@ class DoubleSpace(NamedTuple):
     primitives: Triangles | Instanced
     base: int
     scale: float
-    x: Point
-    weights: Point  # of the squares of a distance's components
+    x: point_bounds.Point
+    weights: point_bounds.Point  # of the squares of a distance's components
     lost: float  # the absolute error of distances
     faces: CountedFaces
 
@@ -137,9 +123,9 @@ def _walk_float32(space, goal, near, scratch, p, base):
     while top > base:
         top -= 1
         entry = peek(stack, top)
-        if entry > key_of(limits[1]):
+        if entry > point_bounds.key_of(limits[1]):
             continue
-        code = code_of(entry)
+        code = point_bounds.code_of(entry)
         if code >= 0:
             top = push(space, code, limits[1], scratch, top)
             # Not `else`: LLVM then makes a loop of all that leaves the limits as they are.
@@ -151,7 +137,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 def _walk_float64(space, goal, near, scratch, p, base):
     """Traverse a tree as `walk_float32` does, in float64."""
     stack, squares = scratch.stack, scratch.squares
-    bound = square_limit(near, space.scale, space.lost)
+    bound = point_bounds.square_limit(near, space.scale, space.lost)
     poke(stack, base, np.int64(0))
     poke(squares, base, 0.0)
     top = base + 1
@@ -161,10 +147,12 @@ def _walk_float64(space, goal, near, scratch, p, base):
             continue
         code = peek(stack, top)
         if code >= 0:
-            top = push_near(space.blocks, code, space.x, space.weights, bound, scratch, top)
+            top = point_bounds.push_near(
+                space.blocks, code, space.x, space.weights, bound, scratch, top
+            )
             continue
         near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
-        bound = square_limit(near, space.scale, space.lost)
+        bound = point_bounds.square_limit(near, space.scale, space.lost)
     return near, goal
 
 
@@ -177,8 +165,8 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 @inlined
 def limits_of(space, near):
     """Return the largest distance to triangles, and squared to boxes, still of use, in float32."""
-    bound = local_bound(near, space.scale)
-    return bound, square_bound(bound, space.box_error)
+    bound = point_bounds.local_bound(near, space.scale)
+    return bound, point_bounds.square_bound(bound, space.box_error)
 
 
 def push(space, code, bound, scratch, top):
@@ -186,8 +174,10 @@ def push(space, code, bound, scratch, top):
 
 
 def _push_local(space, code, bound, scratch, top):
-    squares = box_squares(space.blocks, node_at(code), space.point)
-    return push_squares(space.blocks, code, squares, bound, scratch.stack, top, scratch.spare)
+    squares = point_bounds.box_squares(space.blocks, node_at(code), space.point)
+    return point_bounds.push_squares(
+        space.blocks, code, squares, bound, scratch.stack, top, scratch.spare
+    )
 
 
 def _push_transformed(space, code, bound, scratch, top):
@@ -208,7 +198,7 @@ def triangle_bounds(space, group):
 @by_type(triangle_bounds, inline=True)
 def _choose_bounds(space, group):
     if space.instance_class is TreeSpace:
-        return lambda space, group: group_bounds(space.groups, group, space.point)
+        return lambda space, group: point_bounds.group_bounds(space.groups, group, space.point)
     return lambda space, group: stretched_bounds(space.groups, group, space.point, space.metric)
 
 
@@ -228,7 +218,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
             # then need not wait for the square root.
-            bound, square = nearest, square_bound(nearest, space.box_error)
+            bound, square = nearest, point_bounds.square_bound(nearest, space.box_error)
             near = nearer(space, near, nearest, unit)
         low = low - space.error
         bits = mask_bits((low <= bound) & (low < F(INF)))
@@ -244,8 +234,8 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
                 so_far = measure(space.primitives, scratch, count, p, so_far)
                 count = np.int64(0)
                 near = min(near, so_far[0])
-                bound = min(bound, local_bound(near, space.scale))
-                square = square_bound(bound, space.box_error)
+                bound = min(bound, point_bounds.local_bound(near, space.scale))
+                square = point_bounds.square_bound(bound, space.box_error)
     return near, (bound, square), Candidates(count, so_far)
 
 
@@ -254,8 +244,9 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = triangle_bounds(space, group)
-        worst = local_distance(near, space.scale) * UP + np.float64(space.error)
-        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * UP)))
+        error = np.float64(space.error)
+        worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
+        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= counted_lanes(space.faces, group)
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
