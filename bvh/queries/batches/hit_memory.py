@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.threads import Shelf
+from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
-from bvh.traversal.rays.ray_memory import BLOCK
 
 # Hits of a ray block that there is memory for at first.
 FIRST_CAPACITY = 16 * BLOCK

@@ -22,11 +22,11 @@ from bvh.queries.batches.ray_batches import (
 from bvh.queries.results import Hits, SceneHits, new_object
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import entry_points
+from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.closest_hit import no_measurements
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
-from bvh.traversal.rays.ray_memory import BLOCK
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 from bvh.tree.primitives import Custom
 

@@ -33,14 +33,13 @@ from bvh.runtime.simd import (
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
 from bvh.traversal.overlaps.regions import PlaneRegions, Regions, decide, reach, to_local
-from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import Instanced, code_of, row_of
 from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
-from bvh.tree.wide_nodes import MAX_LEAF_ROWS, child_boxes, child_code, leaf_rows, node_at
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, child_boxes, child_code, leaf_rows, node_at
 
 F = np.float32
 MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bvh.runtime.jit import inlined
 from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays import slots
+from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.ray_batch import mask_of
-from bvh.traversal.rays.ray_memory import batch_index, by_scene, instance_in, ray_of
 from bvh.tree import rows as tree_rows
 from bvh.tree.face_bits import sharing
-from bvh.tree.instanced import row_of
+from bvh.tree.instanced import by_scene, row_of
 
 
 @inlined
@@ -20,14 +21,14 @@ def counted_of_group(tree, rays, group, i, bits):
 def _counted_in_tree(primitives, tree, context_ref, memory, slot, group, bits):
     """Return those of the lanes `bits` of a group whose faces count for a slot's ray."""
     _, rays, block = follow(context_ref)
-    return counted_of_group(tree, rays, group, batch_index(block, ray_of(memory, slot)), bits)
+    return counted_of_group(tree, rays, group, batch_index(block, slots.ray(memory, slot)), bits)
 
 
 def _counted_in_leaf(primitives, tree, context_ref, memory, slot, group, bits):
-    row = row_of(primitives, instance_in(memory, slot))
+    row = row_of(primitives, slots.instance(memory, slot))
     if tree_rows.has_bits(row):
         _, rays, block = follow(context_ref)
-        mask = mask_of(rays, batch_index(block, ray_of(memory, slot)))
+        mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
         bits &= sharing(tree_rows.bits(row), group, mask)
     return bits
 

@@ -28,10 +28,16 @@ from bvh.runtime.simd import (
     prefetch_address,
 )
 from bvh.runtime.tuple_references import stack_memory
+from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
-from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
-from bvh.tree.instanced import Instanced, kind_of, leaf_of, local_corners
+from bvh.tree.instanced import (
+    Instanced,
+    by_scene,
+    kind_of,
+    leaf_of,
+    local_corners,
+)
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
 from bvh.tree.rows import TRIANGLES
 

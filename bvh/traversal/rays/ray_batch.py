@@ -33,7 +33,7 @@ from bvh.runtime.simd import (
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers, pointers_of
-from bvh.traversal.rays.ray_memory import BLOCK, HALF
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.tree import frame as frames
 
 # The mask of rays for which all faces, and all instances of a scene, count.

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
-from bvh.traversal.rays.ray_memory import BLOCK, HALF, primitives_class
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.tree.arrays import is_empty
-from bvh.tree.instanced import Instanced
+from bvh.tree.instanced import Instanced, primitives_class
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
@@ -218,7 +218,7 @@ def _visit(tree, rays, scratch, count, goal):
 
 
 def _trace(tree, rays, scratch, count, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots, scratch.active, count, goal)
+    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
 
 
 @by_type(find_hits)
