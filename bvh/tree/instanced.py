@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ MAP_SIZE, MAP_ROW = 12, 4
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
+
+# Primitives of a scene by their codes, or of a tree by their ids.
+Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
 class Instanced(NamedTuple):

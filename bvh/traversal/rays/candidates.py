@@ -9,15 +9,17 @@ the lowest id wins the tie.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import (
     WIDTH,
+    Vec,
     fma,
     lowest_bit,
     mask_bits,
@@ -50,37 +52,37 @@ F = np.float32
 class ClosestGoal(NamedTuple):
     """Goal of a traversal: the closest hit, or with `any_hit` the first one found."""
 
-    any_hit: Any
-    cull: Any
+    any_hit: bool
+    cull: int
 
 
 class CountGoal(NamedTuple):
     """The closest hit, and its cost: nodes and primitives visited for each ray."""
 
-    any_hit: Any
-    cull: Any
-    nodes: Any
-    tests: Any
+    any_hit: bool
+    cull: int
+    nodes: NDArray[np.int32]
+    tests: NDArray[np.int32]
 
 
 class Filtered(NamedTuple):
     """Result of the filter of a triangle group; inside kernels."""
 
-    bits: Any  # lanes that may be hit
-    passes: Any  # lanes whose edges are surely passed on the inner side
-    den: Any  # d . N, a vector; positive where the back faces the ray
-    numerator: Any  # of the distance, whose denominator is the size of den
-    margin: Any  # its error bound
+    bits: int  # lanes that may be hit
+    passes: int  # lanes whose edges are surely passed on the inner side
+    den: Vec  # d . N, a vector; positive where the back faces the ray
+    numerator: Vec  # of the distance, whose denominator is the size of den
+    margin: Vec  # its error bound
 
 
 class Candidates(NamedTuple):
     """Candidates of a triangle group; inside kernels."""
 
-    bits: Any  # lanes that may be hit
-    certain: Any  # lanes that surely are hit
-    den: Any  # d . N, a vector; positive where the back faces the ray
-    first: Any  # the interval of tau that surely contains the hit, two vectors
-    last: Any
+    bits: int  # lanes that may be hit
+    certain: int  # lanes that surely are hit
+    den: Vec  # d . N, a vector; positive where the back faces the ray
+    first: Vec  # the interval of tau that surely contains the hit, two vectors
+    last: Vec
 
 
 def _edge_margin(primitives, ray, tolerance):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
@@ -65,10 +66,10 @@ class Columns(NamedTuple):
 class HitLanes(NamedTuple):
     """HALF pairs of a ray and a primitive, side by side; pointers."""
 
-    which: Any  # rays of the batch
-    prims: Any
-    rows: Any  # where their details are written
-    vertices: Any
+    which: NDArray[np.int64]  # rays of the batch
+    prims: NDArray[np.int64]
+    rows: NDArray[np.int64]  # where their details are written
+    vertices: NDArray[np.float64]
 
 
 @inlined

@@ -26,12 +26,12 @@ delta M + 26 B delta_v tolerance + 105 B delta_v**2.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import as_floats, as_ints, full_like, greater, lesser, peek
+from bvh.runtime.simd import Vec, as_floats, as_ints, full_like, greater, lesser, peek
 from bvh.traversal.rays import ray_numbers
 from bvh.traversal.rays.ray_numbers import Limits
 from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
@@ -53,24 +53,29 @@ F = np.float32
 MIN_SCALE, MAX_SCALE = 2.0**-400, 2.0**400
 
 
+# A number of one ray, or of several side by side; and three of them.
+Scalars: TypeAlias = float | Vec
+Vectors: TypeAlias = tuple[Scalars, Scalars, Scalars]
+
+
 class LocalRay(NamedTuple):
     """A ray in the frame of a BLAS, or several side by side; inside kernels."""
 
-    p: Any  # where the ray enters the TLAS
-    q: Any  # its direction, the largest component in [1, 2)
-    inverse: Any
-    k: Any  # t'' = t' * 2**k
-    delta: Any
+    p: Vectors  # where the ray enters the TLAS, in the frame of the BLAS
+    q: Vectors  # its direction, the largest component in [1, 2)
+    inverse: Vectors
+    k: Scalars  # t'' = t' * 2**k
+    delta: Scalars
 
 
 class Stay(NamedTuple):
     """Distances of a ray in a BLAS, in its units; inside kernels."""
 
-    start: Any  # t_min, and t_max
-    stop: Any
-    entry: Any  # where it enters the root's box, and leaves it, or is behind the closest so far
-    leave: Any
-    lost: Any  # error of a distance in the TLAS, beside its own rounding
+    start: Scalars  # t_min, and t_max
+    stop: Scalars
+    entry: Scalars  # where it enters the root's box, and leaves it, or is behind the closest so far
+    leave: Scalars
+    lost: Scalars  # error of a distance in the TLAS, beside its own rounding
 
 
 @inlined

@@ -7,7 +7,7 @@ as a packet, or as one for each octant that their directions have there. A packe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +50,10 @@ class PacketScratch(NamedTuple):
 class TlasStack(NamedTuple):
     """Scratch of a packet in a TLAS; inside kernels."""
 
-    children: Any
-    entries: Any
-    boxes: Any
-    scratch: Any
+    children: NDArray[np.int32]
+    entries: NDArray[np.float32]
+    boxes: NDArray[np.int32]
+    scratch: PacketScratch
 
 
 def new_packet_scratch() -> PacketScratch:
@@ -62,11 +62,6 @@ def new_packet_scratch() -> PacketScratch:
     return PacketScratch(
         new_packet_stack(), new_packet_stack(), moved_rays.new_moved_rays(), failed
     )
-
-
-# The packet loop again, for the BLAS: in the TLAS it comes here at a leaf, and Numba cannot infer
-# the types of a function that calls itself, through others, for other types.
-_trace_in_blas = kernel(trace_packet.py_func)
 
 
 @kernel
@@ -153,7 +148,8 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         reach = F(peek(instanced.transforms, leaf * TRANSFORM_SIZE + BOUND))
         octant = _next_octant(moved, begin, end)
         while octant >= 0 and done:
-            done = _trace_in_blas(below, scratch.below, begin, end, octant, reach, goal)
+            # The loop that led here, compiled for the BLAS.
+            done = trace_packet(below, scratch.below, begin, end, octant, reach, goal)
             i = np.int64(0)
             for at in range(begin, end, GROUP):
                 changed = moved_rays.bring_back(block, moved, i, at, leaf) or changed

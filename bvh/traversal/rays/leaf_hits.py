@@ -7,9 +7,10 @@ is behind the last of as many hits as are wanted is never tested.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
@@ -22,7 +23,7 @@ from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import Instanced, leaf_of, prim_of
+from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
 
 F = np.float32
@@ -34,50 +35,50 @@ class FirstGoal(NamedTuple):
     `accept` and `data` are those of a `UserCall`.
     """
 
-    any_hit: Any
-    cull: Any
-    once: Any
-    max_hits: Any
-    accept: Any
-    data: Any
-    nearest: Any
+    any_hit: bool
+    cull: int
+    once: bool
+    max_hits: int
+    accept: object
+    data: object
+    nearest: NearestHits
 
 
 class AllGoal(NamedTuple):
     """All hits."""
 
-    cull: Any
-    once: Any
-    listed: Any  # without it hits are only counted
-    found: Any
-    visits: Any
+    cull: int
+    once: bool
+    listed: bool  # without it hits are only counted
+    found: FoundHits
+    visits: tuple[NDArray[np.int32], ...]
 
 
 class NearestHits(NamedTuple):
     """Closest hits of each ray of a block, sorted, up to the same number; pointers in kernels."""
 
-    t: Any
-    prims: Any
-    counts: Any  # how many each ray has
+    t: NDArray[np.float64]
+    prims: Ids
+    counts: NDArray[np.int64]  # how many each ray has
 
 
 class FoundHits(NamedTuple):
     """Hits of a block in the order in which they were found; pointers inside kernels."""
 
-    rays: Any  # which ray of the block
-    prims: Any
-    counts: Any  # how many each ray has
-    size: Any  # how many there are in all, those beyond the capacity included
-    capacity: Any
+    rays: NDArray[np.int64]  # which ray of the block
+    prims: Ids
+    counts: NDArray[np.int64]  # how many each ray has
+    size: NDArray[np.int64]  # how many there are in all, those beyond the capacity included
+    capacity: int
 
 
-def new_nearest_hits(max_hits: int, ids: Any = np.int32) -> NearestHits:
+def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
     """Return memory for `max_hits` hits of each ray of a block."""
     size = BLOCK * max_hits
     return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
 
 
-def new_found_hits(capacity: int, ids: Any = np.int32) -> FoundHits:
+def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
     """Return memory for `capacity` hits of a block."""
     rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
     return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)

@@ -24,7 +24,6 @@ beyond FARTHEST are replaced by a nearer point of the line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -260,7 +259,7 @@ def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, pl
 
 
 # For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
-LEAVES: dict[type, Callable[..., Any]] = {}
+LEAVES: dict[type, Callable[..., object]] = {}
 
 
 @by_type(intersect_leaf, inline=True)

@@ -20,10 +20,10 @@ Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import splat_rows, store
+from bvh.runtime.simd import Vec, splat_rows, store
 
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = range(15, 23)
@@ -41,14 +41,14 @@ edge_floor, t_slope, t_floor = map(splat_rows, (EDGE_FLOOR, T_SLOPE, T_FLOOR))
 class Limits(NamedTuple):
     """The rows EDGE to BEST_LOW of a ray: doubles, or vectors of them with a ray in each lane."""
 
-    edge: Any
-    t_error: Any
-    low: Any
-    end: Any
-    sure_low: Any
-    sure_high: Any
-    slack: Any
-    best_low: Any
+    edge: float | Vec
+    t_error: float | Vec
+    low: float | Vec
+    end: float | Vec
+    sure_low: float | Vec
+    sure_high: float | Vec
+    slack: float | Vec
+    best_low: float | Vec
 
 
 @inlined

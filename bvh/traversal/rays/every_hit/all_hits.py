@@ -6,10 +6,10 @@ sorted by t and id.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
@@ -43,30 +43,30 @@ class Pairs(NamedTuple):
 class Wanted(NamedTuple):
     """Options of a query: which hits to return, and in which form."""
 
-    accept: Any  # a filter that the goal has not called yet, and its data
-    data: Any
-    max_hits: Any  # of a ray
-    listed: Any  # without it only the goal's counts are wanted
-    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is called with
-    kept: Any  # write the hits to `out`, and not only how many there are to `counts`
+    accept: object  # a filter that the goal has not called yet, and its data
+    data: object
+    max_hits: int  # of a ray
+    listed: bool  # without it only the goal's counts are wanted
+    solved: bool  # compute t, u and v: for hits that are kept, or that a filter is called with
+    kept: bool  # write the hits to `out`, and not only how many there are to `counts`
 
 
 class Gathered(NamedTuple):
     """Where `gather_hits` writes; pointers and sizes inside kernels."""
 
-    pairs: Any
-    out: Any
-    counts: Any  # hits of each ray of the batch
-    state: Any
+    pairs: Pairs
+    out: Columns
+    counts: NDArray[np.int64]  # hits of each ray of the batch
+    state: NDArray[np.int64]
 
 
-def new_columns(capacity: int, ids: Any) -> Columns:
+def new_columns(capacity: int, ids: DTypeLike) -> Columns:
     """Return columns for `capacity` hits, with ids of a type."""
     kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
-def new_pairs(capacity: int, ids: Any) -> Pairs:
+def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
     """Return scratch for `capacity` hits of a block."""
     which, order = np.empty(capacity + HALF, np.int64), np.empty(capacity, np.int64)
     return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
