@@ -155,7 +155,7 @@ def cast(
     accept = optional_filter(given.filter, given.data, SCENE_FILTER if in_scene else FILTER)
     threads = thread_count(given.threads)
     whole = None
-    if mergeable and target.merged is not None and given.mask is accept is None:
+    if mergeable and target.merged is not None and given.mask is None and accept is None:
         whole = target.merged(batch.size, threads)
     searched = arrays if whole is None else whole.arrays
     if given.progress is None:

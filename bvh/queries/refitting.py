@@ -14,7 +14,7 @@ from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.traversal.rays.one_ray import address_table, cast_function
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
 from bvh.tree.face_bits import hides_faces
@@ -175,11 +175,10 @@ def _cast_into(arrays: TreeArrays) -> Any:
     Callers pass the address of the tree that they have looked up; another thread may have refitted
     it since, and the memory may be freed.
     """
-    addresses = address_table(arrays)
-    kernel, table = cast_function(arrays), addresses.ctypes.data
+    kernel, address = cast_function(arrays), arrays.row.address
 
-    def cast(_: int, *ray: Any, _kept: Any = (arrays, addresses)) -> Any:
-        return kernel(table, *ray)
+    def cast(_: int, *ray: Any, _kept: Any = arrays) -> Any:
+        return kernel(address, *ray)
 
     return cast
 

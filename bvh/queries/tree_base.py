@@ -16,7 +16,7 @@ from bvh.io.file_formats import tree_contents
 from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
-from bvh.traversal.rays.one_ray import address_table, cast_function
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import (
     TreeArrays,
     bytes_of,
@@ -34,7 +34,7 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
     "_arrays", "_cast", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_address",
-    "_addresses", "_searched_arrays", "_token", "_winding",
+    "_searched_arrays", "_token", "_winding",
 }  # fmt: skip
 
 OPEN_IS_FINE = "open is fine"
@@ -44,9 +44,9 @@ class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed",
-        "_face_ids", "_first_use", "_grouped", "_groups", "_origin", "_quality",
-        "_searched_arrays", "_token", "_winding",
+        "_address", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed", "_face_ids",
+        "_first_use", "_grouped", "_groups", "_origin", "_quality", "_searched_arrays", "_token",
+        "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -61,9 +61,8 @@ class TreeBase:
     # The arrays, and the same with the bits of faces, or if they have these, without the faces that
     # have none; None before the first query that needs them.
     _grouped: Any
-    # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
+    # For single rays: their kernel, None before the first ray, and the address of the row.
     _cast: Any
-    _addresses: NDArray[np.int64]
     _address: int
     # The arrays in memory, for single rays and points; None before the first.
     _searched_arrays: Any
@@ -387,5 +386,4 @@ class TreeBase:
 
     def _take(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._addresses = address_table(arrays)
-        self._address = self._addresses.ctypes.data
+        self._address = arrays.row.address

@@ -22,7 +22,7 @@ from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_obje
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
-from bvh.traversal.rays.one_ray import address_table, cast_function, packed
+from bvh.traversal.rays.one_ray import cast_function, packed
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
@@ -132,9 +132,9 @@ class TreeQueries(
         kept: tuple[Any, ...] = (self,)
         if mask != -1:
             arrays = self._arrays_for(mask)
-            kept = self, arrays, address_table(arrays)
+            kept = self, arrays
             # Not `_cast`, which after a refit knows arrays of its own, in which all faces count.
-            kernel, address = cast_function(arrays), kept[2].ctypes.data
+            kernel, address = cast_function(arrays), arrays.row.address
         options = packed(cull, mask) if self.kind == "triangles" else cull
 
         def cast(

@@ -25,38 +25,23 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
 from bvh.scene.merged_leaves import LeafMerger
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
-from bvh.traversal.rays.one_ray import address_table
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
-from bvh.tree.instanced import BITS as AT_BITS
-from bvh.tree.instanced import BLOCKS as AT_BLOCKS
 from bvh.tree.instanced import (
     BOUND,
-    BOXES,
-    FACES,
-    FRAME,
     HIGHEST,
-    KIND,
     LOWEST,
     MIRRORED,
     NORM,
-    OBBS,
-    POINTS,
     SHIFT_ERROR,
     TRANSFORM_SIZE,
-    TREE_SIZE,
-    TRIANGLES,
     VERTEX_ERROR,
     Instanced,
 )
-from bvh.tree.instanced import GROUPS as AT_GROUPS
-from bvh.tree.instanced import IDS as AT_IDS
-from bvh.tree.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
 from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
-
-KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 
 @entry
@@ -108,19 +93,6 @@ def _column_sign(maps, i):
         (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1]),
         (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2]),
     )
-
-
-def _addresses(arrays: TreeArrays) -> list[int]:
-    """Return a tree's row in `Instanced.trees`: the addresses of its arrays, and its kind."""
-    row = [0] * TREE_SIZE
-    points, *faces = arrays_of(arrays.primitives)
-    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
-    row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
-    row[FACES] = faces[0].ctypes.data if faces else 0
-    row[FRAME] = arrays.frame.ctypes.data
-    row[KIND] = KINDS[type(arrays.primitives)]
-    row[AT_BITS] = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
-    return row
 
 
 class InstancedTrees:
@@ -178,7 +150,7 @@ class InstancedTrees:
         masks: NDArray[np.uint32],
         owners: NDArray[np.int32],
     ) -> None:
-        # Kernels have the addresses of these arrays: they must live as long as this object.
+        # Kernels have the addresses of their rows: they must live as long as this object.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
@@ -197,7 +169,7 @@ class InstancedTrees:
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         self.split = any(tree._quality == "high" for tree in trees)
-        table = np.array([_addresses(tree) for tree in self.trees], np.int64).reshape(-1, TREE_SIZE)
+        rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
@@ -205,7 +177,7 @@ class InstancedTrees:
         self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
+        flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
         self._instanced = Instanced._make([*columns, self.masks, self.owners])
         self._now = None
@@ -252,8 +224,7 @@ class InstancedTrees:
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
-        kinds = self._instanced.trees.reshape(-1, TREE_SIZE)[:, KIND]
-        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
         leaf = int(found[0])
@@ -335,11 +306,9 @@ class InstancedTrees:
     def _adopt_tlas(self) -> None:
         """Adopt the arrays of a TLAS that has been rebuilt."""
         tlas = self._tlas.arrays
-        # A single ray in another thread has their addresses: the old arrays live until the next.
+        # A single ray in another thread has the address: the old arrays live until the next.
         self._before = self._now
         instanced: Any = self._instanced
-        self.arrays = tlas._replace(primitives=instanced)
+        self._now = self.arrays = tlas._replace(primitives=instanced)
         self._update_transforms(np.arange(len(self), dtype=np.int64))
-        addresses = address_table(self.arrays)
-        self._now = self.arrays, addresses
-        self.address = addresses.ctypes.data
+        self.address = self.arrays.row.address

@@ -1,7 +1,8 @@
 """Calls of kernels whose arguments stay in memory, for one ray or one point.
 
-Numba needs longer to take over fifty arrays than a tree for one ray. So what is searched is written
-to memory once, as are the arrays of a thread, and a call hands over the addresses of the two.
+Numba unpacks fifty arrays in more time than one ray takes in a tree. So the row of what is searched
+and the arrays of a thread are written to memory once, and a call hands over the addresses of the
+two.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class Kept:
 
 
 class Searched(Kept):
-    """What queries search, in memory: the arrays of a tree or scene, and what else they need.
+    """What queries search, in memory: the row of a tree or scene, and what else they need.
 
     Attributes
     ----------
     arrays : TreeArrays
-        The first of the arguments.
+        The tree, or the TLAS of the scene, whose row is the first of the arguments.
     kind : type
         The class of its primitives.
     castable : bool
@@ -55,7 +56,7 @@ class Searched(Kept):
     def __init__(self, arrays: Any, *more: Any) -> None:
         self.arrays, self.kind = arrays, type(arrays.primitives)
         own = self.kind is Custom
-        super().__init__(*(() if own else ((arrays, *more),)))
+        super().__init__(*(() if own else ((arrays.row, *more),)))
         self.castable: bool = not own and arrays.nodes.data.size > 0
 
 

@@ -73,9 +73,9 @@ def _run(
     progress: Progress | None,
 ) -> Nearest:
     """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
-    searched: Any = TreeTarget(target.arrays, target.mask)
+    searched: Any = TreeTarget(target.arrays.row, target.mask)
     if target.metrics is not None:
-        searched = SceneTarget(target.arrays, target.metrics, target.mask)
+        searched = SceneTarget(target.arrays.row, target.metrics, target.mask)
     n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
     rows = n if places else 0
     entry = closest_points if count is None else nearest_points

@@ -121,7 +121,7 @@ def _nearest(searched: Target | None, point: Any, limit: float, count: Any) -> C
         fields["prim_id"] = names.astype(np.int32)
     else:
         leaf, fields["prim_id"] = hit_codes(names)
-        owners = target[0].primitives.owners[leaf]
+        owners = searched[0].arrays.primitives.owners[leaf]
         owners[leaf < 0] = -1
         fields["instance_id"], fields["leaf"] = owners, leaf
     return near

@@ -96,6 +96,6 @@ def _run(arrays: Any, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...
         kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     scratch = SHELF.take()
     scratch.measured[:] = UNMEASURED
-    kernel(arrays, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
+    kernel(arrays.row, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(scratch)
     return True

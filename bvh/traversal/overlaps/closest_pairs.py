@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.triangle_distance import distance_bounds
 from bvh.geometry.triangle_overlap import triangles_touch
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, peek, poke
+from bvh.runtime.simd import WIDTH, peek, pointer, poke
 from bvh.traversal.overlaps.common_points import common_point
 from bvh.traversal.overlaps.distance_memory import (
     BEST,
@@ -72,6 +72,7 @@ from bvh.traversal.overlaps.side_frames import (
     set_sides,
     side_corners,
 )
+from bvh.tree.rows import is_empty
 
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
@@ -353,7 +354,7 @@ def _has_more(state):
 
 @entry
 def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for some steps; by tables of addresses.
+    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses.
 
     The motions are the map of this side's instance, (12,), that of the other's, and matrices
     (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
@@ -369,7 +370,7 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
         if peek(state, HEIGHT) < 0:
             limit = limits[q if len(limits) > 1 else 0]
             poke(state, HEIGHT, np.int64(0))
-            if peek(own, 0) == 0 or peek(other, 0) == 0 or not limit >= 0.0:
+            if is_empty(pointer(own)) or is_empty(pointer(other)) or not limit >= 0.0:
                 _write(task, out, q, np.int64(-1), INF)
                 poke(state, QUERY, q + 1)
                 poke(state, HEIGHT, np.int64(-1))

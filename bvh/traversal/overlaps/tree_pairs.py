@@ -30,8 +30,7 @@ from bvh.runtime.simd import (
     shifted,
     splat,
 )
-from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.overlaps.distance_memory import TABLE, near_tree
+from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
     GROUP_ROWS,
@@ -50,6 +49,7 @@ from bvh.traversal.overlaps.tree_to_tree import (
 )
 from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
+from bvh.tree.arrays import TreePointers, TriangleRow
 from bvh.tree.triangle_groups import (
     dot,
     group_at,
@@ -107,11 +107,11 @@ def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: object
-    other: object
-    to_first: object
-    rows: object
-    stack: object
+    tree: TreePointers
+    other: TreePointers
+    to_first: Pointer[np.float64]
+    rows: Pointer[np.float32]
+    stack: Pointer[np.int64]
 
 
 @inlined
@@ -276,7 +276,7 @@ def _leaves(task, itself, code, code2, pairs, count):
 
 
 @entry
-def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
+def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
     """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
@@ -284,7 +284,7 @@ def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
-        as_pointers(arrays), as_pointers(others), pointer(to_first), pointer(pair_search.rows),
+        as_pointers(own), as_pointers(other), pointer(to_first), pointer(pair_search.rows),
         pointer(pair_search.stack),
     )  # fmt: skip
     found = pointer(pairs)
@@ -337,12 +337,12 @@ def _find_contact(task, top, found, steps):
 def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, enough, steps):
     """Continue with tasks from state[FIRST], for some steps; return whether none is left.
 
-    Trees are given by their tables (see `near_tree`), TABLE numbers each, a task by its two trees
-    and its group, which is `touching` once two faces meet: then no more of it is searched. Nor is
-    anything if the second number of `enough` is not 0, which sets the first. A task begins where
-    the stack's height is below 0.
+    Trees, which are over triangles, are given by the addresses of their rows, a task by its two
+    trees and its group, which is `touching` once two faces meet: then no more of it is searched.
+    Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
+    where the stack's height is below 0.
     """
-    trees, others, maps = pointer(own), pointer(other), pointer(to_first)
+    maps = pointer(to_first)
     found, rows, stack = pointer(pairs), pointer(pair_search.rows), pointer(pair_search.stack)
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
@@ -353,8 +353,8 @@ def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, eno
             if top < 0:
                 top = _push(stack, none, none, none, none, none)
             task = Task(
-                near_tree(shifted(trees, TABLE * tasks[k, 0])),
-                near_tree(shifted(others, TABLE * tasks[k, 1])),
+                as_pointers(TriangleRow(own[tasks[k, 0]])),
+                as_pointers(TriangleRow(other[tasks[k, 1]])),
                 shifted(maps, len(to_first) // count * k), rows, stack,
             )  # fmt: skip
             met, top, steps = _find_contact(task, top, found, steps)

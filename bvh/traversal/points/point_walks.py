@@ -17,7 +17,7 @@ its leaf, with the id in the low bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,12 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.runtime.simd.lanes import compress_order
+from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.points.counted_faces import CountedFaces, counted_bounds, counted_lanes
 from bvh.traversal.points.point_bounds import (
     UP,
+    Lanes,
+    Point,
     box_squares,
     code_of,
     group_bounds,
@@ -53,7 +56,8 @@ from bvh.traversal.points.point_bounds import (
 )
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
-from bvh.tree.primitives import corners
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles, corners
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
@@ -64,13 +68,13 @@ NO_TRIANGLE = 2**63 - 1
 class TreeSpace(NamedTuple):
     """A tree by itself, for `walk_float32`."""
 
-    blocks: Any
-    groups: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    groups: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # local units in one unit of the world
-    point: Any  # each coordinate in all lanes
+    point: Lanes
     box_error: float
     error: np.float32  # of distances to triangles
     faces: CountedFaces
@@ -79,29 +83,29 @@ class TreeSpace(NamedTuple):
 class InstanceSpace(NamedTuple):
     """The tree of an instance, for `walk_float32`."""
 
-    blocks: Any
-    groups: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    groups: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # transformed units (see `world_metric`) in one unit of the world
-    point: Any
+    point: Lanes
     box_error: float
     error: np.float32
-    metric: Any
+    metric: Pointer[np.float64]
     faces: CountedFaces
 
 
 class DoubleSpace(NamedTuple):
     """A tree by itself or that of an instance, for `walk_float64`."""
 
-    blocks: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced
     base: int
     scale: float
-    x: Any
-    weights: Any  # of the squares of a distance's components
+    x: Point
+    weights: Point  # of the squares of a distance's components
     lost: float  # the absolute error of distances
     faces: CountedFaces
 
@@ -110,15 +114,15 @@ class Candidates(NamedTuple):
     """The closest triangle so far, and how many candidates are in the scratch."""
 
     stored: int
-    so_far: Any  # (distance, name, u, v)
+    so_far: tuple[float, int, float, float]  # distance, name, u, v
 
 
 class Rows(NamedTuple):
     """The k nearest triangles so far, sorted by (distance, name)."""
 
     k: int
-    distance: Any
-    names: Any
+    distance: Pointer[np.float64]
+    names: Pointer[np.int64]
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
@@ -268,7 +272,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
 
 
 # `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
-VISITS: dict[tuple[type, type], Callable[..., Any]] = {
+VISITS: dict[tuple[type, type], Callable[..., object]] = {
     (TreeSpace, Candidates): _visit_closest,
     (InstanceSpace, Candidates): _visit_closest,
     (TreeSpace, Rows): _visit_nearest,

@@ -76,8 +76,9 @@ from bvh.traversal.rays.ray_memory import (
     write_row,
 )
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import TRIANGLES, Instanced, kind_of
+from bvh.tree.instanced import Instanced, kind_of
 from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 

@@ -31,8 +31,9 @@ from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
 from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
-from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
+from bvh.tree.instanced import Instanced, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
+from bvh.tree.rows import TRIANGLES
 
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).

@@ -67,20 +67,10 @@ from bvh.traversal.rays.ray_memory import (
     slot_integers,
 )
 from bvh.tree import frame as frames
+from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
-from bvh.tree.instanced import (
-    BLOCKS,
-    BOUND,
-    GROUPS,
-    IDS,
-    TRANSFORM_SIZE,
-    TREE_SIZE,
-    TRIANGLES,
-    blocks_of,
-    groups_of,
-    kind_of,
-    prim_ids_of,
-)
+from bvh.tree.instanced import BOUND, TRANSFORM_SIZE, kind_of, row_of
+from bvh.tree.rows import GROUPS, IDS, NODES, TRIANGLES
 from bvh.tree.wide_nodes import first_row
 
 F = np.float32
@@ -152,10 +142,10 @@ def _enter_instance(context_ref, scratch, begin, end, leaf, entering):
             store(moved.ends, PACKET_RAYS + i, load(moved.lanes, at + END * WIDTH, WIDTH))
         i += WIDTH
     slot, memory = np.int64(0), scratch.below.slot
-    words, row = slot_integers(memory, slot), leaf * TREE_SIZE
-    poke(words, NODES_ADDRESS, peek(instanced.trees, row + BLOCKS))
-    poke(words, GROUPS_ADDRESS, peek(instanced.trees, row + GROUPS))
-    poke(words, IDS_ADDRESS, peek(instanced.trees, row + IDS))
+    words, row = slot_integers(memory, slot), row_of(instanced, leaf)
+    poke(words, NODES_ADDRESS, peek(row, NODES))
+    poke(words, GROUPS_ADDRESS, peek(row, GROUPS))
+    poke(words, IDS_ADDRESS, peek(row, IDS))
     poke_int(memory, slot + INSTANCE, leaf)
     return True
 
@@ -192,9 +182,10 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
     done = _enter_instance(context_ref, scratch, begin, end, leaf, entering)
     changed = False
     if done:
+        row = row_of(instanced, leaf)
         blas = TreePointers(
-            blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), groups_of(instanced, leaf),
-            instanced, tree.frame, tree.face_bits, False,
+            tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row), instanced,
+            tree.frame, tree.face_bits, False,
         )  # fmt: skip
         _, rays, _ = follow(context_ref)
         below = Context(blas, rays, Block(moved.lanes, moved.doubles, block.which))

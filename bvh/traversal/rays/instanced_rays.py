@@ -97,21 +97,19 @@ from bvh.traversal.rays.ray_setup import (
 )
 from bvh.tree import frame as frames
 from bvh.tree.instanced import (
-    BLOCKS,
     BOUND,
-    GROUPS,
     HIGHEST,
-    IDS,
     LOWEST,
     NORM,
     SHIFT_ERROR,
     TRANSFORM_SIZE,
-    TREE_SIZE,
     VERTEX_ERROR,
     leaf_of,
     local_direction,
     local_point,
+    row_of,
 )
+from bvh.tree.rows import GROUPS, IDS, NODES
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
 from bvh.tree.wide_nodes import first_row
 
@@ -168,11 +166,10 @@ def _limit(t):
 @inlined
 def _open_tree(instanced, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
-    words = slot_integers(memory, slot)
-    at = leaf * TREE_SIZE
-    poke(words, NODES_ADDRESS, peek(instanced.trees, at + BLOCKS))
-    poke(words, GROUPS_ADDRESS, peek(instanced.trees, at + GROUPS))
-    poke(words, IDS_ADDRESS, peek(instanced.trees, at + IDS))
+    words, row = slot_integers(memory, slot), row_of(instanced, leaf)
+    poke(words, NODES_ADDRESS, peek(row, NODES))
+    poke(words, GROUPS_ADDRESS, peek(row, GROUPS))
+    poke(words, IDS_ADDRESS, peek(row, IDS))
     poke_int(memory, slot + INSTANCE, leaf)
 
 
