@@ -215,13 +215,12 @@ def _measure(
 
     job = found.job
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
-    distance, position, faces = find_closest_pair(
-        *instance_pairs.trees_of(job, k), job.own.maps[leaf], job.other.maps[leaf2], None,
-        nearest.distance, cancel=cancel,
-    )  # fmt: skip
-    prim, prim2 = faces.tolist()
+    maps = job.own.maps[leaf], job.other.maps[leaf2]
+    trees = instance_pairs.trees_of(job, k)
+    near = find_closest_pair(*trees, maps, None, nearest.distance, cancel=cancel)
+    prim, prim2 = near.prim_id.tolist()
     if prim >= 0 and not (cancel is not None and cancel[0]):
-        nearest.offer(distance, (leaf, prim, leaf2, prim2), position)
+        nearest.offer(float(near.distance), (leaf, prim, leaf2, prim2), near.position)
 
 
 def find_clearances(

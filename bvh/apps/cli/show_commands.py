@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import webbrowser
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,7 +25,7 @@ from bvh.distributed.clusters.rendered_bands import render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
-from bvh.pictures.rendering import render
+from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
@@ -107,16 +108,16 @@ def render_command(
     check_picture_path(output)
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
-    options: dict[str, Any] = {
-        "shade": shade,
-        "samples": 1 if numbers else samples,
-        "data": (shade,) if numbers and shade in DATA else (),
-        "lamp": None if lamp is None else camera_options.triple("--lamp", lamp),
-        "softness": softness,
-        "light_rays": light_rays,
-        "reach": reach,
-        "ground": ground,
-    }
+    options = RenderOptions(
+        shade=shade,
+        samples=1 if numbers else samples,
+        data=(shade,) if numbers and shade in DATA else (),
+        lamp=None if lamp is None else camera_options.triple("--lamp", lamp),
+        softness=softness,
+        light_rays=light_rays,
+        reach=reach,
+        ground=ground,
+    )
     with cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
@@ -143,14 +144,17 @@ def _pictured(source: BVH | Scene | Parts, read: object, shade: str) -> BVH | Sc
 
 
 def _render(
-    target: BVH | Scene | Parts, view: Camera, options: dict[str, Any], threads: int | None
+    target: BVH | Scene | Parts, view: Camera, options: RenderOptions, threads: int | None
 ) -> Picture:
     """Render a picture in this process."""
     # One ray first, so that compiling is not timed.
-    of_trees = {} if isinstance(target, Parts) else {"counters": options["shade"] == "cost"}
-    target.closest_hit(view.eye[None], view.forward[None], **of_trees)
+    ray = view.eye[None], view.forward[None]
+    if isinstance(target, Parts):
+        target.closest_hit(*ray)
+    else:
+        target.closest_hit(*ray, counters=options.shade == "cost")
     with bar("rendering") as progress:
-        return render(target, view, **options, threads=threads, progress=progress)
+        return render(target, view, **asdict(options), threads=threads, progress=progress)
 
 
 def plot_command(

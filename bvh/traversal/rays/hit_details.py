@@ -54,10 +54,10 @@ F8, I8 = 0.0, np.int64(0)
 
 
 class Columns(NamedTuple):
-    """Hits, column by column; pointers inside kernels."""
+    """Hits, column by column, in the order of the fields of results; pointers inside kernels."""
 
-    prim_id: Any  # int32, or int64 for the codes of a scene
     t: Any  # float64, as u and v
+    prim_id: Any  # int32, or int64 for the codes of a scene
     u: Any
     v: Any
     front: Any  # uint8

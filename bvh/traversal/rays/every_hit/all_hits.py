@@ -62,7 +62,7 @@ class Gathered(NamedTuple):
 
 def new_columns(capacity: int, ids: DTypeLike) -> Columns:
     """Return columns for `capacity` hits, with ids of a type."""
-    kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
+    kinds = (np.float64, ids, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
@@ -152,8 +152,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.prim_id, at + count, prim)
             poke(out.t, at + count, t)
+            poke(out.prim_id, at + count, prim)
             poke(out.u, at + count, u)
             poke(out.v, at + count, v)
             poke(out.front, at + count, peek(hits.front, h))
