@@ -179,12 +179,7 @@ class SceneContent(InstanceHolder):
         return self._current_leaves().path(self._leaf_row(leaf))
 
     def name_of(self, leaf: int) -> str | None:
-        """Return the name of the innermost instance on a leaf's path that has one, or None.
-
-        Parameters
-        ----------
-        leaf : int
-            As in `hits.leaf`.
+        """Return the name of the innermost instance on a path that has one, or None; as in `path`.
 
         Examples
         --------

@@ -27,6 +27,7 @@ from bvh.runtime.arguments import CountResult, Cull, TruthResult
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import (
@@ -49,7 +50,6 @@ from bvh.traversal.rays.ray_batch import (
     read_only,
     sorted_permutation,
 )
-from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 from bvh.tree.primitives import Custom

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from bvh.runtime.threads import Shelf
 from bvh.runtime.user_calls import NO_CALL, stored_words
+from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
 from bvh.traversal.rays.ray_batch import EVERY, SINGLES
-from bvh.traversal.rays.ray_memory import BLOCK
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 

@@ -53,22 +53,12 @@ class SceneSaving(SceneContent):
 
         The file holds every tree and every nested scene once, the instances with their ids, names,
         masks and transforms, the axis that is up, and the vertex normals, texture coordinates and
-        materials of meshes (see `attributes`), with images as PNG. It is written atomically, as by
-        `BVH.save`.
+        materials of meshes (see `attributes`), with images as PNG.
 
         Parameters
         ----------
-        path : str or path-like
-            The file, created or replaced.
-        threads : int, optional
-            Threads for the checksums; one for each CPU by default, -1 for all.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        ValueError
-            If `path` is something else than a file.
+        path, threads
+            As in `BVH.save`, which also says what is raised, and that files are written atomically.
 
         Examples
         --------
