@@ -181,13 +181,13 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 
 
 def closest_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> Any:
     """Return the closest hit of each ray."""
     ray = plain_ray(origins, directions)
-    if ray is None:
+    if ray is None or searched is None:
         rays = plain_rays(origins, directions, t_min, t_max, MOST)
-        return None if rays is None else _closest_hits(searched, rays)
+        return None if rays is None or searched is None else _closest_hits(searched, rays)
     # As `cast_ray`, in less time.
     kernel, address, every = searched.one_ray or searched.first_ray()
     ox, oy, oz, dx, dy, dz = ray
@@ -202,17 +202,17 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> NDArray[np.bool_] | bool | None:
     """Return for each ray whether it hits anything."""
     ray = plain_ray(origins, directions)
-    if ray is not None:
+    if ray is not None and searched is not None:
         kernel, address, every = searched.one_ray or searched.first_ray()
         ox, oy, oz, dx, dy, dz = ray
         found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
         return found[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
-    if rays is None:
+    if rays is None or searched is None:
         return None
     n = len(rays.origins)
     arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
@@ -266,7 +266,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
 
 
 def all_hits(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
@@ -289,10 +289,10 @@ def all_hits(
 
 
 def count_hits(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
-    way = (LISTED if searched.split else COUNTED) + once
+    way = (LISTED if searched is None or searched.split else COUNTED) + once
     gathered = _gathered(searched, origin, direction, t_min, t_max, way)
     if gathered is None:
         return None
@@ -303,10 +303,10 @@ def count_hits(
 
 
 def _gathered(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
 ) -> tuple[HitMemory, OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
-    if not type(t_min) is type(t_max) is float:
+    if searched is None or not type(t_min) is type(t_max) is float:
         return None
     ray, kind = plain_ray(origin, direction), searched.kind
     key = "gather_hits", kind, AllGoal
@@ -329,10 +329,10 @@ def _gathered(
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
 
 
-def closest_point(searched: Searched, point: Any, limit: float, count: int | None) -> Any:
+def closest_point(searched: Searched | None, point: Any, limit: float, count: int | None) -> Any:
     """Return the closest point, or those in `count` faces."""
-    if count is not None:
-        return _nearest(searched, point, limit, count)
+    if searched is None or count is not None:
+        return None if searched is None else _nearest(searched, point, limit, count)
     near, kind = searched.for_points(), searched.kind
     one = _measured(near, kind, point, limit, 0)
     if near is None or one is None:
@@ -348,8 +348,10 @@ def closest_point(searched: Searched, point: Any, limit: float, count: int | Non
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
-def distance(searched: Searched, point: Any, limit: float) -> float | None:
+def distance(searched: Searched | None, point: Any, limit: float) -> float | None:
     """Return the distance of a point."""
+    if searched is None:
+        return None
     one = _measured(searched.for_points(), searched.kind, point, limit, 1)
     if one is None:
         return None

@@ -54,7 +54,6 @@ MIN_BLOCKS, MAX_BLOCKS = 16, 128
 ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
 
