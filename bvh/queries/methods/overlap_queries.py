@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,9 +48,9 @@ class OverlapQueries(Generic[Found, Pairs]):
     # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
     _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
     # For the name of a query: the search for pairs with another tree or scene.
-    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    _pair_search: Callable[[str, object], FindPairs[Pairs]]
     # The pairs that count, for a mask of each side.
-    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
+    _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
@@ -215,7 +215,7 @@ class OverlapQueries(Generic[Found, Pairs]):
 
     def overlap_tree(
         self,
-        other: Any,
+        other: object,
         transform: ArrayLike | None = None,
         *,
         mask: int | None = None,
