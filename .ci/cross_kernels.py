@@ -19,7 +19,8 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba.core import codegen, registry
 
-from bvh.runtime.cache import fingerprint, kernel_cache
+from bvh.runtime.cache import kernel_cache
+from bvh.runtime.cache.kernel_versions import KernelVersion
 from bvh.runtime.compiler import code_generator, compilation
 from bvh.runtime.compiler.cpu_levels import LEVELS, Target
 
@@ -95,7 +96,7 @@ def retarget(known: str) -> None:
     context = cross_context()
     code_generator.target = kernel_cache.target = lambda: CPU
     code_generator.kernel_context = kernel_cache.kernel_context = lambda: context
-    fingerprint.fingerprint = kernel_cache.fingerprint = lambda: known
+    kernel_cache.version_of = lambda package: KernelVersion(known, known)
     compilation.kernel_context = lambda: context
     compilation.EntryLibrary._get_compiled_object = ObjectLibrary._get_compiled_object
 
@@ -104,7 +105,7 @@ def wanted(folder: Path) -> list[tuple[str, str, Any]]:
     """Return module, name and types of arguments of all kernels in a folder."""
     found = []
     for file in sorted(folder.iterdir()):
-        if file.suffix != ".lock" and not file.name.startswith("tmp"):
+        if file.suffix != ".lock" and not file.name.startswith(("sources-", "tmp")):
             _, description, *_ = pickle.loads(file.read_bytes()[32:])
             found.append((description.modname, description.qualname, description.argtypes))
     return found

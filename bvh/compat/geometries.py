@@ -30,7 +30,7 @@ class Geometries:
         self._threads = thread_limit(nthreads)
         self._geometries: list[Geometry] = []
         # The meshes of the tree, and the tree.
-        self._built: tuple[list[Geometry], Surface] | None = None
+        self._built: tuple[list[Geometry], CastSurface] | None = None
 
     def add_triangles(
         self,
@@ -93,16 +93,16 @@ class Geometries:
         triangles = number_of(sum(len(faces) for _, faces in self._geometries), "triangles")
         return f"{type(self).__name__}({count}, {triangles})"
 
-    def _surface(self) -> Surface:
+    def _surface(self) -> CastSurface:
         """Return all triangles and their tree, built if a mesh is new."""
         geometries, built = self._geometries, self._built
         if built is None or built[0] is not geometries:
             # Two threads may both build the same.
-            built = self._built = geometries, Surface(geometries, self._threads)
+            built = self._built = geometries, CastSurface(geometries, self._threads)
         return built[1]
 
 
-class Surface:
+class CastSurface:
     """The tree over all geometries, and tables of its triangles with a last row for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:

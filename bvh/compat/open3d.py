@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.compat.geometries import INVALID_ID, Geometries, Surface
+from bvh.compat.geometries import INVALID_ID, CastSurface, Geometries
 from bvh.compat.pinhole_rays import PinholeRays
 from bvh.compat.tensors import Given, InputRows, narrowed
 from bvh.queries.answers.closest_points import ClosestPoints
@@ -307,7 +307,7 @@ class RaycastingScene(Geometries, PinholeRays):
         nthreads: int,
         *limits: float,
         **options: Any,
-    ) -> tuple[InputRows, Surface, Found]:
+    ) -> tuple[InputRows, CastSurface, Found]:
         """Return the checked rays, the triangles, and the answer to a query of their tree."""
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()
@@ -324,7 +324,7 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.reals(query(self.tree, given.flat, threads=given.threads))
 
 
-def _details(surface: Surface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
+def _details(surface: CastSurface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
     details = surface.details(found, given)
     return {name: given.shaped(array) for name, array in details.items()}

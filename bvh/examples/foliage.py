@@ -5,13 +5,13 @@ Run with ``python -m bvh.examples.foliage``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 import bvh
+
+Floats = NDArray[np.float64]
 
 
 @numba.njit
@@ -31,7 +31,7 @@ def leaf_texture(size: int = 64) -> NDArray[np.float64]:
     return (np.abs(x) < 0.8 * np.sin(np.pi * y) ** 1.5).astype(float)
 
 
-def cards(count: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def cards(count: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Scatter square cards in a unit cube; return vertices, faces, and (faces, 3, 2) of uv."""
     rng = np.random.default_rng(seed)
     sides = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0][:, :2] * 0.05

@@ -1,4 +1,4 @@
-"""What decides: one shape a file, its ray test, its distance, its overlaps.
+"""Exact predicates: one shape a file, its ray test, its distance, its overlaps.
 
 Each file imports only from those above it.
 

@@ -6,8 +6,6 @@ elsewhere if and only if the sectors have a direction in common, because both ar
 volumes decide, as in `triangle_overlap`.
 """
 
-from __future__ import annotations
-
 from bvh.geometry.arithmetic.predicates import (
     drop_axis,
     exact_volume,

@@ -14,8 +14,6 @@ or underflow, exact sums decide.
 Regions of the nearest point: Ericson 2005, "Real-Time Collision Detection", 5.1.5.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

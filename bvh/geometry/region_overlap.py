@@ -5,8 +5,6 @@ sets if they overlap, a separating plane if not. Where neither is found, which t
 within some 2**-45, the result is UNSURE, and `rationals` decides.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

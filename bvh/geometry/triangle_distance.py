@@ -18,8 +18,6 @@ by their features: Larsen, Gottschalk, Lin, Manocha 1999, "Fast proximity querie
 volumes".
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

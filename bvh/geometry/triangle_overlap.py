@@ -8,8 +8,6 @@ orientation predicates". Boxes: separating axes, Akenine-Möller 2001, "Fast 3D 
 testing", each axis as a sign.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.predicates import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.caller_warnings import warn_caller
 
-Ints = NDArray[Any]
+Ints = NDArray[np.integer]
 
 # Corners of flat cells, and of the facets of solid ones, in the numbering of VTK and meshio.
 FLAT = {"triangle": 3, "quad": 4}
@@ -102,7 +102,7 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # Cells that are not finite have no outside, and cannot be hit.
+        # Cells that are not finite have no boundary facets, and cannot be hit.
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # The diffuse colour that trimesh gives a simple material without one.
 UNSET = (102, 102, 102, 255)
@@ -32,7 +35,7 @@ class Material:
     """
 
     factor: NDArray[np.float64]
-    image: Any = None
+    image: Image | None = None
     vertex_colors: NDArray[np.uint8] | None = None
     face_colors: NDArray[np.uint8] | None = None
     linear: bool = False
@@ -47,13 +50,13 @@ class Material:
         return f"Material({', '.join(parts)})"
 
 
-def linear_of(colours: Any) -> NDArray[np.float64]:
+def linear_of(colours: ArrayLike) -> NDArray[np.float64]:
     """Return the linear values of sRGB values from 0 to 1 (IEC 61966-2-1)."""
     values = np.asarray(colours, np.float64)
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
-def srgb_of(light: Any) -> NDArray[np.float64]:
+def srgb_of(light: ArrayLike) -> NDArray[np.float64]:
     """Return the sRGB values of linear values from 0 to 1."""
     values = np.asarray(light, np.float64)
     curve = 1.055 * np.maximum(values, 0.0031308) ** (1.0 / 2.4) - 0.055
@@ -65,13 +68,15 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
 
     Colours of vertices are linear in glTF, and else in sRGB.
     """
-    visual: Any = getattr(mesh, "visual", None)
+    visual = getattr(mesh, "visual", None)
     kind = getattr(visual, "kind", None)
     if kind in ("vertex", "face"):
-        name = f"{kind}_colors"
         count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
-        found = _colours(getattr(visual, name, None), count)
-        return None if found is None else Material(np.ones(3), linear=gltf, **{name: found})
+        found = _colours(getattr(visual, f"{kind}_colors", None), count)
+        if found is None:
+            return None
+        of_vertices, of_faces = (found, None) if kind == "vertex" else (None, found)
+        return Material(np.ones(3), None, of_vertices, of_faces, gltf)
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None
@@ -93,14 +98,14 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     return Material(factor, image, vertex_colors=colours, linear=gltf)
 
 
-def _factor(value: Any) -> NDArray[np.float64]:
+def _factor(value: ArrayLike) -> NDArray[np.float64]:
     """Return red, green and blue of trimesh's bytes, or white if there are none."""
     if np.shape(value) not in ((3,), (4,)):
         return np.ones(3)
     return np.asarray(value, np.float64)[:3] / 255.0
 
 
-def _colours(values: Any, count: int) -> NDArray[np.uint8] | None:
+def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
     """Return a row of bytes for each of `count` vertices or faces, or None if it does not fit."""
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

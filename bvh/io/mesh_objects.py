@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.cells import surface_of_cells
 from bvh.io.polygons import checked_corners
@@ -37,7 +37,7 @@ class Polygons(NamedTuple):
     ids: NDArray[np.int32] | None
 
 
-def polygons_of(mesh: Any) -> Polygons | None:
+def polygons_of(mesh: object) -> Polygons | None:
     """Return the polygons of an object of one of these libraries; None for any other object."""
     homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
     if "open3d" in homes:
@@ -56,7 +56,12 @@ def polygons_of(mesh: Any) -> Polygons | None:
     return found
 
 
-def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygons:
+def _checked(
+    points: ArrayLike,
+    corners: NDArray[np.integer],
+    offsets: ArrayLike,
+    ids: NDArray[np.int32] | None = None,
+) -> Polygons:
     points = rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
     return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
@@ -77,7 +82,7 @@ def _of_pyvista(mesh: Any) -> Polygons:
     corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
-    blocks: list[tuple[str, Any, Any]] = []
+    blocks: list[tuple[str, NDArray[np.integer], NDArray[np.integer]]] = []
     # Cells of a type may still be of several sizes.
     for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
         ids = np.flatnonzero((numbers == number) & (lengths == length))
@@ -101,7 +106,7 @@ def _check_cells(mesh: Any) -> None:
         raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
 
 
-def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
+def _unrolled(strips: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return the triangles of strips of one length, strip by strip, with the same winding."""
     count = max(strips.shape[1] - 2, 0)
     steps = np.arange(count)[:, None] + np.arange(3)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
@@ -53,7 +53,7 @@ class Surface(NamedTuple):
     face_ids: NDArray[np.int32] | None = None
 
 
-def surface_of(mesh: Any, threads: int | None = None) -> Surface:
+def surface_of(mesh: object, threads: int | None = None) -> Surface:
     """Return the triangles of a mesh; triangular faces stay in the arrays of its library."""
     if isinstance(mesh, Surface):
         return mesh
@@ -71,19 +71,19 @@ def surface_of(mesh: Any, threads: int | None = None) -> Surface:
     raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
 
 
-def triangles_of(mesh: Any) -> tuple[Any, Any]:
+def triangles_of(mesh: object) -> tuple[Any, Any]:
     """Return (vertices, faces) of a mesh."""
     return surface_of(mesh)[:2]
 
 
-def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether a mesh still has the vertices and faces that a tree was built from."""
     points, index = (np.asarray(array) for array in triangles_of(mesh))
     same = np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
     return same and np.array_equal(index, faces)
 
 
-def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
+def _paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> Surface:
     """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
     if not isinstance(faces, np.ndarray):
         # Lists of different lengths are not an array.
@@ -158,17 +158,19 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     return surface
 
 
-def check_flattened(read: Any, name: str) -> None:
+def check_flattened(read: object, name: str) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
     allowance = Allowance(name)
-    for node in read.graph.nodes_geometry if hasattr(read, "graph") else ():
+    if not (hasattr(read, "graph") and hasattr(read, "geometry")):
+        return
+    for node in read.graph.nodes_geometry:
         mesh = read.geometry[read.graph[node][1]]
         if hasattr(mesh, "faces"):
             size = mesh.vertices.nbytes + mesh.faces.nbytes
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_trimesh(name: str, allowance: Allowance) -> Any:
+def _read_trimesh(name: str, allowance: Allowance) -> object:
     import trimesh
 
     named: Any = NamedFiles(name, allowance)
@@ -187,7 +189,7 @@ def _read_trimesh(name: str, allowance: Allowance) -> Any:
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: Allowance) -> Any:
+def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
@@ -257,7 +259,7 @@ def _check_arrays_of(name: str) -> None:
 def _read_npz(name: str, allowance: Allowance) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
     files = unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
-    found: dict[str, Any] = {
+    found: dict[str, NDArray[Any]] = {
         Path(key).stem: np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
         for key in list(files)
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class Placement(NamedTuple):
     matrix: NDArray[np.float64]
 
 
-def placements(scene: Any) -> list[Placement]:
+def placements(scene: object) -> list[Placement]:
     """Return the nodes with triangles, in the order of the graph; warn about the others."""
     if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
@@ -91,7 +92,7 @@ def placements(scene: Any) -> list[Placement]:
     return found
 
 
-def _labels(scene: Any, nodes: list[Any]) -> list[str]:
+def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     """Return a name for each node, the same each time a file is read.
 
     When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's node
@@ -99,7 +100,7 @@ def _labels(scene: Any, nodes: list[Any]) -> list[str]:
     """
     final = NAMED in getattr(scene, "metadata", ())
     wanted: list[str | None] = []
-    first_of: dict[Any, str] = {}
+    first_of: dict[Hashable, str] = {}
     exact: set[str] = set()
     for node in nodes:
         name = scene.graph.get(node)[1]
@@ -124,7 +125,7 @@ def up_of(scene: Any) -> Literal["y", "z"]:
     return "y" if any(IN_GLTF in getattr(mesh, "metadata", ()) for mesh in meshes) else "z"
 
 
-def attributes_of(mesh: Any) -> Attributes:
+def attributes_of(mesh: object) -> Attributes:
     """Return the attributes of a mesh that were given or have been computed already."""
     vertices = getattr(mesh, "vertices", None)
     if vertices is None or not hasattr(mesh, "faces"):
@@ -136,7 +137,7 @@ def attributes_of(mesh: Any) -> Attributes:
     return Attributes(normals, uv, material_of(mesh, IN_GLTF in getattr(mesh, "metadata", ())))
 
 
-def _rows(owner: Any, name: str, count: int, width: int) -> NDArray[np.float64] | None:
+def _rows(owner: object, name: str, count: int, width: int) -> NDArray[np.float64] | None:
     """Return an array with a row for each vertex; None if there is none of this shape."""
     try:
         array = np.asarray(getattr(owner, name, None), np.float64)

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 LIMIT = "BVH_MAX_UNPACKED"
 USUAL, MOST = 1 << 30, 1 << 60
@@ -130,7 +130,7 @@ class NamedFiles:
 class _Counted(io.RawIOBase):
     """What a stream unpacks to, which an allowance pays for as it is read."""
 
-    def __init__(self, stream: Any, allowance: Allowance, what: str) -> None:
+    def __init__(self, stream: io.BufferedIOBase, allowance: Allowance, what: str) -> None:
         self._stream, self._allowance, self._what = stream, allowance, what
 
     def readable(self) -> bool:
@@ -143,7 +143,7 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def unpacked(file: Any, name: str, allowance: Allowance) -> dict[str, bytes]:
+def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str, bytes]:
     """Return the files in an archive, by their names; `file` is open and called `name`."""
     import bz2
     import gzip
@@ -152,7 +152,7 @@ def unpacked(file: Any, name: str, allowance: Allowance) -> dict[str, bytes]:
     ending = name.lower()
     if ending.endswith(".zip"):
         return unzipped(file, allowance)
-    unpack: Any = gzip.open if ending.endswith("gz") else bz2.open
+    unpack = gzip.open if ending.endswith("gz") else bz2.open
     counted = _Counted(unpack(file), allowance, "what it unpacks to")
     if not ending.endswith((".tar.gz", ".tar.bz2")):
         return {os.path.basename(name)[: -len(".bz2")]: counted.readall()}
@@ -169,7 +169,7 @@ def unpacked(file: Any, name: str, allowance: Allowance) -> dict[str, bytes]:
 
 
 def unzipped(
-    file: Any, allowance: Allowance, wanted: Container[str] | None = None
+    file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
 ) -> dict[str, bytes]:
     """Return the files in a zip archive, or those that are wanted, by their names.
 
@@ -194,7 +194,7 @@ def unzipped(
     return found
 
 
-def stored(file: Any, allowance: Allowance) -> io.BytesIO:
+def stored(file: str | IO[bytes], allowance: Allowance) -> io.BytesIO:
     """Return a zip archive, whose reader unpacks it itself, as one that is not compressed."""
     import zipfile
 

@@ -34,7 +34,7 @@ from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
-# Held during an update of a scene: several threads may query it at once.
+# Lock of updates: several threads may query a scene together.
 _guard = ForkSafeLock()
 
 

@@ -81,7 +81,7 @@ class Leaf:
         return f"Leaf({path}{name}, {self.tree!r}{rest})"
 
 
-class _Part(NamedTuple):
+class _NestedScene(NamedTuple):
     """Snapshot of one of the nested scenes."""
 
     table: Instances
@@ -161,14 +161,14 @@ class FlattenedInstances:
         self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
         trees = {id(tree): k for k, tree in enumerate(self.trees)}
         numbers = {id(part): k for k, part in enumerate(parts)}
-        self._parts: list[_Part] = []
+        self._parts: list[_NestedScene] = []
         for part in parts:
             table = part._instances
             children = [id(child) for child in table.children]
             sizes = np.array([counts.get(k, 1) for k in children], np.int64)
             child_of = table.column("child").copy()
             self._parts.append(
-                _Part(
+                _NestedScene(
                     table,
                     table.shape,
                     table.column("ids").copy(),
@@ -229,7 +229,7 @@ class FlattenedInstances:
             return found[0]
         return _LeafRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _check(self, at: Ints, child: Ints, part: _Part, maps: NDArray[np.float64]) -> None:
+    def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
         """Check that products of maps are invertible, which rounding can prevent."""
         whole = matrices_of(maps)
         try:

@@ -55,7 +55,7 @@ TASKS_AT_ONCE = 512
 SLACK = 1.0 - 2.0**-48
 
 
-class Candidates(NamedTuple):
+class NearbyLeaves(NamedTuple):
     """Pairs of leaves that may be near each other, ascending by the instances that own them."""
 
     job: PairJob
@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
 
 def candidates(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
-) -> Candidates:
+) -> NearbyLeaves:
     """Return the pairs of leaves, of a scene and of another or itself, within a distance.
 
     In a scene itself, leaves of one instance are not compared. Pairs of instances are `ignored` by
@@ -95,7 +95,7 @@ def candidates(
     new = np.ones(len(order), np.bool_)
     new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
     begins = np.append(np.flatnonzero(new), len(order))
-    return Candidates(PairJob(own, other, None, False, mine, theirs), owners, begins, nearest)
+    return NearbyLeaves(PairJob(own, other, None, False, mine, theirs), owners, begins, nearest)
 
 
 def box_distances(boxes: Reals, others: Reals) -> Reals:
@@ -107,7 +107,7 @@ def box_distances(boxes: Reals, others: Reals) -> Reals:
 
 
 def _by_subtrees(
-    found: Candidates,
+    found: NearbyLeaves,
     which: Rows,
     entries: Rows,
     touching: NDArray[np.bool_],
@@ -138,7 +138,7 @@ def _by_subtrees(
     return work
 
 
-def _by_leaves(found: Candidates, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
+def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
     """Return the work on whole pairs of leaves, many a call."""
     job = found.job
     mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
@@ -212,7 +212,7 @@ class _Nearest:
 
 
 def _measure(
-    found: Candidates, k: int, nearest: _Nearest, cancel: NDArray[np.int32] | None = None
+    found: NearbyLeaves, k: int, nearest: _Nearest, cancel: NDArray[np.int32] | None = None
 ) -> None:
     """Measure one pair of leaves, no further than what is nearest so far, unless cancelled."""
     # Many kernels, which collisions do not need.

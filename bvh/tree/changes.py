@@ -11,7 +11,7 @@ import itertools
 
 
 class Changes:
-    """Numbers that differ after each change: `count` counts all, `trees` those of trees alone."""
+    """Modification counters: `count` differs after each change, `trees` after those of trees."""
 
     __slots__ = ("_numbers", "count", "trees")
 

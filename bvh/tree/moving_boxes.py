@@ -1,7 +1,5 @@
 """Refitting of a wide tree over moving boxes, one in each leaf, in place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of

@@ -14,8 +14,6 @@ The harmonic of order l and degree m is in slot l (l + 1) + m; that of degree -m
 the conjugate.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.runtime.arguments import kernel_input

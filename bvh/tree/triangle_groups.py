@@ -46,8 +46,6 @@ times nothing be no number, and 2**-126 is added to the bound of T.
 An unused lane has a negative tolerance, which fails every comparison.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.drawing import Drawing
+from bvh.apps.lab.drawing import LabNodes
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
 from bvh.apps.lab.labels import BORDER, LETTER, LINE, SIDES, _View
 from bvh.apps.lab.presets import CUBE, PRESETS
@@ -186,7 +186,7 @@ def test_labels_do_not_overlap(name: str, flat: bool) -> None:
     drawn: dict[str, Any] = {}
     server = Server(drawn)
     with np.errstate(all="ignore"):
-        Drawing(server).update(state, fitted(state), planes=True)
+        LabNodes(server).update(state, fitted(state), planes=True)
     shown = [node for node in drawn.values() if getattr(node, "text", "") and node.visible]
     assert len(shown) >= 1 or not state.is_ray
     view = _View(flat)

@@ -66,11 +66,11 @@ def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
     program = """
 import json
 import bvh
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.cache.kernel_versions import version_of
 bvh.Scene, bvh.BVH, bvh.Viewer
-before = kernel_cache.fingerprint.cache_info().currsize
+before = version_of.cache_info().currsize
 bvh.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
-print(json.dumps([before, kernel_cache.fingerprint.cache_info().currsize]))
+print(json.dumps([before, version_of.cache_info().currsize]))
 """
     assert told(program) == [0, 1]
 

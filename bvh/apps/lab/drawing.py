@@ -44,7 +44,7 @@ ARROW = 0.4
 NAMES = ("entry", "exit", "origin", "tip")
 
 
-class Drawing:
+class LabNodes:
     """The nodes of the scene; `update` changes their positions, shapes and visibility."""
 
     def __init__(self, server: ViserServer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bvh.apps.lab.drawing import Drawing, Handles
+from bvh.apps.lab.drawing import Handles, LabNodes
 from bvh.apps.lab.frame import Pose, fitted, moved
 from bvh.apps.lab.labels import FROM_ABOVE, FROM_AN_ANGLE
 from bvh.apps.lab.panel import EDITED, Panel
@@ -58,7 +58,7 @@ class RayLab(Page):
         server.scene.configure_default_lights(cast_shadow=False)
         server.scene.configure_environment_map(None)
         server.scene.add_light_ambient("/light", intensity=1.6)
-        self._drawing = Drawing(server)
+        self._drawing = LabNodes(server)
         self._handles = Handles(server, self._dragged)
         self._panel = Panel(self)
         self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)

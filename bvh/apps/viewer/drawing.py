@@ -103,7 +103,7 @@ def rotation_of(wxyz: ArrayLike) -> Floats:
     return np.asarray(matrix[:3, :3])
 
 
-class Part(NamedTuple):
+class DrawnMesh(NamedTuple):
     """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first.
 
     `key` tells it from other parts of its scene. It was made from the arrays of a tree, which is
@@ -125,18 +125,18 @@ class Part(NamedTuple):
     glb: bytes | None = None
 
 
-class Drawing(NamedTuple):
+class PageDrawing(NamedTuple):
     """Meshes to draw, the number of faces left out, and corners of boxes for these, (n, 8, 3)."""
 
     frame: PageFrame
-    parts: list[Part]
+    parts: list[DrawnMesh]
     left_out: int
     boxes: Floats
 
 
 def drawing_of(
-    scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: Drawing | None = None
-) -> Drawing:
+    scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
+) -> PageDrawing:
     """Return what a page draws of a scene: the smallest meshes first, each in full.
 
     Arrays that are the same in an earlier drawing are taken from there: they are those objects.
@@ -145,13 +145,13 @@ def drawing_of(
     drawn_before = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
     shown = np.flatnonzero(leaves.masks != 0)
-    # One array for each tree, and one for what is behind the last.
+    # One array for each tree, and one past the end.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placements(leaves, frame)
     sizes = [face_count(tree) for tree in leaves.trees]
     colours = _colours(leaves)
-    parts: list[Part] = []
+    parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
     sent = drawn = left_out = 0
     for k in np.argsort(sizes, kind="stable").tolist():
@@ -194,13 +194,13 @@ def drawing_of(
             elif known.material is not None:
                 # Normals of the mesh are not those of an oblique copy.
                 glb = glb_of(points, faces, known, smooth, number < 0)
-            made = Part(
+            made = DrawnMesh(
                 (id(tree), number), tree, arrays, maps, points, faces, *placed, colours[group],
                 smooth, glb,
             )  # fmt: skip
             parts.append(made)
     corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))
-    return Drawing(frame, parts, left_out, corners)
+    return PageDrawing(frame, parts, left_out, corners)
 
 
 def _placements(

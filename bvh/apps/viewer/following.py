@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import Drawing, PageFrame, drawing_of
+from bvh.apps.viewer.drawing import PageDrawing, PageFrame, drawing_of
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
@@ -132,7 +132,7 @@ class Follower:
             if was_empty and not self._empty:
                 session.look_from(self.first_view().eye, self._up)
 
-    def _drawn(self, before: Drawing | None) -> Drawing:
+    def _drawn(self, before: PageDrawing | None) -> PageDrawing:
         """Return the drawing of the scene as the copy has it, in a frame that holds it."""
         scene = self.copy.scene
         drawing = drawing_of(scene, self._frame, self._max_faces, before)

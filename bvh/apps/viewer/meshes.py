@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bvh.apps.viewer.drawing import Part
+from bvh.apps.viewer.drawing import DrawnMesh
 
 if TYPE_CHECKING:
     from viser import BatchedGlbHandle, BatchedMeshHandle, MeshHandle, SceneApi
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class _Shown(NamedTuple):
     """A part on the page, its name there, and viser's handle of it."""
 
-    part: Part
+    part: DrawnMesh
     name: str
     handle: Any
 
@@ -42,7 +42,7 @@ class Meshes:
         for shown in self._shown.values():
             shown.handle.visible = visible
 
-    def show(self, parts: Sequence[Part]) -> None:
+    def show(self, parts: Sequence[DrawnMesh]) -> None:
         """Show these parts instead of those before."""
         for key in self._shown.keys() - {part.key for part in parts}:
             self._shown.pop(key).handle.remove()
@@ -57,7 +57,7 @@ class Meshes:
                 handle = self._add(name, part)
             self._shown[part.key] = _Shown(part, name, handle)
 
-    def _add(self, name: str, part: Part) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
+    def _add(self, name: str, part: DrawnMesh) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
@@ -79,14 +79,14 @@ class Meshes:
         )  # fmt: skip
 
 
-def _fits(old: Part, new: Part) -> bool:
+def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
     """Return whether the page's mesh of the old part can become the new one."""
     if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
         return False
     return old.faces is new.faces or np.array_equal(old.faces, new.faces)
 
 
-def _send_changes(handle: Any, old: Part, new: Part) -> None:
+def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
     """Assign what differs; viser compares arrays itself, and sends those that are others."""
     moved = new.maps is not old.maps
     if new.glb is None and new.vertices is not old.vertices:

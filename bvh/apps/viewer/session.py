@@ -13,7 +13,7 @@ from bvh.apps.page_texts import CAMERA_KEYS, help_html
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import (
-    Drawing,
+    PageDrawing,
     PageFrame,
     edges_of,
     outlines_of_faces,
@@ -69,7 +69,7 @@ class Session:
         self,
         client: ClientHandle,
         copy: SceneCopy,
-        drawing: Drawing,
+        drawing: PageDrawing,
         head: str,
         threads: int | None,
     ) -> None:
@@ -107,7 +107,7 @@ class Session:
         self._closed = True
         self._tracer.close()
 
-    def show(self, drawing: Drawing, head: str) -> None:
+    def show(self, drawing: PageDrawing, head: str) -> None:
         """Show what has changed since the last drawing; the lock is held."""
         if self._closed:
             return
@@ -140,7 +140,7 @@ class Session:
         camera = self.client.camera
         camera.up_direction, camera.position, camera.look_at = up, eye, np.zeros(3)
 
-    def _show_left_out(self, drawing: Drawing) -> None:
+    def _show_left_out(self, drawing: PageDrawing) -> None:
         """Show boxes of what is not drawn."""
         if np.array_equal(drawing.boxes, self._left_out):
             return

@@ -1,7 +1,5 @@
 """All pictures: ``python -m bvh.examples.gallery FOLDER`` draws them, or those that are named."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +14,7 @@ TEXT = "The distance of each link from the table and what stands on it, over one
 NAMES, PENS = ("base", "upper arm", "forearm", "hand"), (GREEN, BLUE, ORANGE, RED)
 
 
-def main(path: Any, width: int = 1000, n: int = 121) -> dict[str, float]:
+def main(path: Path, width: int = 1000, n: int = 121) -> dict[str, float]:
     """Draw the closest moment and all of the swing; return each link's least distance."""
     around, motion = bvh.BVH.from_triangles(*table()), swing(n)
     links = [bvh.BVH.from_triangles(*link) for link in robot()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from bvh.examples.gallery.sheet import SIGN, Lit, Sheet, colours, ground
 TEXT = "Signed distance of a scan from the plan, at 500 000 m east, 5 800 000 m north"
 
 
-def main(path: Any, width: int = 1000, n: int = 400) -> dict[str, float]:
+def main(path: Path, width: int = 1000, n: int = 400) -> dict[str, float]:
     """Draw the deviation by float64 and by float32; return the largest error of each."""
     (points, faces), built = tower(n)
     scan, sheet = bvh.Scene(), Sheet(width, 7.4, "Is the tower built as planned?", TEXT)

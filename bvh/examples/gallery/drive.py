@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bvh.examples.gallery.sheet import BLUE, ORANGE, RED, Sheet
 TEXT = "Returns of each pulse: {:,} first (blue), {:,} second (orange), {:,} third (red)"
 
 
-def main(path: Any, width: int = 1000, beams: int = 96, columns: int = 1800) -> Any:
+def main(path: Path, width: int = 1000, beams: int = 96, columns: int = 1800) -> list[int]:
     """Draw the points of one turn, coloured by return; return how many there are of each."""
     solid, leaves = (bvh.BVH.from_triangles(*part) for part in street(24))
     # A turn takes a tenth of a second, in which the car drives two metres.
@@ -29,7 +29,7 @@ def main(path: Any, width: int = 1000, beams: int = 96, columns: int = 1800) -> 
         )
     wall = solid.closest_hit(cars, pulses, t_max=80.0).t[..., None]
     found = np.sort(np.concatenate([np.where(found < wall, found, np.inf), wall], axis=2))[..., :3]
-    counts = np.isfinite(found).sum(axis=(0, 1)).tolist()
+    counts: list[int] = np.isfinite(found).sum(axis=(0, 1)).tolist()
     sheet = Sheet(width, 6.6, "What does the lidar of a moving car see?", TEXT.format(*counts))
     camera = bvh.Camera.look_at([-21, -26, 19], [3, 1, 2], fov_y=30, **sheet.raster(12, 5.5))
     axes = sheet.panel(0, 1.1, 12, 5.5)

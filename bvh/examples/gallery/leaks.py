@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 import bvh
 from bvh.examples.gallery.scenery import wall
-from bvh.examples.gallery.sheet import GREEN, RED, Lit, Sheet, beside
+from bvh.examples.gallery.sheet import GREEN, RED, Floats, Lit, Sheet, beside
 
 EYE = np.array([0.7123, 0.5321, 2.0123], np.float32).astype(float)
 
 
-def main(path: Any, width: int = 1000, n: int = 40) -> dict[str, int]:
+def main(path: Path, width: int = 1000, n: int = 40) -> dict[str, int]:
     """Draw the rays that bvh and each installed peer lose; return how many."""
     points, faces = wall(n)
     sides = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2))
@@ -23,7 +23,7 @@ def main(path: Any, width: int = 1000, n: int = 40) -> dict[str, int]:
     # Rounded to float32, for all alike; the wall is wider than the rays.
     rays = np.unique((aims - EYE).astype(np.float32).astype(float), axis=0)
     work = beside("benchmarks.workloads").Workload("leaks", "closest_hit", EYE + 0 * rays, rays)
-    lost: dict[str, Any] = {}
+    lost: dict[str, Floats] = {}
     for caster in (beside("benchmarks.peers.caster").Ours, *beside("benchmarks.peers").available()):
         query = caster.of_mesh(points, faces).query("rays", work)
         if query is not None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import bvh
 from bvh.examples import foliage
-from bvh.examples.gallery.sheet import Floats, beside, ground
+from bvh.examples.gallery.sheet import Floats, Mesh, beside, ground
 
 
-def wall(n: int) -> tuple[Floats, Any]:
+def wall(n: int) -> Mesh:
     """Return vertices and faces of uneven relief, in numbers that float32 holds."""
     shape, rng = (3 * n // 2 + 1, n + 1), np.random.default_rng(3)
     x, y = (np.indices(shape) + rng.uniform(-0.3, 0.3, (2, *shape))) / n
     points = np.stack([x, y, 0.04 * np.sin(9 * x) * np.cos(11 * y)], axis=-1)
-    mesh: tuple[Floats, Any] = beside("meshes.shapes").grid(points.astype(np.float32).astype(float))
+    mesh: Mesh = beside("meshes.shapes").grid(points.astype(np.float32).astype(float))
     return mesh
 
 
@@ -33,7 +31,7 @@ def bulge(points: Floats) -> Floats:
     )
 
 
-def tower(n: int) -> tuple[Any, Any]:
+def tower(n: int) -> tuple[Mesh, Mesh]:
     """Return the plan of a cooling tower, closed, and a scan of it without its ends."""
     lathe, z = beside("meshes.shapes").lathe, np.linspace(-2.0, 112.0, n)
     radius = 24.0 * np.sqrt(1.0 + ((z - 82.0) / 58.0) ** 2)
@@ -47,7 +45,7 @@ def tower(n: int) -> tuple[Any, Any]:
     return (plan + PLACE, faces), (scan + bulge(scan)[:, None] * normal, outside)
 
 
-def city(n: int) -> tuple[Floats, Any]:
+def city(n: int) -> Mesh:
     """Return n x n blocks of houses around a tower, in metres, higher towards the middle."""
     rng, shapes = np.random.default_rng(4), beside("meshes.shapes")
     parts = [shapes.box((-3e3, -3e3, -1), (3e3, 3e3, 0)), shapes.box((-7, -7, 0), (7, 7, 130))]
@@ -57,11 +55,11 @@ def city(n: int) -> tuple[Floats, Any]:
         tall = 60.0 * np.exp(-(x * x + y * y) / (n * n)) * rng.random() ** 2
         high = (*(low + rng.uniform(12, 19, 2)), 8.0 + 10.0 * rng.random() + tall)
         parts.append(shapes.box((*low, 0.0), high))
-    mesh: tuple[Floats, Any] = shapes.merged(parts)
+    mesh: Mesh = shapes.merged(parts)
     return mesh
 
 
-def street(trees: int) -> tuple[Any, Any]:
+def street(trees: int) -> tuple[Mesh, Mesh]:
     """Return the solid parts of a street along x, in metres, and the leaves of its trees."""
     rng, shapes = np.random.default_rng(2), beside("meshes.shapes")
     solid, leaves = [shapes.box((-80, -60, -1), (80, 60, 0))], []
@@ -79,7 +77,7 @@ def street(trees: int) -> tuple[Any, Any]:
     return shapes.merged(solid), shapes.merged(leaves)
 
 
-def holed(frequency: int) -> tuple[Any, Any]:
+def holed(frequency: int) -> Mesh:
     """Return the sculpture with round holes in front, and where it is cut in half."""
     points, faces = beside("meshes.organic").organic(frequency)
     middles = points[faces].mean(axis=1)
@@ -99,18 +97,18 @@ def statues(frequency: int) -> tuple[bvh.Scene, int]:
     return scene, ground(scene, reach=50.0)
 
 
-def table() -> tuple[Any, Any]:
+def table() -> Mesh:
     """Return a table with a sculpture and a post on it, in metres."""
     shapes, (points, faces) = beside("meshes.shapes"), beside("meshes.organic").organic(24)
     statue = 0.3 * points + [1.62, 0.0, 0.55 - 0.3 * points[:, 2].min()], faces
     top = shapes.box((0.75, -1.5, 0.47), (2.3, 1.5, 0.55))
     legs = [shapes.box((x, y, 0), (x + 0.1, y + 0.1, 0.5)) for x in (0.8, 2.1) for y in (-1.4, 1.3)]
     post = shapes.moved(shapes.lathe([(0.06, 0), (0.06, 0.62), (0, 0.62)], 48), (1.3, -0.75, 0.55))
-    mesh: tuple[Any, Any] = shapes.merged([top, *legs, statue, post])
+    mesh: Mesh = shapes.merged([top, *legs, statue, post])
     return mesh
 
 
-def robot() -> list[tuple[Any, Any]]:
+def robot() -> list[Mesh]:
     """Return the links of an arm, each along z from its joint at the origin."""
     shapes, a = beside("meshes.shapes"), np.linspace(-np.pi / 2, np.pi / 2, 24)
     foot = [(0.34, 0), (0.34, 0.06), (0.2, 0.14), (0.16, 0.5), (0, 0.5)]

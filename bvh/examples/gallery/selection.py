@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from bvh.examples.gallery.sheet import GREEN, INK, ORANGE, RED, Lit, Sheet, rgb
 TEXT = "Scene.pick, pick_rect and pick_lasso; the lasso takes what is hidden, too"
 
 
-def main(path: Any, width: int = 1000, frequency: int = 20) -> dict[str, Any]:
+def main(path: Path, width: int = 1000, frequency: int = 20) -> dict[str, Any]:
     """Draw a pick, a rectangle and a lasso; return what was picked and how many were selected."""
     (scene, floor), sheet = statues(frequency), Sheet(width, 5.8, "Which faces are selected?", TEXT)
     camera = bvh.Camera.look_at([0, -13, 4.2], [0, 0, 1.2], fov_y=14.3, **sheet.raster(12, 4.8))

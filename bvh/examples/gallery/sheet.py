@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import bvh
 from bvh.pictures import charts, render
 from bvh.pictures.shading import CLAY, GAMMA
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Floats = NDArray[np.float64]
+Mesh = tuple[Floats, NDArray[np.integer]]
 
 INK, FAINT, PAPER = charts.INK, charts.FAINT, charts.PAPER
 BLUE, ORANGE, GREEN, RED = charts.NODES, charts.LEAVES, charts.THIRD, "#d7263d"
@@ -28,13 +34,15 @@ def beside(name: str) -> Any:
     return import_module(name if find_spec(name.split(".")[0]) else f"bvh.{name}")
 
 
-def ground(scene: bvh.Scene, centre: Any = (0.0, 0.0, 0.0), reach: float = 1e3) -> int:
+def ground(scene: bvh.Scene, centre: ArrayLike = (0.0, 0.0, 0.0), reach: float = 1e3) -> int:
     """Add a square on which a scene stands, 2 * reach wide; return its id."""
-    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach + centre
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach + np.asarray(
+        centre
+    )
     return scene.add((corners, [[0, 1, 2, 3]]), name="ground")
 
 
-def colours(shares: Any, names: list[str]) -> Floats:
+def colours(shares: ArrayLike, names: list[str]) -> Floats:
     """Return colours between the named ones for shares from 0 to 1."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -54,7 +62,12 @@ class Lit:
     """
 
     def __init__(
-        self, source: Any, camera: bvh.Camera, floor: int = -2, contrast: float = 1.0, **lamp: Any
+        self,
+        source: bvh.BVH | bvh.Scene,
+        camera: bvh.Camera,
+        floor: int = -2,
+        contrast: float = 1.0,
+        **lamp: Any,
     ) -> None:
         names = ("position", "normals", "id", "instance", "uv")
         lamp = {"softness": 8.0, "light_rays": 8, **lamp}
@@ -69,7 +82,7 @@ class Lit:
             grey = light[self.shadow].mean(axis=1, keepdims=True)
             self.light[self.shadow] = grey / np.quantile(grey, 0.3)
 
-    def painted(self, colour: Any = 0.8, wires: bool = False) -> Floats:
+    def painted(self, colour: ArrayLike = 0.8, wires: bool = False) -> Floats:
         """Return pixels, for a colour of all points or of each; with edges of faces as wires."""
         found = np.ones((*self.mask.shape, 3))
         gap = np.minimum(self.uv.min(axis=1), 1.0 - self.uv.sum(axis=1))[:, None]
@@ -103,7 +116,9 @@ class Sheet:
         """Return the size of a camera for a panel: two by two rays for each pixel."""
         return {"width": 2 * round(width * self.pixels), "height": 2 * round(height * self.pixels)}
 
-    def panel(self, left: float, top: float, width: float, height: float, shown: Any = None) -> Any:
+    def panel(
+        self, left: float, top: float, width: float, height: float, shown: Floats | None = None
+    ) -> Axes:
         """Return axes without a frame, with a picture in them, y down, in the camera's pixels."""
         box = (left / 12.0, 1.0 - (top + height) / self.height, width / 12.0, height / self.height)
         axes = self.figure.add_axes(box, frameon=False, xticks=[], yticks=[])
@@ -112,14 +127,16 @@ class Sheet:
             axes.imshow(shown, extent=(0, 2 * columns, 2 * rows, 0), aspect="auto")
         return axes
 
-    def bar(self, left: float, top: float, names: list[str], ends: Any, label: str) -> None:
+    def bar(
+        self, left: float, top: float, names: list[str], ends: Sequence[float | str], label: str
+    ) -> None:
         """Draw a bar of colours, with numbers below it and what they are above."""
         axes = self.panel(left, top, 2.4, 0.13, colours(np.linspace(0, 1, 256)[None], names))
-        axes.set_xticks(np.linspace(0.0, 512.0, len(ends)), ends)
+        axes.set_xticks(np.linspace(0.0, 512.0, len(ends)), [*map(str, ends)])
         axes.tick_params(length=0, pad=4, labelsize=10.5, labelcolor=INK)
         self.text(left, top - 0.1, label, size=11, color=INK)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Path) -> None:
         """Write the sheet to a file, in the format of its suffix."""
         lossy = {"quality": 88, "method": 6} if str(path).endswith(".webp") else {}
         self.figure.savefig(path, dpi=self.pixels, pil_kwargs=lossy)

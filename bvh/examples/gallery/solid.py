@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +14,7 @@ DEPTH = ["#1d4e79", "#6aa5cc", "#f3f0e8", "#f5e2c2", "#ecc088"]
 TEXT = "The mesh, its signed distance in a slice, where red closes the holes, and its voxels"
 
 
-def main(path: Any, width: int = 1000, frequency: int = 51, n: int = 72) -> dict[str, float]:
+def main(path: Path, width: int = 1000, frequency: int = 51, n: int = 72) -> dict[str, float]:
     """Draw the mesh, a slice of its signed distance, and its voxels; return their volume."""
     shell = bvh.BVH.from_triangles(*holed(frequency))
     sheet = Sheet(width, 5.4, "What is inside a mesh with holes?", TEXT)

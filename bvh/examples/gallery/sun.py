@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +15,7 @@ VIEW = ["#e4e7ea", BLUE]
 TOP, LATITUDE, TILT = np.array([0.0, 0.0, 150.0]), np.radians(48.0), np.radians(12.0)
 
 
-def main(path: Any, width: int = 1000, n: int = 4) -> dict[str, float]:
+def main(path: Path, width: int = 1000, n: int = 4) -> dict[str, float]:
     """Draw both; return the longest sunshine and the share of points that see the tower."""
     sheet = Sheet(width, 7.2, "Where does the sun shine, and who sees the tower?", TEXT)
     town, hours = bvh.BVH.from_triangles(*city(n)), np.arange(-7.0, 7.0, 1.0 / 3.0)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
+from bvh.examples.gallery.sheet import THICK, Floats, Lit, Sheet, beside, colours, ground
 
 THINNEST, THICKEST = 4.0, 14.0
 
 
-def thickness(tree: bvh.BVH, points: Any, normals: Any) -> Any:
+def thickness(tree: bvh.BVH, points: Floats, normals: Floats) -> Floats:
     """Return how far a ray runs inward until it leaves the part again."""
     # A point of the surface is rounded, so what is nearer than a nanometre is where it started.
     return tree.closest_hit(points, -normals, t_min=1e-6).t
 
 
-def main(path: Any, width: int = 1000) -> dict[str, float]:
+def main(path: Path, width: int = 1000) -> dict[str, float]:
     """Draw the flange in the colours of its walls; return the thinnest and the thickest seen."""
     part = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part())
     scene = bvh.Scene()

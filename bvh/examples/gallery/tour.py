@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bvh
 from bvh.examples.gallery.scenery import statues
-from bvh.examples.gallery.sheet import FAINT, GREEN, INK, RED, Lit, rgb
+from bvh.examples.gallery.sheet import FAINT, GREEN, INK, RED, Floats, Lit, rgb
 from bvh.pictures import render
 
-CURSOR = np.array([[0, 0], [0, 17], [4, 13], [7, 19], [10, 18], [7, 12], [12, 12]])
+CURSOR = np.array([[0, 0], [0, 17], [4, 13], [7, 19], [10, 18], [7, 12], [12, 12]], float)
+Line = Floats | list[Floats]
 
 
-def drawn(pixels: Any, call: str, text: str, lasso: Any, cursor: Any) -> Any:
+def drawn(pixels: Floats, call: str, text: str, lasso: Line, cursor: Line) -> Any:
     """Return a frame with its caption, a lasso and a cursor."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -29,7 +31,7 @@ def drawn(pixels: Any, call: str, text: str, lasso: Any, cursor: Any) -> Any:
     return image
 
 
-def main(path: Any, width: int = 800, frequency: int = 13, n: int = 20) -> dict[str, int]:
+def main(path: Path, width: int = 800, frequency: int = 13, n: int = 20) -> dict[str, int]:
     """Write n frames of each part; return how many faces were hovered over, and selected."""
     (scene, floor), height = statues(frequency), width * 7 // 16
     frames, faces, at = [], set(), [0, 0, 1.35]

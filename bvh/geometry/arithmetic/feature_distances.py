@@ -6,8 +6,6 @@ end: where a double-double is not accurate to a few units in the last place of t
 plane or an edge, the volume or area that it comes from is summed exactly.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

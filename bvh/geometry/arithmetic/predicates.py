@@ -12,8 +12,6 @@ volume; TINY times that factor covers six of them. What overflows is infinite or
 value and size, and is left undecided.
 """
 
-from __future__ import annotations
-
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import cross_size, dot_size, two_product, two_sum
 from bvh.geometry.arithmetic.vectors import cross, dot, minus

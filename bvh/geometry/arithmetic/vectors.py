@@ -1,7 +1,5 @@
 """Vectors of three numbers as tuples: their products and differences, every operation rounded."""
 
-from __future__ import annotations
-
 from bvh.runtime.jit import inlined
 
 

@@ -4,35 +4,32 @@ Numba's own cache looks only at the file of the function that it stores, so a ke
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
 kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
 fill a folder at once: each compiled kernel is one file, and what one process compiles the others
-wait for. Before anything is compiled, folders that somebody else has filled are searched: those
-that ``BVH_KERNELS`` names, and the package ``raybvh_kernels``.
+wait for. Before anything is compiled, folders that somebody else has filled are searched.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
-import importlib.machinery
 import os
 import re
-import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numba
 from numba.core import caching, compiler
 
 from bvh.runtime import forks
-from bvh.runtime.cache.fingerprint import PACKAGE, fingerprint, kernel_sources
+from bvh.runtime.cache.fingerprint import PACKAGE
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
@@ -51,6 +48,11 @@ notice = CompileNotice()
 tally = SimpleNamespace(compiled=0, loaded=0)
 
 
+def fingerprint() -> str:
+    """Return the name of the folders of this version's kernels."""
+    return version_of(PACKAGE).fingerprint
+
+
 @lru_cache(maxsize=1)
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
@@ -58,81 +60,43 @@ def cache_directory() -> Path | None:
     It is the first that its owner alone can write to, of: ``$BVH_CACHE_DIR``, the user's cache
     folder, a private folder in the system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels
     in memory only. So does a package without its sources, as in frozen programs, because the
-    fingerprint of its next version would be the same.
+    fingerprint of its next version would be the same; and one that was edited after its import.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
+    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
         return None
-    folders = (_folder(root / fingerprint()) for root in _cache_roots(wanted))
-    found = next((folder.path for folder in folders if folder.prepare()), None)
-    if wanted and (found is None or found.parent != absolute(wanted)):
+    folders = (root.folder(fingerprint()) for root in cache_roots(wanted))
+    found = next((folder for folder in folders if folder.prepare()), None)
+    path = None if found is None else found.path
+    if wanted and (path is None or path.parent != absolute(wanted)):
         warnings.warn(
             f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are kept in {found or 'memory only'}",
+            f"write to; kernels are kept in {path or 'memory only'}",
             BVHWarning,
             stacklevel=2,
         )
-    return found
+    if found is not None:
+        version_of(PACKAGE).remember(found)
+    return path
 
 
 @lru_cache(maxsize=1)
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
     path = cache_directory()
-    return None if path is None else _folder(path)
-
-
-def _folder(path: Path) -> KernelFolder:
-    # In a folder that everyone can write to, a link may be anyone's.
-    return KernelFolder(path, link=path.parent != _temporary_root())
-
-
-def _cache_roots(wanted: str) -> list[Path]:
-    roots = [absolute(wanted)] if wanted else []
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-    elif sys.platform == "darwin":
-        base = os.path.expanduser("~/Library/Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if base and not base.startswith("~"):
-        roots.append(absolute(base) / "raybvh")
-    roots.append(_temporary_root())
-    return roots
-
-
-def _temporary_root() -> Path:
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    # `tempfile` would look for a relative one in the folder where the process is by now.
-    paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
-    relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
-    usable = (path for path in relative if os.access(path, os.W_OK))
-    folder = next(usable, None) or absolute(tempfile.gettempdir())
-    return folder / f"raybvh-{user}"
+    return None if path is None else cache_root(path.parent).folder(path.name)
 
 
 @lru_cache(maxsize=1)
 def kernel_shelves() -> tuple[KernelFolder, ...]:
     """Return the folders that are searched, but not written to, before a kernel is compiled.
 
-    They are those in ``$BVH_KERNELS``, which must belong to the user or root and be writable by
-    nobody else, and the folder of the package ``raybvh_kernels``, trusted as any package that can
-    be imported. ``BVH_KERNELS=off`` searches none. Folders that are missing, or hold no kernels of
-    this version, are skipped.
+    Folders that are missing, or hold no kernels of this version, are skipped.
     """
-    wanted = os.environ.get("BVH_KERNELS", "")
-    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
+    roots = shelf_roots()
+    if not roots or not version_of(PACKAGE).exact:
         return ()
-    shelves = [
-        KernelFolder(absolute(root) / fingerprint()) for root in wanted.split(os.pathsep) if root
-    ]
-    with contextlib.suppress(ImportError, ValueError):
-        # Not what is in the working directory: that may be anybody's by now.
-        paths = [path for path in sys.path if os.path.isabs(path)]
-        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", paths)
-        for root in (package and package.submodule_search_locations) or ():
-            shelves.append(KernelFolder(Path(root) / fingerprint(), checked=False))
-    return tuple(filter(_has_files, shelves))
+    return tuple(filter(_has_files, (root.folder(fingerprint()) for root in roots)))
 
 
 def _has_files(shelf: KernelFolder) -> bool:
@@ -153,8 +117,7 @@ def prune_cache() -> list[Path]:
         return removed
     oldest = time.time() - STALE_AFTER_DAYS * 86400
     for folder in sorted(current.parent.iterdir()):
-        # Only folders that are named by a fingerprint.
-        if folder == current or not re.fullmatch("[0-9a-f]{20}", folder.name):
+        if folder == current or not VERSION.fullmatch(folder.name):
             continue
         # Another process may be pruning, too, or the disk be read-only.
         with contextlib.suppress(OSError):
@@ -184,14 +147,13 @@ class KernelCache(caching.NullCache):
     def _files(self) -> KernelFiles:
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-        base = f"{name}-{function.__code__.co_firstlineno}"
-        return KernelFiles(cache_folder(), base, kernel_shelves())
+        return KernelFiles(cache_folder(), name, kernel_shelves())
 
     def _key(self, signature: Any) -> object:
-        """Return what, beside the fingerprint, tells compiled functions of one place apart."""
+        """Return what, beside the fingerprint, tells compiled functions of one name apart."""
         function: Any = self._function
         closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
-        parts = function.__code__.co_code, dumps(closure)
+        parts = repr(_instructions(function.__code__)).encode(), dumps(closure)
         return signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
@@ -247,17 +209,12 @@ class KernelCache(caching.NullCache):
         """Wrap a compiler so that it unlocks the kernel if it fails or is interrupted."""
 
         def attempt(*arguments: Any) -> Any:
-            # Searching all of Numba for garbage takes a tenth of the time.
-            collecting = gc.isenabled()
-            gc.disable()
             try:
-                return compiling(*arguments)
+                with no_collection():
+                    return compiling(*arguments)
             except BaseException:
                 self._ended()
                 raise
-            finally:
-                if collecting:
-                    gc.enable()
 
         return attempt
 
@@ -276,3 +233,13 @@ def _has_function(kinds: Any) -> bool:
         or (isinstance(kind, numba.types.BaseTuple) and _has_function(kind))
         for kind in kinds
     )
+
+
+def _instructions(code: CodeType) -> tuple[object, ...]:
+    """Return what a function does. The only text of kernels is their docstrings."""
+    constants = (
+        _instructions(value) if isinstance(value, CodeType) else value
+        for value in code.co_consts
+        if not isinstance(value, str)
+    )
+    return code.co_code, code.co_names, code.co_varnames, *constants

@@ -1,7 +1,5 @@
 """A point of two triangles that touch: where a feature of one meets one of the other, rounded."""
 
-from __future__ import annotations
-
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.point_triangle import nearest_on_triangle

@@ -13,8 +13,6 @@ extents, and of seven steps: 20 * 2**-24 B.
 Balls are measured in float64, where 2**-47 of the terms covers the errors in lanes, too.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, power_of_two

@@ -4,8 +4,6 @@ A vertex of a closed mesh is shared by six faces, so that where two meshes are n
 36 pairs of faces are at one distance. It is measured for one of them.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ off by 2**-20, products with a direction by 2**-22 of its length, sums of the ha
 2**-18: FACE_ERROR covers it all.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

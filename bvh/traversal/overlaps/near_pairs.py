@@ -4,8 +4,6 @@ An entry of the stack is five numbers: the bits of the squared distance of both 
 side the code of a node or leaf, and the position of its box (its parent's node and lane).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, bits

@@ -11,8 +11,6 @@ Both sides are also measured along one direction, which no box is too large for:
 bounds a distance from below.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ Every point traverses the tree in the same order on every CPU, LANES children or
 and arithmetic is that of IEEE 754 alone: libraries' arc tangents are not the same everywhere.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

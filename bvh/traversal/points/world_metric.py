@@ -44,8 +44,6 @@ and b by the bound in its row: the stretched distance of all that is at most
 The rounding of vertices is added.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,0 +1,77 @@
+"""Where folders of kernels are: those that are written, and those that others have filled."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.cache.starting_folder import absolute
+
+
+class Root(NamedTuple):
+    """A folder that has a folder of kernels for each version; how far it is trusted."""
+
+    path: Path
+    link: bool = True
+    checked: bool = True
+
+    def folder(self, name: str) -> KernelFolder:
+        """Return the folder of a version."""
+        return KernelFolder(self.path / name, self.link, self.checked)
+
+
+def cache_roots(wanted: str) -> list[Root]:
+    """Return where kernels may be stored, the first choice first: `wanted` is ``BVH_CACHE_DIR``."""
+    paths = [absolute(wanted)] if wanted else []
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if base and not base.startswith("~"):
+        paths.append(absolute(base) / "raybvh")
+    return [cache_root(path) for path in [*paths, temporary_root()]]
+
+
+def cache_root(path: Path) -> Root:
+    """Return a folder that this process may fill."""
+    # In a folder that everyone can write to, a link may be anyone's.
+    return Root(path, link=path != temporary_root())
+
+
+def temporary_root() -> Path:
+    """Return the user's own folder in the system's temporary folder."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    # `tempfile` would look for a relative one in the folder where the process is by now.
+    paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
+    usable = (path for path in relative if os.access(path, os.W_OK))
+    folder = next(usable, None) or absolute(tempfile.gettempdir())
+    return folder / f"raybvh-{user}"
+
+
+def shelf_roots() -> list[Root]:
+    """Return what others have filled.
+
+    It is what ``$BVH_KERNELS`` names, which must belong to the user or root and be writable by
+    nobody else, and the package ``raybvh_kernels``, trusted as any package that can be imported.
+    ``BVH_KERNELS=off`` is none.
+    """
+    wanted = os.environ.get("BVH_KERNELS", "")
+    if wanted.lower() == "off":
+        return []
+    roots = [Root(absolute(path)) for path in wanted.split(os.pathsep) if path]
+    with contextlib.suppress(ImportError, ValueError):
+        # Not what is in the working directory: that may be anybody's by now.
+        paths = [path for path in sys.path if os.path.isabs(path)]
+        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", paths)
+        for path in (package and package.submodule_search_locations) or ():
+            roots.append(Root(Path(path), checked=False))
+    return roots
