@@ -243,8 +243,6 @@ class TreeQueries(
 
     def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
         """Return the overlaps that count for a mask."""
-        if bits == -1 and not len(self._arrays.face_bits):
-            return found
         fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
         return fewer
 
@@ -261,7 +259,10 @@ class TreeQueries(
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)
-        return search_of(self._arrays, self._bounds, partial(self._that_count, bits=one_mask(mask)))
+        bits, arrays = one_mask(mask), self._arrays
+        if bits == -1 and not len(arrays.face_bits):
+            return search_of(arrays, self._bounds)
+        return search_of(arrays, self._bounds, partial(self._that_count, bits=bits))
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
