@@ -11,7 +11,27 @@ Reals = NDArray[np.float64]
 Names = tuple[Hashable, Hashable]
 
 
-class ContactData:
+class FacePair:
+    """Base of what is known of two meshes: their names, and a face of each."""
+
+    def __init__(self, names: Names, faces: tuple[int, int]) -> None:
+        self.names = set(names)
+        self._faces = dict(zip(names, faces, strict=True))
+
+    def index(self, name: Hashable) -> int:
+        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bvh.compat.trimesh import ContactData
+        >>> ContactData(("a", "b"), (4, 7), np.ones(3), np.zeros(3)).index("b")
+        7
+        """
+        return self._faces[name]
+
+
+class ContactData(FacePair):
     """Two faces that touch, or a mesh that is inside a convex one.
 
     `names` is the set of the two meshes' names, "__external" for one that is in no manager.
@@ -27,8 +47,7 @@ class ContactData:
     """
 
     def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
-        self.names = set(names)
-        self._faces = dict(zip(names, faces, strict=True))
+        super().__init__(names, faces)
         self._normal, self._point = normal, point
 
     @property
@@ -46,33 +65,15 @@ class ContactData:
         """How deep the meshes penetrate, which is not defined for surfaces: an error."""
         raise NotImplementedError(
             "depth of a contact is not defined here: contacts are faces with common points, and "
-            "meshes are surfaces, of which no depth can be told; trimesh.collision has an estimate"
+            "meshes are surfaces, which have no depth; trimesh.collision has an estimate"
         )
-
-    def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name; -1 inside a mesh.
-
-        Parameters
-        ----------
-        name : hashable
-
-        Examples
-        --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> _, [contact, *_] = manager.in_collision_single(box, return_data=True)
-        >>> contact.index("box"), contact.index("__external")
-        (0, 0)
-        """
-        return self._faces[name]
 
     def __repr__(self) -> str:
         return f"ContactData({self._faces}, at {self._point.tolist()})"
 
 
-class DistanceData:
-    """The nearest points of two meshes; `names` as in `ContactData`.
+class DistanceData(FacePair):
+    """The nearest points of two meshes, and their faces there; `names` as in `ContactData`.
 
     Examples
     --------
@@ -81,15 +82,14 @@ class DistanceData:
     >>> _ = manager.add_object("box", box)
     >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
     >>> _, data = manager.min_distance_single(box, away, return_data=True)
-    >>> data.distance, sorted(data.names)
-    (2.0, ['__external', 'box'])
+    >>> data.distance, sorted(data.names), float(data.point("box")[0])
+    (2.0, ['__external', 'box'], 0.5)
     """
 
     def __init__(
         self, names: Names, faces: tuple[int, int], points: Reals, distance: float
     ) -> None:
-        self.names = set(names)
-        self._faces = dict(zip(names, faces, strict=True))
+        super().__init__(names, faces)
         self._points: dict[Hashable, Reals] = dict(zip(names, points, strict=True))
         self._distance = distance
 
@@ -98,37 +98,15 @@ class DistanceData:
         """The distance; 0 where the meshes touch, or one is inside a convex one."""
         return self._distance
 
-    def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name that is nearest; -1 inside a mesh.
-
-        Parameters
-        ----------
-        name : hashable
-
-        Examples
-        --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
-        >>> _, data = manager.min_distance_single(box, away, return_data=True)
-        >>> box.triangles[data.index("box")][:, 0]
-        array([ 0.5, -0.5, -0.5])
-        """
-        return self._faces[name]
-
     def point(self, name: Hashable) -> Reals:
         """Return the nearest point of the mesh with a name, (3,), as in trimesh.
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
-        >>> _, data = manager.min_distance_single(box, away, return_data=True)
-        >>> float(data.point("box")[0]), float(data.point("__external")[0])
-        (0.5, 2.5)
+        >>> import numpy as np
+        >>> from bvh.compat.trimesh import DistanceData
+        >>> DistanceData(("a", "b"), (4, 7), np.eye(2, 3), 1.5).point("b")
+        array([0., 1., 0.])
         """
         return self._points[name]
 

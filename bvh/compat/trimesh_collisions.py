@@ -158,10 +158,7 @@ class CollisionManager(ManagedMeshes):
         return _chosen(hit, ordered, data, return_names, return_data)
 
     def in_collision_other(
-        self,
-        other_manager: CollisionManager,
-        return_names: bool = False,
-        return_data: bool = False,
+        self, other_manager: CollisionManager, return_names: bool = False, return_data: bool = False
     ) -> Any:
         """Tell whether any mesh collides with any in another manager, as in `in_collision_single`.
 
@@ -230,10 +227,7 @@ class CollisionManager(ManagedMeshes):
         return _chosen(distance, names, data, return_names, return_data)
 
     def min_distance_other(
-        self,
-        other_manager: CollisionManager,
-        return_names: bool = False,
-        return_data: bool = False,
+        self, other_manager: CollisionManager, return_names: bool = False, return_data: bool = False
     ) -> Any:
         """Return the distance between the nearest meshes, one in each of two managers.
 

@@ -65,10 +65,7 @@ def closest_point(mesh: Trimesh, points: ArrayLike) -> tuple[Floats, Floats, NDA
     most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. Points that are not
     finite have NaN and -1; a mesh without faces has NaN, +inf and -1.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
+    Arguments of the wrong shape or type raise a ValueError or TypeError that names them.
 
     Examples
     --------

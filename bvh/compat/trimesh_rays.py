@@ -96,11 +96,6 @@ class RayMeshIntersector:
         **kwargs
             Ignored, as trimesh's r-tree class does.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape or type; the message names it.
-
         Notes
         -----
         Positional arguments may also be in the order of trimesh's Embree class, which is

@@ -19,13 +19,13 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import share
-from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import (
     NODE_SIZE,
+    STACK,
     child_code,
     child_lower,
     child_order,

@@ -134,16 +134,11 @@ class InstanceAccess(SceneContent):
         return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
     def remove(self, ids: int | ArrayLike) -> None:
-        """Remove one instance or many; their ids are not reused.
+        """Remove one instance or many; their ids are not reused. KeyError for those not there.
 
         Parameters
         ----------
         ids : int or array_like of int, shape (n,)
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
 
         Examples
         --------

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
-from bvh.queries.batches.kept_calls import Searched
+from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.batches.scratch import Kept
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
-from bvh.scene.merged_leaves import LeafMerger
+from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
-from bvh.traversal.rays.one_ray import address_table
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
@@ -123,7 +123,7 @@ def _addresses(arrays: TreeArrays) -> list[int]:
     return row
 
 
-class InstancedTrees:
+class InstancedTrees(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
     Attributes
@@ -131,16 +131,12 @@ class InstancedTrees:
     arrays : TreeArrays
         Over `Instanced`. They change in place when leaves move, and are replaced when the TLAS has
         been rebuilt.
-    address : int
-        The address of the table of addresses of all arrays, for the kernel of a single ray.
     trees : list of TreeArrays
         The BLAS, each once.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
     merger : LeafMerger
         Decides when rays have one tree over all leaves instead.
-    split : bool
-        Whether some tree has a primitive in several of its own leaves.
     plain : bool
         Whether all trees are over triangles.
     tree_of, masks, owners : ndarray of int32, shape (n,)
@@ -158,15 +154,6 @@ class InstancedTrees:
 
     arrays: TreeArrays
     address: int
-    # The function that casts a single ray; None before the first.
-    cast: Any
-    # What single rays and single points search, in memory; None before the first of them. They are
-    # of no use once `arrays` are others.
-    seen: Searched | None
-    near: Searched | None
-    # The arrays and addresses behind `address`, and those before the last rebuild.
-    _now: Any
-    _before: Any
     # Of the leaves' present maps, from the first query by points on.
     _metrics: NDArray[np.float64] | None
 
@@ -191,12 +178,11 @@ class InstancedTrees:
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
         self.owners = kernel_input(np.array(owners, np.int32))
-        self._metrics = self.cast = self.seen = self.near = None
+        self._metrics = None
         self.seen_closed: set[int] = set()
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
-        self.split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in self.trees], np.int64).reshape(-1, TREE_SIZE)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
@@ -208,8 +194,8 @@ class InstancedTrees:
         flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
         self._instanced = Instanced._make([*columns, self.masks, self.owners])
-        self._now = None
-        self._adopt_tlas()
+        super().__init__(self._top(), any(tree._quality == "high" for tree in trees))
+        self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
         """Return the number of leaves."""
@@ -240,15 +226,17 @@ class InstancedTrees:
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
-    def in_memory(self) -> Searched:
-        """Return the arrays in memory; kept as `seen`."""
-        seen = self.seen = Searched(self.arrays)
-        return seen
-
-    def measured(self) -> Searched:
-        """Return the arrays, the metrics and a mask of all bits in memory; kept as `near`."""
-        near = self.near = Searched(self.arrays, self.metrics, -1)
+    def for_points(self) -> Kept | None:
+        """Return the arrays, the metrics and a mask of all bits in memory."""
+        near, arrays = self._near, self.arrays
+        if self.plain and (near is None or near.arguments[0] is not arrays):
+            near = self._near = Kept(arrays, self.metrics, -1)
         return near
+
+    def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
+        """Return the arrays for so many rays, and the merged tree if they are its."""
+        whole = self.merger.tree_for(rays, None)
+        return self.arrays if whole is None else whole.arrays, whole
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
@@ -294,8 +282,8 @@ class InstancedTrees:
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
         # Two threads may have computed metrics, and these be of the other one.
-        if self.near is not None and self.near.arguments[0][1].base is not self._metrics:
-            self.near = None
+        if self._near is not None and self._near.arguments[1].base is not self._metrics:
+            self._near = None
         if self._metrics is not None:
             self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
@@ -334,12 +322,10 @@ class InstancedTrees:
 
     def _adopt_tlas(self) -> None:
         """Adopt the arrays of a TLAS that has been rebuilt."""
-        tlas = self._tlas.arrays
-        # A single ray in another thread has their addresses: the old arrays live until the next.
-        self._before = self._now
-        instanced: Any = self._instanced
-        self.arrays = tlas._replace(primitives=instanced)
+        self.adopt(self._top())
         self._update_transforms(np.arange(len(self), dtype=np.int64))
-        addresses = address_table(self.arrays)
-        self._now = self.arrays, addresses
-        self.address = addresses.ctypes.data
+
+    def _top(self) -> TreeArrays:
+        """Return the arrays of the TLAS, over `Instanced`."""
+        primitives: Any = self._instanced
+        return self._tlas.arrays._replace(primitives=primitives)

@@ -12,7 +12,9 @@ what it cannot hit, with bounds of the errors of the transform.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.boxes import read_box
 from bvh.geometry.obbs import obb_interval, read_obb
 from bvh.geometry.transforms import rounded_dot, rows_of, transformed_point
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
 # Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has. That of the
@@ -44,6 +46,9 @@ CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
 
 F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
+
+# Primitives of a scene by their codes, or of a tree by their ids.
+Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
 class Instanced(NamedTuple):
@@ -203,6 +208,25 @@ def instanced_interval(instanced, code, o, d):
     lower, upper, (x, y, z) = read_obb(records, prim)
     rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
     return obb_interval(o, d, lower, upper, rows)
+
+
+def primitives_class(tree: Any) -> type:
+    """Return the class of a tree's primitives, from the type of the tree or of its primitives."""
+    kinds = dict(zip(tree.fields, tree.types, strict=True))
+    return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
+
+
+def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a tree, or of its primitives, that compiles to one of two by type."""
+
+    def function(tree: Any, *others: Any) -> Any: ...
+
+    def choose(tree: Any, *_: Any) -> Any:
+        return in_scene if primitives_class(tree) is Instanced else in_tree
+
+    choose.__signature__ = signature(in_tree)  # type: ignore[attr-defined]
+    by_type(function, inline=True)(choose)
+    return function
 
 
 def ids_of(primitives: object) -> Any:

@@ -10,7 +10,7 @@ Why float32 boxes miss no hit. The local frame is x' = (x - c) * 2**k with abs(x
 plane there loses 2**-53 of the result, and one float32 step outward covers that and the rounding,
 so a box contains its primitives. No plane is much nearer to zero than SMALLEST_PLANE: a product
 with a denormal number, which a step from zero would be, takes CPUs some hundred cycles. Rounding in
-the test of a ray is covered by margins of the ray: see `traversal.rays.ray_memory`.
+the test of a ray is covered by margins of the ray: see `traversal.rays.ray_setup`.
 """
 
 from __future__ import annotations

@@ -44,6 +44,10 @@ LANE_BITS = {4: 2, 8: 3, 16: 4}[WIDTH]
 # The box of an unused lane.
 NO_BOX = (np.float32(INF),) * 3, (np.float32(-INF),) * 3
 
+# Entries of a stack: depth never exceeds 2 * log2(n) + 8 <= 68, and each level leaves up to
+# WIDTH - 1 of them.
+STACK = 70 * WIDTH
+
 LEAF_BITS = 3
 MAX_LEAF_ROWS = 1 << LEAF_BITS
 

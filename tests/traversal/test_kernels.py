@@ -12,8 +12,8 @@ from bvh import BVH, ray_triangle
 from bvh.queries.batches import ray_batches
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import cull_code
+from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.ray_batch import AUTO, PACKETS, SINGLES, Order
-from bvh.traversal.rays.ray_memory import BLOCK
 from tests.cases import aims
 from tests.cases.family_parts import points_on, sphere
 from tests.oracles import brute

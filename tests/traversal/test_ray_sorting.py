@@ -7,8 +7,8 @@ import pytest
 
 from bvh import BVH
 from bvh.queries.batches import ray_batches
+from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.ray_batch import KEYS, Rays, sorted_permutation
-from bvh.traversal.rays.ray_memory import BLOCK
 from tests.cases.family_parts import sphere
 
 FIELDS = ("t", "prim_id", "u", "v", "front")

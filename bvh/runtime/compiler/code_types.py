@@ -14,11 +14,12 @@ from numba.core.typing.context import BaseContext as TypingContext
 from numba.core.typing.templates import Signature
 
 __all__ = [
-    "Builder", "CodeGenerator", "Context", "Operation", "Signature", "Type", "TypingContext",
-    "Value", "Values",
+    "Builder", "CodeGenerator", "Context", "Operation", "Signature", "Type", "TypedCode",
+    "TypingContext", "Value", "Values",
 ]  # fmt: skip
 
 Values: TypeAlias = Sequence[Value]
 CodeGenerator: TypeAlias = Callable[[Context, Builder, Signature, Values], Value]
 # What an intrinsic returns for types of arguments; None for those that it does not take.
-Operation: TypeAlias = tuple[Signature, CodeGenerator] | None
+TypedCode: TypeAlias = tuple[Signature, CodeGenerator]
+Operation: TypeAlias = TypedCode | None

@@ -11,6 +11,7 @@ Each file imports only from those above it.
 | `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |
 | `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers |
 | `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
+| `fields.py` | Fields: accessors of the numbers at fixed places of a record, made from place and type |
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
 """
 
@@ -29,6 +30,7 @@ from bvh.runtime.simd.arithmetic import (
     sqrt,
 )
 from bvh.runtime.simd.cpu import FEATURES, WIDTH, cycles
+from bvh.runtime.simd.fields import Accessor, field, rows, splat_rows
 from bvh.runtime.simd.lanes import (
     compress_order,
     full_like,
@@ -58,9 +60,9 @@ from bvh.runtime.simd.memory import (
 from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
-    "FEATURES", "WIDTH", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
-    "cycles", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
+    "FEATURES", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
+    "cycles", "field", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
     "lesser", "load", "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek",
     "peek_int", "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount",
-    "prefetch_address", "select", "shifted", "splat", "sqrt", "store", "store_ints",
+    "prefetch_address", "rows", "select", "shifted", "splat", "splat_rows", "sqrt", "store", "store_ints",
 ]  # fmt: skip

@@ -156,10 +156,13 @@ def as_ints(typingctx: TypingContext, value: Type) -> Operation:
 
 
 @literal_operation
-def as_floats(typingctx: TypingContext, vector: Type) -> Operation:
-    """Return the floating-point lanes that integers hold the bits of."""
-    result = Vec(types.float32 if vector.dtype == types.int32 else types.float64, vector.n)
-    return result(vector), emits(lambda b, v: b.bitcast(v, result.llvm))
+def as_floats(typingctx: TypingContext, value: Type) -> Operation:
+    """Return the floating-point lanes, or the scalar, that integers hold the bits of."""
+    dtype = getattr(value, "dtype", value)
+    kind = types.float32 if dtype == types.int32 else types.float64
+    result = Vec(kind, value.n) if isinstance(value, Vec) else kind
+    llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
+    return result(value), emits(lambda b, v: b.bitcast(v, llvm))
 
 
 @llvm_operation

@@ -14,6 +14,7 @@ from bvh.runtime.compiler.code_types import (
     Operation,
     Signature,
     Type,
+    TypedCode,
     TypingContext,
     Value,
     Values,
@@ -22,7 +23,7 @@ from bvh.runtime.jit import emits, literal_operation, types
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
-def _is_flat(array: Type, dtype: Type | None = None) -> bool:
+def is_flat(array: Type, dtype: Type | None = None) -> bool:
     """Return whether a type is that of a pointer or C-contiguous array, of numbers or of a type."""
     flat = isinstance(array, types.CPointer) or (
         isinstance(array, types.Array) and array.layout == "C"
@@ -52,7 +53,7 @@ def pointer(typingctx: TypingContext, array: Type) -> Operation:
     References to an array are counted at every call, with an atomic instruction; those of a pointer
     are not, so the caller keeps the array alive.
     """
-    if not (_is_flat(array) or isinstance(array, types.CPointer)):
+    if not (is_flat(array) or isinstance(array, types.CPointer)):
         return None
 
     def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
@@ -83,7 +84,7 @@ def shifted(typingctx: TypingContext, array: Type, offset: Type) -> Operation:
 @literal_operation
 def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Return the address of an element as an integer."""
-    if not _is_flat(array):
+    if not is_flat(array):
         return None
 
     def codegen(*given: *tuple[Context, Builder, Signature, Values]) -> Value:
@@ -106,7 +107,8 @@ def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
     return types.void(types.int64), codegen
 
 
-def _peek(array: Type, dtype: Type) -> Operation:
+def reading(array: Type, dtype: Type) -> TypedCode:
+    """Return the operation that reads an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
@@ -115,7 +117,8 @@ def _peek(array: Type, dtype: Type) -> Operation:
     return dtype(array, types.intp), codegen
 
 
-def _poke(array: Type, dtype: Type) -> Operation:
+def writing(array: Type, dtype: Type) -> TypedCode:
+    """Return the operation that writes an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
@@ -128,28 +131,29 @@ def _poke(array: Type, dtype: Type) -> Operation:
 @literal_operation
 def peek(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Read an element."""
-    return _peek(array, array.dtype) if _is_flat(array) else None
+    return reading(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Write an element."""
-    return _poke(array, array.dtype) if _is_flat(array) else None
+    return writing(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Read an element of a float32 array as the int32 whose bits it holds."""
-    return _peek(array, types.int32) if _is_flat(array, types.float32) else None
+    return reading(array, types.int32) if is_flat(array, types.float32) else None
 
 
 @literal_operation
 def poke_int(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Write the bits of an int32 into an element of a float32 array."""
-    return _poke(array, types.int32) if _is_flat(array, types.float32) else None
+    return writing(array, types.int32) if is_flat(array, types.float32) else None
 
 
-def _load(array: Type, n: Type, lane: Type) -> Operation:
+def loading(array: Type, n: Type, lane: Type) -> TypedCode:
+    """Return the operation that loads n lanes of a type."""
     vec = Vec(lane, n.literal_value)
 
     def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
@@ -162,21 +166,21 @@ def _load(array: Type, n: Type, lane: Type) -> Operation:
 @literal_operation
 def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n elements from an index on."""
-    if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
-    return _load(array, n, array.dtype)
+    return loading(array, n, array.dtype)
 
 
 @literal_operation
 def load_ints(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n elements of a float32 array as the int32 whose bits they hold."""
-    return _load(array, n, types.int32) if _is_flat(array, types.float32) else None
+    return loading(array, n, types.int32) if is_flat(array, types.float32) else None
 
 
 @literal_operation
 def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n bytes of an array, each into a lane of int32."""
-    if not _is_flat(array, types.uint8):
+    if not is_flat(array, types.uint8):
         return None
     vec = Vec(types.int32, n.literal_value)
 
@@ -190,7 +194,7 @@ def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> O
 @literal_operation
 def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
     """Load n rows of three from an index on, as three vectors: all x, all y, all z."""
-    if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     vec = Vec(array.dtype, n.literal_value)
 
@@ -207,7 +211,7 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
     return types.UniTuple(vec, 3)(array, types.intp, n), codegen
 
 
-def _store(array: Type, value: Type, lane: Type) -> Operation:
+def storing(array: Type, value: Type, lane: Type) -> TypedCode:
     """Store lanes or a scalar, narrowed to the type `lane` where theirs is another."""
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
@@ -226,9 +230,9 @@ def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Op
     """Store a vector, or a scalar, from an index on; doubles are rounded to an array's float32."""
     dtype = getattr(value, "dtype", value)
     rounds = dtype == types.float64 and array.dtype == types.float32
-    if not (_is_flat(array) and (dtype == array.dtype or rounds)):
+    if not (is_flat(array) and (dtype == array.dtype or rounds)):
         return None
-    return _store(array, value, array.dtype)
+    return storing(array, value, array.dtype)
 
 
 @literal_operation
@@ -236,7 +240,7 @@ def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) 
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
     whole = isinstance(getattr(value, "dtype", value), types.Integer)
-    return _store(array, value, types.int32) if whole and _is_flat(array, types.float32) else None
+    return storing(array, value, types.int32) if whole and is_flat(array, types.float32) else None
 
 
 @literal_operation
@@ -244,7 +248,7 @@ def gather(
     typingctx: TypingContext, array: Type, index: Type, step: Type, offset: Type
 ) -> Operation:
     """Read elements index[k] * step + offset of an array, lane by lane."""
-    if not (_is_flat(array) and index.dtype == types.int64):
+    if not (is_flat(array) and index.dtype == types.int64):
         return None
     vec = Vec(array.dtype, index.n)
 

@@ -16,10 +16,9 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, peek, pointer_to, shifted
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
-from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
-from bvh.tree.wide_nodes import MAX_LEAF_ROWS
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
 ENTRY = 5
 # As for pairs that meet: opening a pair pops one entry and pushes up to WIDTH**2.

@@ -33,12 +33,11 @@ from bvh.runtime.simd import (
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
 from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
-from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced, blocks_of, code_of, frame_of, groups_of, prim_ids_of
 from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
-from bvh.tree.wide_nodes import MAX_LEAF_ROWS, child_boxes, child_code, leaf_rows, node_at
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, child_boxes, child_code, leaf_rows, node_at
 
 F = np.float32
 MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH

@@ -48,7 +48,6 @@ from bvh.traversal.overlaps.tree_to_tree import (
     transform_children,
     transform_group,
 )
-from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.triangle_groups import (
     dot,
@@ -60,6 +59,7 @@ from bvh.tree.triangle_groups import (
 )
 from bvh.tree.wide_nodes import (
     MAX_LEAF_ROWS,
+    STACK,
     child_at,
     child_boxes,
     child_code,

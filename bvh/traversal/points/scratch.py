@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, pointer_to
-from bvh.traversal.rays.ray_memory import STACK
+from bvh.tree.wide_nodes import STACK
 
 # Capacity for candidates, which are measured exactly later.
 CAPACITY = 256

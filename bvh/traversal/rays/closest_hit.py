@@ -17,14 +17,26 @@ from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
+from bvh.traversal.rays import blocks
+from bvh.traversal.rays.blocks import (
+    BLOCK,
+    HALF,
+    OCTANTS,
+    PACKET,
+    PACKET_RAYS,
+    Block,
+    batch_index,
+    closest_primitive,
+)
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
-from bvh.traversal.rays.instanced_packets import (
+from bvh.traversal.rays.leaf_hits import begin_block
+from bvh.traversal.rays.packets.instanced_packets import (
     PacketScratch,
     new_packet_scratch,
-    trace_rays_together,
+    trace_in_scene,
 )
-from bvh.traversal.rays.leaf_hits import begin_block
+from bvh.traversal.rays.packets.packet_walk import trace_in_tree
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     PACKETS,
@@ -35,28 +47,10 @@ from bvh.traversal.rays.ray_batch import (
     place_of,
     tile_of,
 )
-from bvh.traversal.rays.ray_memory import (
-    BLOCK,
-    DIRECTION,
-    END,
-    HALF,
-    OCTANT,
-    OCTANTS,
-    PACKET,
-    PACKET_RAYS,
-    Block,
-    Slots,
-    batch_index,
-    closest_primitive,
-    new_block,
-    new_slots,
-    primitives_class,
-    read_int,
-    read_row,
-)
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
-from bvh.tree.instanced import Instanced
+from bvh.traversal.rays.slots import Slots, new_slots
+from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
 # Blocks from one trial to the next: at first, and at most.
@@ -82,7 +76,7 @@ class Scratch(NamedTuple):
 def new_scratch(measured: NDArray[np.float64]) -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active = np.empty(BLOCK + HALF, np.int64)
-    return Scratch(new_block(), new_slots(), new_packet_scratch(), active, measured)
+    return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured)
 
 
 def no_measurements() -> NDArray[np.float64]:
@@ -135,11 +129,15 @@ def _packable(block, active, count):
         a, b = peek(active, j), peek(active, j + 8)
         apart = np.float32(0.0)
         for axis in range(3):
-            row = DIRECTION + axis
-            apart += abs(read_row(block, a, row) - read_row(block, b, row))
+            apart += abs(
+                blocks.component(block.lanes, a, axis) - blocks.component(block.lanes, b, axis)
+            )
         close += np.int64(apart < np.float32(0.25))
         tries += 1
     return 2 * close > tries
+
+
+_trace_together = by_scene(trace_in_tree, trace_in_scene)
 
 
 @kernel
@@ -151,23 +149,23 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
     while j < count:
         # Take the rays in the vectors of one packet; packets come in any order.
         begin = peek(active, j) // PACKET * PACKET
-        octant = read_int(block, peek(active, j), OCTANT)
+        octant = blocks.octant(block.lanes, peek(active, j))
         same = octant < OCTANTS
         k = j
         while k < count and peek(active, k) // PACKET * PACKET == begin:
-            same = same and read_int(block, peek(active, k), OCTANT) == octant
+            same = same and blocks.octant(block.lanes, peek(active, k)) == octant
             k += 1
         done = same and k - j >= PACKET_RAYS // 4
         if done:
-            done = trace_rays_together(tree, context, scratch, begin, np.int64(octant), goal)
+            done = _trace_together(tree, context, scratch, begin, octant, goal)
         if not done:
             for i in range(j, k):
                 r = peek(active, i)
                 poke(slots.spare, single, r)
                 # Any hit suffices where it ended the ray.
-                single += np.int64(read_row(block, r, END) > np.float32(-INF))
+                single += np.int64(blocks.end(block.lanes, r) > np.float32(-INF))
         j = k
-    trace_all(tree, rays, block, slots, slots.spare, single, goal)
+    trace_all(tree, rays, block, slots.memory, slots.spare, single, goal)
 
 
 def trace_block(tree, rays, scratch, count, forced, goal):
@@ -184,7 +182,7 @@ def _choose_trace(tree, rays, scratch, count, forced, goal):
 
 
 def _trace_singly(tree, rays, scratch, count, forced, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots, scratch.active, count, goal)
+    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
@@ -204,7 +202,7 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
         _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
     between = cycles()
     if packed < count:
-        trace_all(tree, rays, block, slots, shifted(active, packed), count - packed, goal)
+        trace_all(tree, rays, block, slots.memory, shifted(active, packed), count - packed, goal)
     if trial:
         _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
         _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))

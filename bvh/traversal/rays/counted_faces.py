@@ -1,4 +1,4 @@
-"""Faces that count for a ray: those of a triangle group that share a bit with the ray's mask."""
+"""Mask test of a triangle group."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import numpy as np
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer_to
 from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays import slots
+from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.ray_batch import mask_of
-from bvh.traversal.rays.ray_memory import batch_index, by_scene, instance_in, ray_of
 from bvh.tree.face_bits import sharing
-from bvh.tree.instanced import bits_address
+from bvh.tree.instanced import bits_address, by_scene
 
 I4 = np.int32(0)
 
@@ -24,14 +25,14 @@ def counted_of_group(tree, rays, group, i, bits):
 def _counted_in_tree(primitives, tree, context_ref, memory, slot, group, bits):
     """Return those of the lanes `bits` of a group whose faces count for a slot's ray."""
     _, rays, block = follow(context_ref)
-    return counted_of_group(tree, rays, group, batch_index(block, ray_of(memory, slot)), bits)
+    return counted_of_group(tree, rays, group, batch_index(block, slots.ray(memory, slot)), bits)
 
 
 def _counted_in_leaf(primitives, tree, context_ref, memory, slot, group, bits):
-    address = bits_address(primitives, instance_in(memory, slot))
+    address = bits_address(primitives, slots.instance(memory, slot))
     if address != 0:
         _, rays, block = follow(context_ref)
-        mask = mask_of(rays, batch_index(block, ray_of(memory, slot)))
+        mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
         bits &= sharing(pointer_to(address, I4), group, mask)
     return bits
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
@@ -28,10 +29,17 @@ from bvh.runtime.simd import (
     prefetch_address,
 )
 from bvh.runtime.tuple_references import stack_memory
+from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
-from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
-from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
+from bvh.tree.instanced import (
+    TRIANGLES,
+    Instanced,
+    by_scene,
+    kind_of,
+    leaf_of,
+    local_corners,
+)
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
 
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
@@ -46,10 +54,10 @@ F8, I8 = 0.0, np.int64(0)
 
 
 class Columns(NamedTuple):
-    """Hits, column by column; pointers inside kernels."""
+    """Hits, column by column, in the order of the fields of results; pointers inside kernels."""
 
-    prim_id: Any  # int32, or int64 for the codes of a scene
     t: Any  # float64, as u and v
+    prim_id: Any  # int32, or int64 for the codes of a scene
     u: Any
     v: Any
     front: Any  # uint8
@@ -58,10 +66,10 @@ class Columns(NamedTuple):
 class HitLanes(NamedTuple):
     """HALF pairs of a ray and a primitive, side by side; pointers."""
 
-    which: Any  # rays of the batch
-    prims: Any
-    rows: Any  # where their details are written
-    vertices: Any
+    which: NDArray[np.int64]  # rays of the batch
+    prims: NDArray[np.int64]
+    rows: NDArray[np.int64]  # where their details are written
+    vertices: NDArray[np.float64]
 
 
 @inlined

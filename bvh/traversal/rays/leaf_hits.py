@@ -7,9 +7,10 @@ is behind the last of as many hits as are wanted is never tested.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
@@ -17,24 +18,12 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined, types
 from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
 from bvh.runtime.user_calls import call_filter, call_scene_filter
+from bvh.traversal.rays import blocks, slots
+from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_memory import (
-    BLOCK,
-    END,
-    batch_index,
-    culled_lanes,
-    local_interval,
-    primitive_at,
-    ray_number,
-    ray_of,
-    read_row,
-    set_closest_primitive,
-    tau_interval,
-    write_row,
-)
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import Instanced, leaf_of, prim_of
+from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
 
 F = np.float32
@@ -46,50 +35,50 @@ class FirstGoal(NamedTuple):
     `accept` and `data` are those of a `UserCall`.
     """
 
-    any_hit: Any
-    cull: Any
-    once: Any
-    max_hits: Any
-    accept: Any
-    data: Any
-    nearest: Any
+    any_hit: bool
+    cull: int
+    once: bool
+    max_hits: int
+    accept: object
+    data: object
+    nearest: NearestHits
 
 
 class AllGoal(NamedTuple):
     """All hits."""
 
-    cull: Any
-    once: Any
-    listed: Any  # without it hits are only counted
-    found: Any
-    visits: Any
+    cull: int
+    once: bool
+    listed: bool  # without it hits are only counted
+    found: FoundHits
+    visits: tuple[NDArray[np.int32], ...]
 
 
 class NearestHits(NamedTuple):
     """Closest hits of each ray of a block, sorted, up to the same number; pointers in kernels."""
 
-    t: Any
-    prims: Any
-    counts: Any  # how many each ray has
+    t: NDArray[np.float64]
+    prims: Ids
+    counts: NDArray[np.int64]  # how many each ray has
 
 
 class FoundHits(NamedTuple):
     """Hits of a block in the order in which they were found; pointers inside kernels."""
 
-    rays: Any  # which ray of the block
-    prims: Any
-    counts: Any  # how many each ray has
-    size: Any  # how many there are in all, those beyond the capacity included
-    capacity: Any
+    rays: NDArray[np.int64]  # which ray of the block
+    prims: Ids
+    counts: NDArray[np.int64]  # how many each ray has
+    size: NDArray[np.int64]  # how many there are in all, those beyond the capacity included
+    capacity: int
 
 
-def new_nearest_hits(max_hits: int, ids: Any = np.int32) -> NearestHits:
+def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
     """Return memory for `max_hits` hits of each ray of a block."""
     size = BLOCK * max_hits
     return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
 
 
-def new_found_hits(capacity: int, ids: Any = np.int32) -> FoundHits:
+def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
     """Return memory for `capacity` hits of a block."""
     rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
     return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
@@ -151,7 +140,7 @@ def is_hit(context_ref, r, prim, cull, once):
 
 def collect_hit(goal, context_ref, memory, slot, prim):
     """Append a primitive that no filter has seen, if a slot's ray hits it."""
-    r = ray_of(memory, slot)
+    r = slots.ray(memory, slot)
     if is_hit(context_ref, r, prim, goal.cull, goal.once):
         append_hit(goal, r, prim)
 
@@ -159,12 +148,12 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Append all hits of a slot's ray with the candidates of a triangle group."""
     back = np.int64(mask_bits(found.den > F(0.0)))
-    culled = culled_lanes(tree.primitives, memory, slot, goal.cull, back)
-    r, bits = ray_of(memory, slot), found.bits
+    culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
+    r, bits = slots.ray(memory, slot), found.bits
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = primitive_at(tree, memory, slot, group * WIDTH + k)
+        prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
         if found.certain >> k & 1:
             # What surely passes all edges meets none, however little it is moved.
             if not culled >> k & 1:
@@ -222,7 +211,7 @@ def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = primitive_at(tree, memory, slot, group * WIDTH + k)
+        prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
         _rank(goal, context_ref, memory, slot, prim)
 
 
@@ -235,22 +224,22 @@ def rank_hit(goal, context_ref, memory, slot, prim):
 def _rank(goal, context_ref, memory, slot, prim):
     """Insert a primitive into the first hits, and shorten the ray."""
     stay_outlined()
-    if goal.any_hit and peek(memory, slot + END) == F(-INF):
+    if goal.any_hit and slots.end(memory, slot) == F(-INF):
         return
     tree, _, block = follow(context_ref)
-    r = ray_of(memory, slot)
+    r = slots.ray(memory, slot)
     inserted = _insert(goal, context_ref, r, prim)
     first, count = ray_number(r) * goal.max_hits, peek(goal.nearest.counts, ray_number(r))
     if goal.any_hit:
         if inserted:
-            poke(memory, slot + END, F(-INF))
+            slots.set_end(memory, slot, F(-INF))
     elif count == goal.max_hits:
         # In a scene the end also moves in units of the TLAS.
         t = peek(goal.nearest.t, first + count - 1)
-        _, high = tau_interval(tree.primitives, block, memory, slot, t)
-        poke(memory, slot + END, min(peek(memory, slot + END), high))
-        _, high = local_interval(block, r, t)
-        write_row(block, r, END, min(read_row(block, r, END), high))
+        _, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
+        slots.set_end(memory, slot, min(slots.end(memory, slot), high))
+        _, high = blocks.tau_around(block, r, t)
+        blocks.set_end(block.lanes, r, min(blocks.end(block.lanes, r), high))
 
 
 @inlined
@@ -289,7 +278,7 @@ def _insert(goal, context_ref, r, prim):
     poke(hits.t, first + at, t)
     poke(hits.prims, first + at, prim)
     poke(hits.counts, number, last + 1)
-    set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
+    blocks.set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
     return True
 
 

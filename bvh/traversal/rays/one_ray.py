@@ -1,4 +1,4 @@
-"""Query of one ray from Python with little overhead: numbers in, a tuple out.
+"""One ray from Python: numbers in, tuple out, no arrays.
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
 addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
@@ -16,19 +16,13 @@ from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, types
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import borrowed, stack_memory
+from bvh.traversal.rays.blocks import DOUBLE_ROWS, GROUP, Block, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
 from bvh.traversal.rays.ray_batch import Context, RayPointers
-from bvh.traversal.rays.ray_memory import (
-    DOUBLE_ROWS,
-    GROUP,
-    HEADER,
-    SLOT_SIZE,
-    Block,
-    closest_primitive,
-)
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
+from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
 from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray

@@ -10,7 +10,7 @@ TAOCP 3, 5.2, on how).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,9 @@ from bvh.runtime.simd import (
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers, pointers_of
-from bvh.traversal.rays.ray_memory import BLOCK, HALF
+from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree import frame as frames
+from bvh.tree.arrays import TreeArrays, TreePointers
 
 # The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
@@ -63,7 +64,7 @@ class Rays(NamedTuple):
     masks: NDArray[np.int32] = EVERY
 
 
-def read_only(arrays: Any) -> Rays:
+def read_only(arrays: Rays) -> Rays:
     """Return rays as all kernels are compiled for them."""
     o, d, low, high, masks = (kernel_input(array) for array in arrays)
     return Rays(o, d, low, high, masks)
@@ -72,11 +73,11 @@ def read_only(arrays: Any) -> Rays:
 class RayPointers(NamedTuple):
     """Rays inside kernels: pointers, and 0 for an array that has one row for all rays, else 1."""
 
-    origins: Any
-    directions: Any
-    t_min: Any
-    t_max: Any
-    masks: Any
+    origins: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    t_min: NDArray[np.float64]
+    t_max: NDArray[np.float64]
+    masks: NDArray[np.int32]
     o_step: int
     d_step: int
     low_step: int
@@ -87,9 +88,9 @@ class RayPointers(NamedTuple):
 class Context(NamedTuple):
     """The context of a traversal: a tree, the rays of a batch, and the current block of them."""
 
-    tree: Any
-    rays: Any
-    block: Any
+    tree: TreePointers
+    rays: RayPointers
+    block: Block
 
 
 @pointers_of(Rays)
@@ -190,12 +191,12 @@ class Order(NamedTuple):
 class OrderPointers(NamedTuple):
     """An order inside kernels."""
 
-    size: Any
-    row: Any
-    given: Any
-    plain: Any
-    permutation: Any
-    kernel: Any
+    size: int
+    row: int
+    given: bool
+    plain: bool
+    permutation: NDArray[np.int64]
+    kernel: int
 
 
 @pointers_of(Order)
@@ -343,7 +344,7 @@ def _sort(rays, frame, begin, keys, counts, permutation):
         counts[key] += 1
 
 
-def sorted_permutation(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
+def sorted_permutation(arrays: TreeArrays, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
     """Return the numbers of the rays begin..end, sorted for coherent blocks."""
     keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
     _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)

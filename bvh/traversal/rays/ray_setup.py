@@ -21,8 +21,6 @@ disabled: such a ray enters every node, and every primitive is decided exactly.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import (
@@ -52,36 +50,11 @@ from bvh.runtime.simd import (
     poke,
     select,
     splat,
-    store,
-    store_ints,
 )
+from bvh.traversal.rays import blocks, ray_numbers
+from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index
 from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
-from bvh.traversal.rays.ray_memory import (
-    BEST_LOW,
-    BLOCK,
-    DIRECTION,
-    EDGE,
-    END,
-    ENTRY,
-    ENTRY_REST,
-    FAR,
-    HALF,
-    INVERSE,
-    LOW,
-    NEAR,
-    OCTANT,
-    ORIGIN,
-    PRIM,
-    SHIFT,
-    SLACK,
-    SURE_HIGH,
-    SURE_LOW,
-    T_ERROR,
-    double_index,
-    lane_index,
-    read_int,
-    write_int,
-)
+from bvh.traversal.rays.ray_numbers import Limits
 from bvh.tree import frame as frames
 from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
@@ -93,19 +66,6 @@ NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
 UP = 1.0 + 2.0**-20
 # Bit of OCTANT: the float32 tests are disabled for this ray, which joins no packet.
 DISABLED = 8
-
-
-class Limits(NamedTuple):
-    """The rows EDGE to BEST_LOW of a ray: doubles, or vectors of them with a ray in each lane."""
-
-    edge: Any
-    t_error: Any
-    low: Any
-    end: Any
-    sure_low: Any
-    sure_high: Any
-    slack: Any
-    best_low: Any
 
 
 @inlined
@@ -130,30 +90,6 @@ def _clip(frame, p, inverse, margin, start, stop):
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
     return clip_axis(low[2], high[2], p[2], inverse[2], margin, start, stop)
-
-
-@inlined
-def write_axis(rows, at, stride, p, d, inverse, margin):
-    """Write a coordinate's numbers for the tests of boxes and triangles, `stride` apart."""
-    across, slack = p * inverse, abs(inverse) * margin
-    store(rows, at + NEAR * stride, -across - slack)
-    store(rows, at + FAR * stride, slack - across)
-    store(rows, at + INVERSE * stride, inverse)
-    store(rows, at + ORIGIN * stride, p)
-    store(rows, at + DIRECTION * stride, d)
-
-
-@inlined
-def write_limits(rows, at, stride, limits):
-    """Write the rows from EDGE to BEST_LOW, `stride` apart."""
-    store(rows, at + EDGE * stride, limits.edge)
-    store(rows, at + T_ERROR * stride, limits.t_error)
-    store(rows, at + LOW * stride, limits.low)
-    store(rows, at + END * stride, limits.end)
-    store(rows, at + SURE_LOW * stride, limits.sure_low)
-    store(rows, at + SURE_HIGH * stride, limits.sure_high)
-    store(rows, at + SLACK * stride, limits.slack)
-    store(rows, at + BEST_LOW * stride, limits.best_low)
 
 
 @inlined
@@ -203,17 +139,15 @@ def _limits(bound, d, interval, rest, t_min, t_max, grain):
 @inlined
 def _write_ray(block, r, axes, limits, entry, rest, shift):
     """Write the ray at r, or the HALF rays from there on; `axes` are (p, d, inverse, margin)."""
-    lanes, doubles = block.lanes, block.doubles
+    lanes, doubles, at = block.lanes, block.doubles, double_index(r)
     p, d, inverse, margin = axes
-    write_axis(lanes, r, WIDTH, p[0], d[0], inverse[0], margin)
-    write_axis(lanes, r + WIDTH, WIDTH, p[1], d[1], inverse[1], margin)
-    write_axis(lanes, r + 2 * WIDTH, WIDTH, p[2], d[2], inverse[2], margin)
-    write_limits(lanes, r, WIDTH, limits)
-    store_ints(lanes, r + OCTANT * WIDTH, octant_of(inverse))
-    store_ints(lanes, r + PRIM * WIDTH, full_like(entry, np.int32(-1)))
-    store(doubles, double_index(r, ENTRY), entry)
-    store(doubles, double_index(r, ENTRY_REST), rest)
-    store(doubles, double_index(r, SHIFT), shift)
+    ray_numbers.write_axes(lanes, r, WIDTH, p, d, inverse, margin)
+    ray_numbers.write_limits(lanes, r, WIDTH, limits)
+    blocks.set_octant(lanes, r, octant_of(inverse))
+    blocks.set_prim(lanes, r, full_like(entry, np.int32(-1)))
+    blocks.set_entry(doubles, at, entry)
+    blocks.set_entry_rest(doubles, at, rest)
+    blocks.set_shift(doubles, at, shift)
 
 
 @inlined
@@ -283,7 +217,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         _, iz, _ = disabled_axis(z)
         axes = (zero, zero, zero), q, (ix, iy, iz), margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
-        write_int(block, r, OCTANT, read_int(block, r, OCTANT) | DISABLED)
+        blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
     margin = away * 2.0**-50 + 2.0**-18 * bound
     entry, leave = _clip(frame, p, inverse, margin, start, stop)
@@ -353,13 +287,13 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
     others = mask_bits(ordinary) ^ ((1 << HALF) - 1)
     inactive = splat(-INF, HALF)
     if meets == 0:
-        store(lanes, r + END * WIDTH, inactive)
+        blocks.set_end(lanes, r, inactive)
         return meets, others
     p = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
     limits = _limits(bound, q, (start, entry, leave), 0.0, first, last, 0.0)
     axes = p, q, inverse, MARGIN * bound
     _write_ray(block, r, axes, limits, entry, full_like(entry, 0.0), convert(shift, 0.0))
-    store(lanes, r + END * WIDTH, select(reached, limits.end, inactive))
+    blocks.set_end(lanes, r, select(reached, limits.end, inactive))
     return meets, others
 
 
@@ -372,7 +306,7 @@ def set_up_block(block, frame, rays, count, active, order, ahead):
     found = np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):
-        store(block.lanes, lane_index(i) + END * WIDTH, splat(-INF, HALF))
+        blocks.set_end(block.lanes, lane_index(i), splat(-INF, HALF))
     for i in range(0, whole, HALF):
         r = lane_index(i)
         prefetch_some(order, ahead, i, rays)

@@ -7,8 +7,8 @@ A node's children are pushed nearest last, by the order that is stored for the r
 sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout). Where any hit will do they
 are pushed as they come.
 
-The loop is the same for a tree and for a scene; `load_ray`, `current_arrays` and `next_entry` are
-chosen by type.
+The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
+`slots.current_arrays` are chosen by type.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ from bvh.runtime.simd import (
     load,
     mask_bits,
     peek,
-    peek_int,
     permute,
     poke,
-    poke_int,
     popcount,
     prefetch_address,
     splat,
-    store,
-    store_ints,
 )
 from bvh.runtime.tuple_references import refer
+from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays.blocks import OCTANTS, batch_index
 from bvh.traversal.rays.candidates import (
     ClosestGoal,
     CountGoal,
@@ -48,7 +46,6 @@ from bvh.traversal.rays.candidates import (
     filter_group,
     intersect_leaf,
     load_closest,
-    spread,
 )
 from bvh.traversal.rays.instanced_rays import (
     load_ray_of_scene,
@@ -56,47 +53,8 @@ from bvh.traversal.rays.instanced_rays import (
 )
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.ray_batch import Context
-from bvh.traversal.rays.ray_memory import (
-    BEST,
-    CHILD,
-    DONE_QUEUE,
-    END,
-    FAR,
-    FOUND,
-    FOUND_BITS,
-    FOUND_DEN,
-    FOUND_GROUP,
-    FOUND_MARGIN,
-    FOUND_NUMERATOR,
-    FOUND_PASSES,
-    FOUND_SIZE,
-    FOUND_SLOT,
-    HEADER,
-    INVERSE,
-    LEAF_QUEUE,
-    NEAR,
-    NODE_QUEUE,
-    OCTANT,
-    OCTANTS,
-    RAY,
-    SLOT_SIZE,
-    SLOTS,
-    STACK_CHILDREN,
-    STACK_ENTRIES,
-    TOP,
-    batch_index,
-    by_scene,
-    child_planes,
-    current_arrays,
-    primitives_class,
-    ray_numbers,
-    ray_of,
-    read_int,
-    set_closest_primitive,
-    slot_integers,
-    write_octant,
-)
-from bvh.tree.instanced import Instanced
+from bvh.traversal.rays.slots import HEADER, SLOT_SIZE, SLOTS
+from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import (
     child_codes,
@@ -117,14 +75,16 @@ def enter_children(nodes, at, ray, end, planes):
     not by comparing their distances.
     """
     nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = spread(ray, INVERSE), spread(ray, INVERSE + 1), spread(ray, INVERSE + 2)
-    tx = fma(load(nodes, at + nx, WIDTH), ix, spread(ray, NEAR))
-    ty = fma(load(nodes, at + ny, WIDTH), iy, spread(ray, NEAR + 1))
-    tz = fma(load(nodes, at + nz, WIDTH), iz, spread(ray, NEAR + 2))
+    ix, iy, iz = ray_numbers.inverse(ray)
+    x, y, z = ray_numbers.near(ray)
+    tx = fma(load(nodes, at + nx, WIDTH), ix, x)
+    ty = fma(load(nodes, at + ny, WIDTH), iy, y)
+    tz = fma(load(nodes, at + nz, WIDTH), iz, z)
     first = greater(greater(tx, ty), greater(tz, splat(np.float32(0.0), WIDTH)))
-    tx = fma(load(nodes, at + fx, WIDTH), ix, spread(ray, FAR))
-    ty = fma(load(nodes, at + fy, WIDTH), iy, spread(ray, FAR + 1))
-    tz = fma(load(nodes, at + fz, WIDTH), iz, spread(ray, FAR + 2))
+    x, y, z = ray_numbers.far(ray)
+    tx = fma(load(nodes, at + fx, WIDTH), ix, x)
+    ty = fma(load(nodes, at + fy, WIDTH), iy, y)
+    tz = fma(load(nodes, at + fz, WIDTH), iz, z)
     last = lesser(lesser(tx, ty), lesser(tz, splat(end, WIDTH)))
     return first, last
 
@@ -148,8 +108,8 @@ def count_tests(goal, tree, block, memory, slot, tested):
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
-    _, _, ids = current_arrays(tree, memory, slot)
-    i, used = batch_index(block, ray_of(memory, slot)), np.int32(0)
+    _, _, ids = slots.current_arrays(tree, memory, slot)
+    i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     for k in range(tested[0], tested[1]):
         used += np.int32(peek(ids, k) >= 0)
     poke(goal.tests, i, peek(goal.tests, i) + used)
@@ -166,7 +126,7 @@ def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
     # A packet may have found one before it gave up.
     load_closest(block, memory, slot, r)
-    write_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & (OCTANTS - 1))
+    slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
 
 load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
@@ -191,13 +151,13 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
 
     Entries behind the closest hit are dropped; one with it stays, for a tie.
     """
-    end = peek(memory, slot + END)
+    end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1
     # WIDTH entries at a time, without a branch that no CPU could predict. What lies below the
     # slot's stack may be anything.
     while True:
-        entries = load(memory, top + (STACK_ENTRIES - WIDTH + 1), WIDTH)
+        entries = slots.stack_entries(memory, top - (WIDTH - 1), WIDTH)
         bits = mask_bits(entries <= splat(end, WIDTH))
         top += highest_bit(bits) - (WIDTH - 1)
         if bits != 0 or top < slot:
@@ -212,8 +172,8 @@ def finish_ray(goal, tree, block, memory, slot):
 
 
 def _store_primitive(goal, tree, block, memory, slot):
-    prim = peek(slot_integers(memory, slot), BEST)
-    set_closest_primitive(tree.primitives, block, ray_of(memory, slot), prim)
+    r, prim = slots.ray(memory, slot), slots.best(memory, slot)
+    blocks.set_closest_primitive(tree.primitives, block, r, prim)
 
 
 @by_type(finish_ray, inline=True)
@@ -231,47 +191,31 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
     found = np.int64(0)
     # All filters first: few groups have candidates, and no CPU could predict which.
     for i in range(count):
-        slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
-        child = np.int64(peek_int(memory, slot + CHILD))
+        slot = slots.waiting_at_leaf(memory, i)
+        child = slots.child(memory, slot)
         first, rows = leaf_rows(child)
         for group in range(first, first + rows):
-            at = FOUND + found * FOUND_SIZE
             result = filter_group(tree, block, memory, slot, group)
-            poke_int(memory, at + FOUND_SLOT, slot)
-            poke_int(memory, at + FOUND_GROUP, group)
-            poke_int(memory, at + FOUND_BITS, result.bits)
-            poke_int(memory, at + FOUND_PASSES, result.passes)
-            store(memory, at + FOUND_DEN, result.den)
-            store(memory, at + FOUND_NUMERATOR, result.numerator)
-            store(memory, at + FOUND_MARGIN, result.margin)
+            slots.set_found(memory, found, slot, group, result)
             found += np.int64(result.bits != 0)
             if tree.has_bits:
                 prefetch_address(address(tree.face_bits, group * WIDTH))
         count_tests(goal, tree, block, memory, slot, (first * WIDTH, (first + rows) * WIDTH))
-        poke_int(memory, slot + TOP, np.int64(peek_int(memory, slot + TOP)) - 1)
+        slots.set_top(memory, slot, slots.top(memory, slot) - 1)
     for i in range(found):
-        at = FOUND + i * FOUND_SIZE
-        slot = np.int64(peek_int(memory, at + FOUND_SLOT))
-        group = np.int64(peek_int(memory, at + FOUND_GROUP))
-        bits = np.int64(peek_int(memory, at + FOUND_BITS))
-        passes = np.int64(peek_int(memory, at + FOUND_PASSES))
-        den = load(memory, at + FOUND_DEN, WIDTH)
-        numerator = load(memory, at + FOUND_NUMERATOR, WIDTH)
-        margin = load(memory, at + FOUND_MARGIN, WIDTH)
-        result = candidates_of(
-            ray_numbers(tree.primitives, block, memory, slot),
-            Filtered(bits, passes, den, numerator, margin),
-        )
+        (slot, group, bits, passes), (den, numerator, margin) = slots.found(memory, i)
+        ray = slots.ray_numbers(tree.primitives, block, memory, slot)
+        result = candidates_of(ray, Filtered(bits, passes, den, numerator, margin))
         accept_group(goal, tree, block, context_ref, memory, slot, group, result)
 
 
 def _test_whole(goal, tree, block, context_ref, memory, count):
     for i in range(count):
-        slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
-        child = np.int64(peek_int(memory, slot + CHILD))
+        slot = slots.waiting_at_leaf(memory, i)
+        child = slots.child(memory, slot)
         tested = intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
         count_tests(goal, tree, block, memory, slot, tested)
-        poke_int(memory, slot + TOP, np.int64(peek_int(memory, slot + TOP)) - 1)
+        slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 
 @by_type(test_leaves, inline=True)
@@ -287,14 +231,14 @@ def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
     """
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
-    nodes, groups, _ = current_arrays(tree, memory, slot)
-    child = np.int64(peek_int(memory, top + STACK_CHILDREN))
+    nodes, groups, _ = slots.current_arrays(tree, memory, slot)
+    child = slots.stack_child(memory, top)
     prefetch_child(nodes, groups, child, 4)
-    poke_int(memory, slot + TOP, top)
-    poke_int(memory, slot + CHILD, child)
-    poke_int(memory, NODE_QUEUE + at_nodes, slot)
-    poke_int(memory, LEAF_QUEUE + at_leaves, slot)
-    poke_int(memory, DONE_QUEUE + without_ray, slot)
+    slots.set_top(memory, slot, top)
+    slots.set_child(memory, slot, child)
+    slots.queue_at_node(memory, at_nodes, slot)
+    slots.queue_at_leaf(memory, at_leaves, slot)
+    slots.queue_for_ray(memory, without_ray, slot)
     done = np.int64(top < slot)
     is_node = np.int64(child >= 0) & (done ^ 1)
     return at_nodes + is_node, at_leaves + (1 - done - is_node), without_ray + done
@@ -310,31 +254,31 @@ def trace(context, memory, active, count, goal):
     without_ray = min(count, np.int64(SLOTS))
     for i in range(without_ray):
         slot = HEADER + i * SLOT_SIZE
-        poke_int(memory, DONE_QUEUE + i, slot)
-        poke_int(memory, slot + RAY, -1)
+        slots.queue_for_ray(memory, i, slot)
+        slots.set_ray(memory, slot, -1)
     while at_nodes + at_leaves + without_ray > 0:
         # Load the next rays into the slots whose rays are done, at the root.
         for i in range(without_ray):
-            slot = np.int64(peek_int(memory, DONE_QUEUE + i))
-            if ray_of(memory, slot) >= 0:
+            slot = slots.waiting_for_ray(memory, i)
+            if slots.ray(memory, slot) >= 0:
                 finish_ray(goal, tree, block, memory, slot)
             if next_ray < count:
                 load_ray(tree, block, memory, slot, peek(active, next_ray))
-                poke_int(memory, slot + TOP, slot)
-                poke_int(memory, slot + CHILD, 0)
-                poke_int(memory, NODE_QUEUE + at_nodes, slot)
+                slots.set_top(memory, slot, slot)
+                slots.set_child(memory, slot, 0)
+                slots.queue_at_node(memory, at_nodes, slot)
                 next_ray += 1
                 at_nodes += 1
         # Test the children of every ray's node; push those that are entered.
         for i in range(at_nodes):
-            slot = np.int64(peek_int(memory, NODE_QUEUE + i))
-            nodes, _, _ = current_arrays(tree, memory, slot)
-            at = node_at(np.int64(peek_int(memory, slot + CHILD)))
-            count_node(goal, block, ray_of(memory, slot))
-            planes, shift = child_planes(memory, slot)
-            ray = ray_numbers(tree.primitives, block, memory, slot)
-            first, last = enter_children(nodes, at, ray, peek(memory, slot + END), planes)
-            top = np.int64(peek_int(memory, slot + TOP))
+            slot = slots.waiting_at_node(memory, i)
+            nodes, _, _ = slots.current_arrays(tree, memory, slot)
+            at = node_at(slots.child(memory, slot))
+            count_node(goal, block, slots.ray(memory, slot))
+            planes, shift = slots.child_planes(memory, slot)
+            ray = slots.ray_numbers(tree.primitives, block, memory, slot)
+            first, last = enter_children(nodes, at, ray, slots.end(memory, slot), planes)
+            top = slots.top(memory, slot)
             codes = child_codes(nodes, at)
             if ordered:
                 # Bring the children into the order in which they are pushed.
@@ -342,21 +286,21 @@ def trace(context, memory, active, count, goal):
                 first = permute(first, order)
                 bits = np.int64(mask_bits(first <= permute(last, order)))
                 front = compress_order(bits)
-                store(memory, top + STACK_ENTRIES, permute(first, front))
+                slots.set_stack_entries(memory, top, permute(first, front))
                 codes = permute(codes, order)
             else:
                 bits = np.int64(mask_bits(first <= last))
                 front = compress_order(bits)
-            store_ints(memory, top + STACK_CHILDREN, permute(codes, front))
+            slots.set_stack_children(memory, top, permute(codes, front))
             # The topmost comes next, whether it was pushed now or before.
-            poke_int(memory, slot + TOP, top + popcount(bits) - 1)
+            slots.set_top(memory, slot, top + popcount(bits) - 1)
         # The loops are apart so that more rays overlap: the second waits for what the first
         # computes.
         now = at_nodes
         at_nodes = without_ray = np.int64(0)
         for i in range(now):
-            slot = np.int64(peek_int(memory, NODE_QUEUE + i))
-            top = np.int64(peek_int(memory, slot + TOP))
+            slot = slots.waiting_at_node(memory, i)
+            top = slots.top(memory, slot)
             at_nodes, at_leaves, without_ray = _advance(
                 tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
             )
@@ -366,14 +310,14 @@ def trace(context, memory, active, count, goal):
         test_leaves(goal, tree, block, context_ref, memory, at_leaves)
         now, at_leaves = at_leaves, np.int64(0)
         for i in range(now):
-            slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
-            top = np.int64(peek_int(memory, slot + TOP))
+            slot = slots.waiting_at_leaf(memory, i)
+            top = slots.top(memory, slot)
             at_nodes, at_leaves, without_ray = _advance(
                 tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
             )
 
 
 @inlined
-def trace_all(tree, rays, block, slots, active, count, goal):
+def trace_all(tree, rays, block, memory, active, count, goal):
     """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
-    trace(Context(tree, rays, block), slots.memory, active, count, goal)
+    trace(Context(tree, rays, block), memory, active, count, goal)

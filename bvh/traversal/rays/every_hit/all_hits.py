@@ -6,22 +6,22 @@ sorted by t and id.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
-from bvh.traversal.rays.ray_memory import BLOCK, HALF, primitives_class
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
-from bvh.tree.instanced import Instanced
+from bvh.tree.instanced import Instanced, primitives_class
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
@@ -42,30 +42,30 @@ class Pairs(NamedTuple):
 class Wanted(NamedTuple):
     """Options of a query: which hits to return, and in which form."""
 
-    accept: Any  # a filter that the goal has not called yet, and its data
-    data: Any
-    max_hits: Any  # of a ray
-    listed: Any  # without it only the goal's counts are wanted
-    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is called with
-    kept: Any  # write the hits to `out`, and not only how many there are to `counts`
+    accept: object  # a filter that the goal has not called yet, and its data
+    data: object
+    max_hits: int  # of a ray
+    listed: bool  # without it only the goal's counts are wanted
+    solved: bool  # compute t, u and v: for hits that are kept, or that a filter is called with
+    kept: bool  # write the hits to `out`, and not only how many there are to `counts`
 
 
 class Gathered(NamedTuple):
     """Where `gather_hits` writes; pointers and sizes inside kernels."""
 
-    pairs: Any
-    out: Any
-    counts: Any  # hits of each ray of the batch
-    state: Any
+    pairs: Pairs
+    out: Columns
+    counts: NDArray[np.int64]  # hits of each ray of the batch
+    state: NDArray[np.int64]
 
 
-def new_columns(capacity: int, ids: Any) -> Columns:
+def new_columns(capacity: int, ids: DTypeLike) -> Columns:
     """Return columns for `capacity` hits, with ids of a type."""
-    kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
+    kinds = (np.float64, ids, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
-def new_pairs(capacity: int, ids: Any) -> Pairs:
+def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
     """Return scratch for `capacity` hits of a block."""
     which, order = np.empty(capacity + HALF, np.int64), np.empty(capacity, np.int64)
     return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
@@ -151,8 +151,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.prim_id, at + count, prim)
             poke(out.t, at + count, t)
+            poke(out.prim_id, at + count, prim)
             poke(out.u, at + count, u)
             poke(out.v, at + count, v)
             poke(out.front, at + count, peek(hits.front, h))
@@ -217,7 +217,7 @@ def _visit(tree, rays, scratch, count, goal):
 
 
 def _trace(tree, rays, scratch, count, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots, scratch.active, count, goal)
+    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
 
 
 @by_type(find_hits)

@@ -35,7 +35,6 @@ from bvh.runtime.simd import (
     compress_order,
     fma,
     load,
-    load_ints,
     lowest_bit,
     mask_bits,
     peek,
@@ -44,33 +43,15 @@ from bvh.runtime.simd import (
     popcount,
     prefetch_address,
     select,
-    shifted,
     splat,
     store,
 )
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.rays.candidates import spread, spread_three
+from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
 from bvh.traversal.rays.counted_faces import counted_of_group
 from bvh.traversal.rays.leaf_hits import append_hit, is_hit
 from bvh.traversal.rays.ray_batch import Context
-from bvh.traversal.rays.ray_memory import (
-    BLOCK,
-    DIRECTION,
-    EDGE,
-    END,
-    GROUP,
-    LOW,
-    OCTANT,
-    OCTANTS,
-    ORIGIN,
-    SLACK,
-    SURE_HIGH,
-    SURE_LOW,
-    T_ERROR,
-    batch_index,
-    culled_lanes,
-    ray_number,
-)
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import (
@@ -89,9 +70,6 @@ from bvh.tree.triangle_groups import (
 from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, near_planes, node_at
 
 F = np.float32
-
-# Rows of a ray block that no other traversal has: limits of certain hits.
-CERTAIN_LOW, CERTAIN_HIGH = 26, 27
 
 # Visits that are taken at a time: enough to hide the latency of memory.
 TAKEN = 64
@@ -123,16 +101,13 @@ def new_visits() -> Visits:
 
 @inlined
 def _set_limits(lanes):
-    """Write the limits of certain hits of all rays of a block."""
+    """Make SURE_LOW and SURE_HIGH of all rays of a block limits of certain hits."""
     for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
-        slack = load(lanes, at + SLACK * WIDTH, WIDTH)
-        low = load(lanes, at + SURE_LOW * WIDTH, WIDTH)
-        high = load(lanes, at + SURE_HIGH * WIDTH, WIDTH)
-        first = load(lanes, at + LOW * WIDTH, WIDTH)
-        last = load(lanes, at + END * WIDTH, WIDTH)
-        none = splat(F(INF), WIDTH)
-        store(lanes, at + CERTAIN_LOW * WIDTH, select(low > first, low + slack, -none))
-        store(lanes, at + CERTAIN_HIGH * WIDTH, select(high < last, high - slack, none))
+        slack, none = blocks.slacks(lanes, at, WIDTH), splat(F(INF), WIDTH)
+        low, high = blocks.sure_lows(lanes, at, WIDTH), blocks.sure_highs(lanes, at, WIDTH)
+        first, last = blocks.lows(lanes, at, WIDTH), blocks.ends(lanes, at, WIDTH)
+        blocks.set_sure_low(lanes, at, select(low > first, low + slack, -none))
+        blocks.set_sure_high(lanes, at, select(high < last, high - slack, none))
 
 
 @inlined
@@ -141,27 +116,27 @@ def _filter(groups, at, ray):
     n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
     e1, e2 = group_edges(groups, at)
     maybe, passes, c, den = test_edges(
-        spread_three(ray, ORIGIN),
-        spread_three(ray, DIRECTION),
+        ray_numbers.origin(ray),
+        ray_numbers.direction(ray),
         group_origin(groups, at),
         e1,
         e2,
         n,
-        spread(ray, EDGE) * tolerance,
+        ray_numbers.edge(ray) * tolerance,
     )
     size = abs(den)
     t = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
-    margin = fma(spread(ray, T_ERROR), group_sizes(groups, at), splat(TINY, WIDTH))
+    margin = fma(ray_numbers.t_error(ray), group_sizes(groups, at), splat(TINY, WIDTH))
     maybe = (
         maybe
-        & (t <= fma(spread(ray, END), size, margin))
-        & (t >= fma(spread(ray, LOW), size, -margin))
+        & (t <= fma(ray_numbers.end(ray), size, margin))
+        & (t >= fma(ray_numbers.low(ray), size, -margin))
     )
     certain = (
         maybe
         & passes
-        & (t >= fma(spread(ray, CERTAIN_LOW), size, margin))
-        & (t <= fma(spread(ray, CERTAIN_HIGH), size, -margin))
+        & (t >= fma(ray_numbers.sure_low(ray), size, margin))
+        & (t <= fma(ray_numbers.sure_high(ray), size, -margin))
     )
     back = np.int64(mask_bits(den > F(0.0)))
     return np.int64(mask_bits(maybe)), np.int64(mask_bits(certain)), back
@@ -184,12 +159,12 @@ def _test_triangles(primitives, context, visits, queued, goal):
         r = np.int64(peek(visits.leaf_rays, i))
         first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
-            bits, certain, back = _filter(groups, group_at(group), (shifted(lanes, r), WIDTH))
+            bits, certain, back = _filter(groups, group_at(group), blocks.numbers_of(lanes, r))
             if bits != 0:
                 bits = counted_of_group(tree, rays, group, batch_index(block, r), bits)
                 certain &= bits
             if goal.cull != 0:
-                culled = certain & culled_lanes(primitives, lanes, r, goal.cull, back)
+                culled = certain & slots.culled_lanes(primitives, lanes, r, goal.cull, back)
                 bits ^= culled
                 certain ^= culled
             if not goal.listed:
@@ -257,9 +232,8 @@ def _visit(context, visits, top, octant, queued, goal):
                 prefetch_address(address(nodes, later + k))
         for i in range(listed):
             at, r = node_at(np.int64(peek(visits.node_codes, i))), peek(visits.node_rays, i)
-            ray = shifted(lanes, np.int64(r))
-            end = peek(ray, END * WIDTH)
-            first, last = enter_children(nodes, at, (ray, WIDTH), end, planes)
+            ray, end = blocks.numbers_of(lanes, np.int64(r)), blocks.end(lanes, np.int64(r))
+            first, last = enter_children(nodes, at, ray, end, planes)
             bits = np.int64(mask_bits(first <= last))
             store(visits.codes, top, permute(child_codes(nodes, at), compress_order(bits)))
             store(visits.rays, top, splat(r, WIDTH))
@@ -279,8 +253,8 @@ def visit_all(tree, rays, block, goal):
     for octant in range(OCTANTS):
         top = np.int64(0)
         for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
-            octants = load_ints(lanes, at + OCTANT * WIDTH, WIDTH) & np.int32(OCTANTS - 1)
-            active = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
+            octants = blocks.octants(lanes, at, WIDTH) & np.int32(OCTANTS - 1)
+            active = blocks.ends(lanes, at, WIDTH) > F(-INF)
             bits = np.int64(mask_bits((octants == np.int32(octant)) & active))
             store(visits.codes, top, splat(np.int32(0), WIDTH))
             store(visits.rays, top, compress_order(bits) + np.int32(at))

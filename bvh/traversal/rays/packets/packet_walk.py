@@ -24,7 +24,6 @@ beyond FARTHEST are replaced by a nearer point of the line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -44,34 +43,22 @@ from bvh.runtime.simd import (
     permute,
     popcount,
     select,
-    shifted,
     splat,
     store,
 )
 from bvh.runtime.tuple_references import refer
+from bvh.traversal.rays import blocks
+from bvh.traversal.rays.blocks import GROUP, OCTANTS, PACKET, PACKET_RAYS, lane_index
 from bvh.traversal.rays.candidates import (
     accept_group,
     candidates_of,
     filter_ray,
 )
-from bvh.traversal.rays.packet_closest import PacketStack, load_packed, store_packed
-from bvh.traversal.rays.ray_memory import (
-    DIRECTION,
-    END,
-    FAR,
-    GROUP,
-    INVERSE,
-    NEAR,
-    OCTANTS,
-    ORIGIN,
-    PACKET_RAYS,
-    SURE_HIGH,
-    SURE_LOW,
-    by_scene,
-    lane_index,
-    read_row,
-)
-from bvh.tree.triangle_groups import UNIT, load_group, three
+from bvh.traversal.rays.packets.packet_closest import PacketStack, load_packed, store_packed
+from bvh.traversal.rays.slots import ALONE
+from bvh.tree import frame as frames
+from bvh.tree.instanced import by_scene
+from bvh.tree.triangle_groups import UNIT, load_group
 from bvh.tree.wide_nodes import (
     all_planes,
     child_at,
@@ -106,21 +93,21 @@ def _highest(vector):
 @inlined
 def _active(lanes, at):
     """Return the mask of a vector's rays that are not done."""
-    return load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
+    return blocks.ends(lanes, at, WIDTH) > F(-INF)
 
 
 @inlined
-def _anchor(lanes, at, row, reach):
-    """Return where the anchors of a vector of rays are on them, by the row that says so."""
+def _anchor(lanes, at, side, reach):
+    """Return where the anchors of a vector of rays are on them: at SURE_LOW, with 1 SURE_HIGH."""
     limit = FARTHEST * reach
-    return greater(lesser(load(lanes, at + row * WIDTH, WIDTH), limit), -limit)
+    return greater(lesser(blocks.sure_limits(lanes, at, side), limit), -limit)
 
 
 @inlined
-def _scale(lanes, at, row):
-    """Return the scales c of a vector of rays; `row` is that of a component of directions."""
+def _scale(lanes, at, axis):
+    """Return the scales c of a vector of rays, by the size of a component of directions."""
     # Not zero: an inverse times that could not tell an unused lane of a node from a child.
-    return greater(abs(load(lanes, at + row * WIDTH, WIDTH)), splat(LEAST_SCALE, WIDTH))
+    return greater(abs(blocks.components(lanes, at, axis)), splat(LEAST_SCALE, WIDTH))
 
 
 @inlined
@@ -136,25 +123,25 @@ def _extremes(hull):
 
 
 @inlined
-def _anchors(lanes, begin, end, row, reach):
+def _anchors(lanes, begin, end, side, reach):
     """Return the ranges of the anchors of a packet, by axis."""
     x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
-        active, s = _active(lanes, at), _anchor(lanes, at, row, reach)
-        px, py, pz = three(lanes, at + ORIGIN * WIDTH)
-        dx, dy, dz = three(lanes, at + DIRECTION * WIDTH)
+        active, s = _active(lanes, at), _anchor(lanes, at, side, reach)
+        px, py, pz = blocks.origins(lanes, at, WIDTH)
+        dx, dy, dz = blocks.directions(lanes, at, WIDTH)
         x, y = _hull(x, fma(dx, s, px), active), _hull(y, fma(dy, s, py), active)
         z = _hull(z, fma(dz, s, pz), active)
     return _extremes(x), _extremes(y), _extremes(z)
 
 
 @inlined
-def _inverses(lanes, begin, end, scale):
-    """Return the ranges of the inverses of a packet, by axis, times the size of a row."""
+def _inverses(lanes, begin, end, along):
+    """Return the ranges of the inverses of a packet, by axis, times c, that of the axis `along`."""
     x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
-        active, size = _active(lanes, at), _scale(lanes, at, scale)
-        ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
+        active, size = _active(lanes, at), _scale(lanes, at, along)
+        ix, iy, iz = blocks.inverses(lanes, at, WIDTH)
         x, y = _hull(x, ix * size, active), _hull(y, iy * size, active)
         z = _hull(z, iz * size, active)
     return _extremes(x), _extremes(y), _extremes(z)
@@ -162,13 +149,13 @@ def _inverses(lanes, begin, end, scale):
 
 @inlined
 def _interval(lanes, begin, end, way, reach):
-    """Return the interval of r c of a packet's active rays; `way` is (row of anchors, of c)."""
-    row, scale = way
+    """Return the interval of r c of a packet's active rays; `way` is (anchors' side, c's axis)."""
+    side, along = way
     hull = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
-        active, size = _active(lanes, at), _scale(lanes, at, scale)
-        s, last = _anchor(lanes, at, row, reach), load(lanes, at + END * WIDTH, WIDTH)
-        backwards = row == SURE_HIGH
+        active, size = _active(lanes, at), _scale(lanes, at, along)
+        s, last = _anchor(lanes, at, side, reach), blocks.ends(lanes, at, WIDTH)
+        backwards = side == 1
         first = s - last if backwards else -s
         last = s if backwards else last - s
         hull = _hull(hull, first * size, active)
@@ -207,29 +194,28 @@ def _axis(anchors, inverses, negative, margin):
 def _longest_axis(lanes, begin):
     """Return the axis along which the first ray of a packet points most."""
     k = begin + lane_index(lowest_bit(mask_bits(_active(lanes, begin)) | 1 << (WIDTH - 1)))
-    x = abs(peek(lanes, k + DIRECTION * WIDTH))
-    y = abs(peek(lanes, k + (DIRECTION + 1) * WIDTH))
-    z = abs(peek(lanes, k + (DIRECTION + 2) * WIDTH))
+    x, y, z = blocks.direction(lanes, k)
+    x, y, z = abs(x), abs(y), abs(z)
     return np.int64(0) if x >= y and x >= z else (np.int64(1) if y >= z else np.int64(2))
 
 
 @inlined
 def _beam(lanes, begin, end, octant, any_hit, reach):
     """Return the intervals of a packet by axis, its octant, and its way for `_interval`."""
-    scale, row = DIRECTION + _longest_axis(lanes, begin), np.int64(SURE_LOW)
-    ix, iy, iz = _inverses(lanes, begin, end, scale)
-    ax, ay, az = _anchors(lanes, begin, end, row, reach)
+    along, side = _longest_axis(lanes, begin), np.int64(0)
+    ix, iy, iz = _inverses(lanes, begin, end, along)
+    ax, ay, az = _anchors(lanes, begin, end, side, reach)
     if any_hit:
-        bx, by, bz = _anchors(lanes, begin, end, SURE_HIGH, reach)
+        bx, by, bz = _anchors(lanes, begin, end, np.int64(1), reach)
         if _span(bx) + _span(by) + _span(bz) < _span(ax) + _span(ay) + _span(az):
             ax, ay, az = bx, by, bz
             ix, iy, iz = (-ix[1], -ix[0]), (-iy[1], -iy[0]), (-iz[1], -iz[0])
-            octant, row = octant ^ (OCTANTS - 1), np.int64(SURE_HIGH)
+            octant, side = octant ^ (OCTANTS - 1), np.int64(1)
     margin = PACKET_MARGIN * (reach + max(_size(ax), max(_size(ay), _size(az))))
     x = _axis(ax, ix, octant & 1 != 0, margin)
     y = _axis(ay, iy, octant & 2 != 0, margin)
     z = _axis(az, iz, octant & 4 != 0, margin)
-    return x, y, z, octant, (row, scale)
+    return x, y, z, octant, (side, along)
 
 
 @inlined
@@ -250,17 +236,17 @@ def _later(nodes, at, axis):
 def enter_box(nodes, box, lanes, at, planes):
     """Return which rays of a vector enter a box."""
     nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
-    near_x, near_y, near_z = three(lanes, at + NEAR * WIDTH)
+    ix, iy, iz = blocks.inverses(lanes, at, WIDTH)
+    near_x, near_y, near_z = blocks.nears(lanes, at, WIDTH)
     tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
     ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
     tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
     first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    far_x, far_y, far_z = three(lanes, at + FAR * WIDTH)
+    far_x, far_y, far_z = blocks.fars(lanes, at, WIDTH)
     tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
     ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
     tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
-    last = lesser(lesser(tx, ty), lesser(tz, load(lanes, at + END * WIDTH, WIDTH)))
+    last = lesser(lesser(tx, ty), lesser(tz, blocks.ends(lanes, at, WIDTH)))
     return mask_bits(first <= last)
 
 
@@ -273,7 +259,7 @@ def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, pl
 
 
 # For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
-LEAVES: dict[type, Callable[..., Any]] = {}
+LEAVES: dict[type, Callable[..., object]] = {}
 
 
 @by_type(intersect_leaf, inline=True)
@@ -282,7 +268,7 @@ def _choose_leaf(goal, tree, block, context_ref, stack, packet, child, box, plan
 
 
 def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
-    memory, (begin, end) = stack.slot, packet
+    memory, slot, (begin, end) = stack.slot, np.int64(ALONE), packet
     inside, shift = np.int64(0), np.int64(0)
     for at in range(begin, end, GROUP):
         inside |= np.int64(enter_box(tree.blocks, box, block.lanes, at, planes)) << shift
@@ -296,14 +282,14 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
         while bits != 0:
             r = begin + lane_index(lowest_bit(bits))
             bits &= bits - 1
-            ray = shifted(block.lanes, r), WIDTH
-            found = filter_ray(tree.primitives, triangles, ray, read_row(block, r, END))
+            ray = blocks.numbers_of(block.lanes, r)
+            found = filter_ray(tree.primitives, triangles, ray, blocks.end(block.lanes, r))
             if found.bits != 0:
                 changed = True
-                load_packed(tree.primitives, block, memory, np.int64(0), r)
+                load_packed(tree.primitives, block, memory, slot, r)
                 candidates = candidates_of(ray, found)
-                accept_group(goal, tree, block, context_ref, memory, np.int64(0), g, candidates)
-                store_packed(tree.primitives, block, memory, np.int64(0), r)
+                accept_group(goal, tree, block, context_ref, memory, slot, g, candidates)
+                store_packed(tree.primitives, block, memory, slot, r)
     return changed, popcount(inside)
 
 
@@ -381,3 +367,9 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
         prefetch_child(nodes, tree.groups, soon, 8)
         box = child_at(np.int64(peek(stack.boxes, top)))
     return False
+
+
+def trace_in_tree(tree, context, scratch, begin, octant, goal):
+    """Trace a packet, its rays all of one octant; return whether that is done."""
+    reach = F(frames.bound(tree.frame))
+    return trace_packet(context, scratch.below, begin, begin + PACKET, octant, reach, goal)

@@ -7,74 +7,28 @@ as a packet, or as one for each octant that their directions have there. A packe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    load,
-    load_ints,
-    lowest_bit,
-    mask_bits,
-    peek,
-    peek_int,
-    poke,
-    poke_int,
-    popcount,
-    select,
-    splat,
-    store,
-    store_ints,
-)
+from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke, popcount, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays.moved_rays import (
-    MovedRays,
-    bring_back,
-    move_rays,
-    new_moved_rays,
-    start_moving,
-)
-from bvh.traversal.rays.packet_closest import (
-    HERE,
-    MOVED_OCTANT,
-    PacketStack,
-    new_packet_stack,
-)
-from bvh.traversal.rays.packets import (
-    LEAVES,
-    enter_box,
-    trace_packet,
-)
+from bvh.traversal.rays import blocks, slots
+from bvh.traversal.rays.blocks import GROUP, PACKET, Block, batch_index
+from bvh.traversal.rays.packets import moved_rays
+from bvh.traversal.rays.packets.moved_rays import MovedRays
+from bvh.traversal.rays.packets.packet_closest import PacketStack, new_packet_stack
+from bvh.traversal.rays.packets.packet_walk import LEAVES, enter_box, trace_packet
 from bvh.traversal.rays.ray_batch import Context
-from bvh.traversal.rays.ray_memory import (
-    BEST_LOW,
-    END,
-    GROUP,
-    GROUPS_ADDRESS,
-    IDS_ADDRESS,
-    INSTANCE,
-    NODES_ADDRESS,
-    PACKET,
-    PACKET_RAYS,
-    PRIM,
-    Block,
-    batch_index,
-    by_scene,
-    slot_integers,
-)
+from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import (
-    BLOCKS,
     BOUND,
-    GROUPS,
-    IDS,
     TRANSFORM_SIZE,
-    TREE_SIZE,
     TRIANGLES,
     blocks_of,
     groups_of,
@@ -98,19 +52,23 @@ class PacketScratch(NamedTuple):
 class TlasStack(NamedTuple):
     """Scratch of a packet in a TLAS; inside kernels."""
 
-    children: Any
-    entries: Any
-    boxes: Any
-    scratch: Any
+    children: NDArray[np.int32]
+    entries: NDArray[np.float32]
+    boxes: NDArray[np.int32]
+    scratch: PacketScratch
 
 
 def new_packet_scratch() -> PacketScratch:
     """Return the scratch of one thread."""
     failed = np.zeros(1, np.int64)
-    return PacketScratch(new_packet_stack(), new_packet_stack(), new_moved_rays(), failed)
+    return PacketScratch(
+        new_packet_stack(), new_packet_stack(), moved_rays.new_moved_rays(), failed
+    )
 
 
-trace_blas_packet = kernel(trace_packet.py_func)
+# The packet loop again: in a TLAS it comes here at a leaf. Numba takes a call of a function that it
+# is compiling for recursion, and links no code for other types.
+_trace_in_blas = kernel(trace_packet.py_func)
 
 
 @kernel
@@ -144,19 +102,14 @@ def _enter_instance(context_ref, scratch, begin, end, leaf, entering):
         if inside != 0:
             inside = _within_mask(rays, block, instanced, at, leaf, inside)
         if inside == 0:
-            store(moved.ends, PACKET_RAYS + i, splat(F(-INF), WIDTH))
-            store_ints(moved.lanes, at + HERE * WIDTH, splat(np.int32(-1), WIDTH))
+            moved_rays.set_waiting(moved.ends, i, splat(F(-INF), WIDTH))
+            blocks.set_prim(moved.lanes, at, splat(np.int32(-1), WIDTH))
         else:
-            if not move_rays(tree, block, moved, i, at, leaf, inside):
+            if not moved_rays.move_rays(tree, block, moved, i, at, leaf, inside):
                 return False
-            store(moved.ends, PACKET_RAYS + i, load(moved.lanes, at + END * WIDTH, WIDTH))
+            moved_rays.set_waiting(moved.ends, i, blocks.ends(moved.lanes, at, WIDTH))
         i += WIDTH
-    slot, memory = np.int64(0), scratch.below.slot
-    words, row = slot_integers(memory, slot), leaf * TREE_SIZE
-    poke(words, NODES_ADDRESS, peek(instanced.trees, row + BLOCKS))
-    poke(words, GROUPS_ADDRESS, peek(instanced.trees, row + GROUPS))
-    poke(words, IDS_ADDRESS, peek(instanced.trees, row + IDS))
-    poke_int(memory, slot + INSTANCE, leaf)
+    slots.open_tree(instanced, scratch.below.slot, np.int64(ALONE), leaf)
     return True
 
 
@@ -166,14 +119,14 @@ def _next_octant(moved, begin, end):
     octant, i = np.int64(-1), np.int64(0)
     lanes, ends = moved.lanes, moved.ends
     for at in range(begin, end, GROUP):
-        waiting = load(ends, PACKET_RAYS + i, WIDTH)
+        waiting = moved_rays.waiting(ends, i, WIDTH)
         bits = mask_bits(waiting > F(-INF))
         if bits != 0 and octant < 0:
-            octant = np.int64(peek_int(lanes, at + MOVED_OCTANT * WIDTH + lowest_bit(bits)))
-        same = load_ints(lanes, at + MOVED_OCTANT * WIDTH, WIDTH) == splat(np.int32(octant), WIDTH)
+            octant = blocks.octant(lanes, at + lowest_bit(bits))
+        same = blocks.octants(lanes, at, WIDTH) == splat(np.int32(octant), WIDTH)
         none = splat(F(-INF), WIDTH)
-        store(lanes, at + END * WIDTH, select(same, waiting, none))
-        store(ends, PACKET_RAYS + i, select(same, none, waiting))
+        blocks.set_end(lanes, at, select(same, waiting, none))
+        moved_rays.set_waiting(ends, i, select(same, none, waiting))
         i += WIDTH
     return octant
 
@@ -201,33 +154,27 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         reach = F(peek(instanced.transforms, leaf * TRANSFORM_SIZE + BOUND))
         octant = _next_octant(moved, begin, end)
         while octant >= 0 and done:
-            done = trace_blas_packet(below, scratch.below, begin, end, octant, reach, goal)
+            done = _trace_in_blas(below, scratch.below, begin, end, octant, reach, goal)
             i = np.int64(0)
             for at in range(begin, end, GROUP):
-                changed = bring_back(block, moved, i, at, leaf) or changed
+                changed = moved_rays.bring_back(block, moved, i, at, leaf) or changed
                 i += WIDTH
             octant = _next_octant(moved, begin, end)
     if not done:
         # End the packet.
         poke(scratch.failed, np.int64(0), np.int64(1))
         for at in range(begin, end, GROUP):
-            store(lanes, at + END * WIDTH, splat(F(-INF), WIDTH))
+            blocks.set_end(lanes, at, splat(F(-INF), WIDTH))
     return changed or not done, popcount(entering)
 
 
 LEAVES[TlasStack] = _intersect_instance
 
 
-def _trace_in_tree(tree, context, scratch, begin, octant, goal):
-    """Trace a packet, its rays all of one octant; return whether that is done."""
-    reach = F(frames.bound(tree.frame))
-    return trace_packet(context, scratch.below, begin, begin + PACKET, octant, reach, goal)
-
-
-def _trace_in_scene(tree, context, scratch, begin, octant, goal):
+def trace_in_scene(tree, context, scratch, begin, octant, goal):
     _, rays, block = context
     moved, above, end = scratch.moved, scratch.above, begin + PACKET
-    if goal.cull != 0 or not start_moving(tree, rays, block, moved, begin, end):
+    if goal.cull != 0 or not moved_rays.start_moving(tree, rays, block, moved, begin, end):
         return False
     poke(scratch.failed, np.int64(0), np.int64(0))
     stack = TlasStack(above.children, above.entries, above.boxes, scratch)
@@ -237,16 +184,12 @@ def _trace_in_scene(tree, context, scratch, begin, octant, goal):
         return True
     i = np.int64(0)
     for at in range(begin, end, GROUP):
-        prims = load_ints(block.lanes, at + PRIM * WIDTH, WIDTH)
+        prims = blocks.prims(block.lanes, at, WIDTH)
         # Any hit suffices where there is one.
         over = prims >= np.int32(0) if goal.any_hit else prims > np.int32(2**31 - 1)
-        ends = select(over, splat(F(-INF), WIDTH), load(moved.ends, i, WIDTH))
-        store(block.lanes, at + END * WIDTH, ends)
-        store(block.lanes, at + BEST_LOW * WIDTH, splat(F(INF), WIDTH))
-        kept = select(over, prims, splat(np.int32(-1), WIDTH))
-        store_ints(block.lanes, at + PRIM * WIDTH, kept)
+        ends = select(over, splat(F(-INF), WIDTH), moved_rays.ends(moved.ends, i, WIDTH))
+        blocks.set_end(block.lanes, at, ends)
+        blocks.set_best_low(block.lanes, at, splat(F(INF), WIDTH))
+        blocks.set_prim(block.lanes, at, select(over, prims, splat(np.int32(-1), WIDTH)))
         i += WIDTH
     return False
-
-
-trace_rays_together = by_scene(_trace_in_tree, _trace_in_scene)

@@ -1,0 +1,194 @@
+"""Ray blocks: the layout of BLOCK rays that one thread traces, and its accessors.
+
+WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
+and those of WIDTH rays make a vector. A ray is identified by its *lane index*: that of its first
+number, from which its other rows are WIDTH apart.
+
+| rows | numbers of a ray |
+|---|---|
+| 0 to 25 | those of `ray_numbers` |
+| OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
+| PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
+| PRIM_BEFORE, LEAF_BEFORE | of moved rays: PRIM and PRIM_INSTANCE when they entered the BLAS |
+
+Beside these a block has doubles: the entry, in two parts, and the shift of tau = t * 2**shift -
+entry; a power of two of rows, at `double_index`.
+
+Accessors are given `lanes` and a lane index. Those in the singular read one ray's number, those in
+the plural load that of n rays; `set_` takes either.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, scale_by
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, Accessor, load, peek, rows, shifted
+from bvh.traversal.rays import ray_numbers as numbers
+from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
+
+# Rays in a block: their lanes fit the first-level cache.
+BLOCK = 256
+
+# From one vector of rays to the next.
+GROUP = 32 * WIDTH
+
+# Rays of a packet, and the numbers of its vectors in a block; octants of directions.
+PACKET_RAYS, OCTANTS = 64, 8
+PACKET = PACKET_RAYS // WIDTH * GROUP
+
+# Lanes of a vector of doubles, which has as many bytes as one of float32.
+HALF = max(WIDTH // 2, 2)
+
+DOUBLE_ROWS = 4
+
+_LANE_BITS = WIDTH.bit_length() - 1
+_GROUP_BITS = GROUP.bit_length() - 1
+_DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
+
+F = np.float32
+
+
+def _row(
+    row: int, kind: types.Type = types.float32, count: int = 1
+) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of a row, or of neighbouring ones."""
+    return rows(kind, *range(row * WIDTH, (row + count) * WIDTH, WIDTH))
+
+
+_, nears, _ = _row(numbers.NEAR, count=3)
+_, fars, _ = _row(numbers.FAR, count=3)
+_, inverses, _ = _row(numbers.INVERSE, count=3)
+_, origins, _ = _row(numbers.ORIGIN, count=3)
+direction, directions, _ = _row(numbers.DIRECTION, count=3)
+_, lows, _ = _row(numbers.LOW)
+end, ends, set_end = _row(numbers.END)
+_, sure_lows, set_sure_low = _row(numbers.SURE_LOW)
+_, sure_highs, set_sure_high = _row(numbers.SURE_HIGH)
+slack, slacks, _ = _row(numbers.SLACK)
+best_low, best_lows, set_best_low = _row(numbers.BEST_LOW)
+octant, octants, set_octant = _row(26, types.int32)
+prim, prims, set_prim = _row(27, types.int32)
+prim_instance, prim_instances, set_prim_instance = _row(28, types.int32)
+prim_before, _, set_prim_before = _row(29, types.int32)
+leaf_before, _, set_leaf_before = _row(30, types.int32)
+
+# Of the doubles, at `double_index`.
+entry, entries, set_entry = rows(types.float64, 0)
+entry_rest, entry_rests, set_entry_rest = rows(types.float64, WIDTH)
+shift, shifts, set_shift = rows(types.float64, 2 * WIDTH)
+
+
+class Block(NamedTuple):
+    """The rays of a block; pointers inside kernels."""
+
+    lanes: NDArray[np.float32]
+    doubles: NDArray[np.float64]
+    which: NDArray[np.int64]  # the number of each ray in the batch
+
+
+def new_block() -> Block:
+    """Return the memory of a ray block."""
+    return Block(
+        aligned(32 * BLOCK, np.float32),
+        aligned(DOUBLE_ROWS * BLOCK, np.float64),
+        np.empty(BLOCK, np.int64),
+    )
+
+
+@inlined
+def lane_index(i):
+    """Return the lane index of ray i of the block."""
+    return ((i >> _LANE_BITS) << _GROUP_BITS) | (i & (WIDTH - 1))
+
+
+@inlined
+def ray_number(r):
+    """Return which ray of the block has lane index r; r may be a vector."""
+    return ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1))
+
+
+@inlined
+def batch_index(block, r):
+    """Return the number in the batch of the ray at r."""
+    return peek(block.which, ray_number(r))
+
+
+@inlined
+def double_index(r):
+    """Return the index of the first double of the ray at r."""
+    return ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1))
+
+
+@inlined
+def numbers_of(lanes, r):
+    """Return the numbers of the ray at r (see `ray_numbers`)."""
+    return shifted(lanes, r), WIDTH
+
+
+@inlined
+def component(lanes, r, axis):
+    """Return a component of the direction of the ray at r."""
+    return peek(lanes, r + (numbers.DIRECTION + axis) * WIDTH)
+
+
+@inlined
+def components(lanes, at, axis):
+    """Return a component of the directions of a vector of rays."""
+    return load(lanes, at + (numbers.DIRECTION + axis) * WIDTH, WIDTH)
+
+
+@inlined
+def sure_limits(lanes, at, side):
+    """Return SURE_LOW of a vector of rays, or with side 1 SURE_HIGH."""
+    return load(lanes, at + (numbers.SURE_LOW + side) * WIDTH, WIDTH)
+
+
+@inlined
+def since_entry(block, r, distance):
+    """Return a distance, in units of the tree, less that at which the ray at r enters it."""
+    at = double_index(r)
+    return (distance - entry(block.doubles, at)) - entry_rest(block.doubles, at)
+
+
+@inlined
+def tau_around(block, r, t):
+    """Return (low, high) in float32 around the tau of an exact hit distance t."""
+    error = np.float64(slack(block.lanes, r))
+    if error == INF:
+        # The tau of a ray whose float32 tests are disabled may overflow; all is decided exactly.
+        return F(-INF), F(INF)
+    tau = since_entry(block, r, scale_by(t, int(shift(block.doubles, double_index(r)))))
+    return F(tau - error), F(tau + error)
+
+
+def _closest_id(primitives, block, r):
+    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
+    return prim(block.lanes, r)
+
+
+def _closest_code(primitives, block, r):
+    best = prim(block.lanes, r)
+    return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
+
+
+closest_primitive = by_scene(_closest_id, _closest_code)
+
+
+def _set_closest_id(primitives, block, r, prim):
+    """Write the closest primitive of ray r of a block."""
+    set_prim(block.lanes, r, prim)
+
+
+def _set_closest_code(primitives, block, r, prim):
+    # The halves of -1 are -1.
+    set_prim(block.lanes, r, prim_of(prim))
+    set_prim_instance(block.lanes, r, leaf_of(prim))
+
+
+set_closest_primitive = by_scene(_set_closest_id, _set_closest_code)

@@ -1,0 +1,178 @@
+"""Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins.
+
+The local transform x'' = A x' + b maps the frame of the TLAS to that of the BLAS (see `instanced`);
+both frames are scaled by powers of two, so t'' = t' * 2**k. The rest is `ray_setup.set_up_ray`,
+with one more error: *delta*, the distance that a primitive, in its float32 rows, may be away from
+its exact position relative to the ray. One ray (`instanced_rays`) and several side by side
+(`moved_rays`) use the same functions, on scalars or on vectors.
+
+With a the largest row sum of abs(A) and B the bound of the tree's frame, delta is the sum of
+
+- the origin's: P = o' + entry d' in the TLAS is off by eta <= 2**-51 (max(abs(P)) +
+  2 abs(entry)) (far origins are summed in double-doubles), and A P + b by a eta, by 2**-50 a
+  max(abs(P)) for its own rounding and that of A, and by the error of b;
+- the direction's: A d' is off by 2**-49 a a component, which over a length of
+  max(abs(A P + b)) + 4 B moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50
+  of it for the clipping; 1 / max(abs(A d')) is at most 2**-k;
+- delta_v: a vertex of the tree is the ideal image of the moved vertex, which is rounded by 2**-53
+  of its coordinates, but for 2**-53 abs(M**-1) times those.
+
+Bounds of the filter (extending those of `triangle_groups`). C is off by delta more: that is
+delta D s for U and V. Edges are off by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
+U and V by 25.2 B D delta_v + 12 delta D delta_v in sum, den by D times that of N. So W, the worst,
+needs 3 delta D tolerance + 27.5 B D delta_v more, and T and t * den together
+delta M + 26 B delta_v tolerance + 105 B delta_v**2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import Vec, as_floats, as_ints, full_like, greater, lesser, peek
+from bvh.traversal.rays import ray_numbers
+from bvh.traversal.rays.ray_numbers import Limits
+from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
+from bvh.tree import frame as frames
+from bvh.tree.instanced import (
+    BOUND,
+    HIGHEST,
+    LOWEST,
+    NORM,
+    SHIFT_ERROR,
+    VERTEX_ERROR,
+    local_direction,
+    local_point,
+)
+from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
+
+F = np.float32
+# Scales of instances within which nothing over- or underflows.
+MIN_SCALE, MAX_SCALE = 2.0**-400, 2.0**400
+
+
+# A number of one ray, or of several side by side; and three of them.
+Scalars: TypeAlias = float | Vec
+Vectors: TypeAlias = tuple[Scalars, Scalars, Scalars]
+
+
+class LocalRay(NamedTuple):
+    """A ray in the frame of a BLAS, or several side by side; inside kernels."""
+
+    p: Vectors  # where the ray enters the TLAS, in the frame of the BLAS
+    q: Vectors  # its direction, the largest component in [1, 2)
+    inverse: Vectors
+    k: Scalars  # t'' = t' * 2**k
+    delta: Scalars
+
+
+class Stay(NamedTuple):
+    """Distances of a ray in a BLAS, in its units; inside kernels."""
+
+    start: Scalars  # t_min, and t_max
+    stop: Scalars
+    entry: Scalars  # where it enters the root's box, and leaves it, or is behind the closest so far
+    leave: Scalars
+    lost: Scalars  # error of a distance in the TLAS, beside its own rounding
+
+
+@inlined
+def largest_of(v):
+    """Return the largest of the sizes of three components."""
+    return greater(abs(v[0]), greater(abs(v[1]), abs(v[2])))
+
+
+@inlined
+def power(k):
+    """Return powers of two; k is within -1022..1023, or its ray is refused."""
+    return as_floats((k + 1023) << 52)
+
+
+@inlined
+def limited(t):
+    """Keep infinities out of differences: nothing within reach of a ray is that far."""
+    return lesser(greater(t, -(2.0**500)), 2.0**500)
+
+
+@inlined
+def enter_tlas(p, x, entry):
+    """Return where a ray from p along x enters the TLAS, and the error of that; p is not far."""
+    p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
+    return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
+
+
+@inlined
+def local_ray(transforms, at, p, x, error):
+    """Return the ray from p along x, with p off by up to `error`, and the size of its direction.
+
+    That is between MIN_SCALE and MAX_SCALE, or its delta means nothing.
+    """
+    bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
+    # Scale the direction's largest component to [1, 2), as ray setup does.
+    q = local_direction(transforms, at, x)
+    size = largest_of(q)
+    k = (as_ints(size) >> 52) - 1023
+    unit = power(0 - k)
+    q = q[0] * unit, q[1] * unit, q[2] * unit
+    local = local_point(transforms, at, p)
+    # Sum up by how much the ray and the primitives may be apart.
+    origin = (error + largest_of(p) * 2.0**-50) * norm
+    travel = (largest_of(local) + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
+    rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
+    inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
+    return LocalRay(local, q, inverse, k, ((origin + travel) + rest) * UP), size
+
+
+@inlined
+def stay_in(tree, transforms, at, ray, scale, before, times):
+    """Clip a ray to the root's box of a BLAS; it misses that where `entry` is beyond `leave`.
+
+    `times` are those of t_min, t_max, and the closest so far, from where the ray enters the TLAS;
+    `before` is how far that is.
+    """
+    start, stop, last = times
+    start, stop, last = start * scale, stop * scale, lesser(stop, last) * scale
+    lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
+    entry, leave = start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
+    margin = ray.delta + 2.0**-18 * peek(transforms, at + BOUND)
+    for axis in range(3):
+        low, high = peek(transforms, at + LOWEST + axis), peek(transforms, at + HIGHEST + axis)
+        entry, leave = clip_axis(low, high, ray.p[axis], ray.inverse[axis], margin, entry, leave)
+    return Stay(start, stop, entry, leave, lost)
+
+
+@inlined
+def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
+    """Write the numbers of a ray in a BLAS; return its limits.
+
+    `first` is where the interval of the closest so far begins, before the clipping.
+    """
+    bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
+    p, q, delta = ray.p, ray.q, ray.delta
+    entry = stay.entry
+    # Count from where the ray enters the root's box: float32 has most digits there.
+    origin = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
+    margin = (delta + MARGIN * bound) * UP
+    ray_numbers.write_axes(memory, place, stride, origin, q, ray.inverse, margin)
+    # Widen the bounds of the filter by what the rounded vertices, and the ray, may be off.
+    spread = abs(q[0]) + abs(q[1]) + abs(q[2])
+    slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
+    limits = Limits(
+        spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),
+        (delta * 1.1 + T_BOUND * bound) * UP,
+        greater(stay.start - entry, full_like(entry, -bound)) - slack,
+        (stay.leave - entry) * UP + slack,
+        stay.start + abs(stay.start) * 2.0**-50 - entry + slack,
+        stay.stop - abs(stay.stop) * 2.0**-50 - entry - slack,
+        slack,
+        first - entry - slack,
+    )
+    ray_numbers.write_limits(memory, place, stride, limits)
+    slope = np.float64(F(26.0 * bound * vertex_error * UP))
+    floor = np.float64(F(105.0 * bound * vertex_error * vertex_error * UP) + TINY)
+    edge = spread * (27.5 * bound * vertex_error * UP)
+    slope, floor = full_like(entry, slope), full_like(entry, floor)
+    ray_numbers.write_floors(memory, place, stride, edge, slope, floor)
+    return limits

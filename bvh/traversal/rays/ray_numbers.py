@@ -1,0 +1,93 @@
+"""Numbers of a ray, which blocks, slots and moved rays hold in the same rows.
+
+In a block WIDTH rays lie side by side, so that a ray's rows are WIDTH apart; in a slot they are
+neighbours. Functions here are given *numbers*: a pointer to the ray's first, and how far apart its
+rows are.
+
+| rows | numbers of a ray |
+|---|---|
+| NEAR, FAR, INVERSE (3 each) | of the slab test, by axis |
+| ORIGIN, DIRECTION (3 each) | in the local frame, where the ray enters the root's box |
+| EDGE, T_ERROR | bounds of the filter of triangles |
+| LOW, END | the interval of tau; END is the upper bound of the closest hit so far |
+| SURE_LOW, SURE_HIGH | the interval of tau that surely is within t_min..t_max |
+| SLACK | error bound of tau; infinite where the float32 tests are disabled |
+| BEST_LOW | the lower bound of the closest hit so far |
+| EDGE_FLOOR, T_SLOPE, T_FLOOR | in the BLAS of an instance: more bounds of the filter |
+
+Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import Vec, splat_rows, store
+
+NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
+EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = range(15, 23)
+EDGE_FLOOR, T_SLOPE, T_FLOOR = 23, 24, 25
+ROWS = 26
+
+# A number of a ray in all lanes of a vector, or three; each is a function of the ray's numbers.
+near, far, inverse = splat_rows(0, 1, 2), splat_rows(3, 4, 5), splat_rows(6, 7, 8)
+origin, direction = splat_rows(9, 10, 11), splat_rows(12, 13, 14)
+edge, t_error, low, end = map(splat_rows, (EDGE, T_ERROR, LOW, END))
+sure_low, sure_high, slack = map(splat_rows, (SURE_LOW, SURE_HIGH, SLACK))
+edge_floor, t_slope, t_floor = map(splat_rows, (EDGE_FLOOR, T_SLOPE, T_FLOOR))
+
+
+class Limits(NamedTuple):
+    """The rows EDGE to BEST_LOW of a ray: doubles, or vectors of them with a ray in each lane."""
+
+    edge: float | Vec
+    t_error: float | Vec
+    low: float | Vec
+    end: float | Vec
+    sure_low: float | Vec
+    sure_high: float | Vec
+    slack: float | Vec
+    best_low: float | Vec
+
+
+@inlined
+def _write_axis(memory, at, stride, p, d, inverse, margin):
+    across, slack = p * inverse, abs(inverse) * margin
+    store(memory, at + NEAR * stride, -across - slack)
+    store(memory, at + FAR * stride, slack - across)
+    store(memory, at + INVERSE * stride, inverse)
+    store(memory, at + ORIGIN * stride, p)
+    store(memory, at + DIRECTION * stride, d)
+
+
+@inlined
+def write_axes(memory, at, stride, p, d, inverse, margin):
+    """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart.
+
+    They are those of one ray, or vectors of several side by side; so in `write_limits`.
+    """
+    _write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
+    _write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
+    _write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
+
+
+@inlined
+def write_limits(memory, at, stride, limits):
+    """Write the rows from EDGE to BEST_LOW, `stride` apart."""
+    store(memory, at + EDGE * stride, limits.edge)
+    store(memory, at + T_ERROR * stride, limits.t_error)
+    store(memory, at + LOW * stride, limits.low)
+    store(memory, at + END * stride, limits.end)
+    store(memory, at + SURE_LOW * stride, limits.sure_low)
+    store(memory, at + SURE_HIGH * stride, limits.sure_high)
+    store(memory, at + SLACK * stride, limits.slack)
+    store(memory, at + BEST_LOW * stride, limits.best_low)
+
+
+@inlined
+def write_floors(memory, at, stride, edge, slope, t):
+    """Write the bounds that the filter has in the BLAS of an instance, rows `stride` apart."""
+    store(memory, at + EDGE_FLOOR * stride, edge)
+    store(memory, at + T_SLOPE * stride, slope)
+    store(memory, at + T_FLOOR * stride, t)

@@ -1,0 +1,268 @@
+"""Slots: the layout of the memory of rays that are traced one by one, and its accessors.
+
+A slot contains the end of a ray, its closest hit so far, and its stack. All slots are behind one
+pointer, integers as the bits of float32: with a pointer for each kind of number, registers would
+not suffice. A slot is identified by the index of its first number; accessors are given the memory
+and that index. Before the first slot comes what all of them share: queues of slots, and what the
+filter has found.
+
+| numbers | of a slot |
+|---|---|
+| rows of `ray_numbers` | in a scene, all of them; in a tree, only END and BEST_LOW |
+| ray, top, child | lane index of the ray, the top of its stack, its next entry |
+| instance, base | in a scene: the instance that the ray is in, or -1; where its stack begins |
+| planes, order | for the octant of the ray: near planes, the shift of the order of children |
+| best, exact, exact_t | the closest primitive so far; the one whose exact distance is exact_t |
+| blas_entry, blas_scale | from distances in the TLAS to those in the BLAS |
+| low_t, high_t | interval of t around the closest hit of the BLASes that the ray has left |
+| tlas_... | what all instances share, computed on the way into the first one |
+
+In a scene the numbers are those of the TLAS or of the BLAS that the ray is in (see
+`instanced_rays`); the ray block keeps the former. With tau' = t * tlas_scale - entry in the TLAS,
+tau = tau' * blas_scale - blas_entry in a BLAS.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, Accessor, field, peek, pointer_to, poke, rows, shifted
+from bvh.traversal.rays import blocks
+from bvh.traversal.rays import ray_numbers as numbers
+from bvh.traversal.rays.blocks import BLOCK
+from bvh.tree.instanced import (
+    BLOCKS,
+    GROUPS,
+    IDS,
+    TREE_SIZE,
+    by_scene,
+    code_of,
+    is_mirrored,
+)
+from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
+
+# Rays that are traced in turn, each in a slot.
+SLOTS = 16
+
+# What all slots share, in multiples of 16: the intervals of a group's candidates; slots whose next
+# entry is a node, those where it is a leaf, and those whose ray is done; what the filter has found.
+_QUEUE = SLOTS + 16
+_NODES = 2 * WIDTH + -2 * WIDTH % 16
+_FOUND = _NODES + 3 * _QUEUE
+_FOUND_SIZE = 16 + 4 * WIDTH
+HEADER = _FOUND + 8 * SLOTS * _FOUND_SIZE
+# A slot without a stack, for the ray of a packet that may hit, with the intervals alone before it.
+ALONE = _NODES
+
+# After the rows: doubles and integers of 64 bits; then the stack, of a TLAS and a BLAS.
+_WORDS = 38
+_STACK_CHILDREN = 80
+_STACK_ENTRIES = _STACK_CHILDREN + 2 * STACK + WIDTH
+SLOT_SIZE = _STACK_ENTRIES + 2 * STACK + WIDTH
+
+NO_PRIM, NO_EXACT = -1, -2
+
+F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
+
+
+def _word(kind: types.Type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
+    """Return the accessors of numbers of 64 bits."""
+    return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
+
+
+# Of all slots; (low, high) of the k-th candidate, and of all of them as vectors.
+interval, _, set_intervals = rows(types.float32, 0, WIDTH)
+waiting_at_node, queue_at_node = field(types.int32, _NODES)
+waiting_at_leaf, queue_at_leaf = field(types.int32, _NODES + _QUEUE)
+waiting_for_ray, queue_for_ray = field(types.int32, _NODES + 2 * _QUEUE)
+
+# Of a slot.
+end, set_end = field(types.float32, numbers.END)
+slack, set_slack = field(types.float32, numbers.SLACK)
+best_low, set_best_low = field(types.float32, numbers.BEST_LOW)
+ray, set_ray = field(types.int32, 28)
+top, set_top = field(types.int32, 29)
+child, set_child = field(types.int32, 30)
+instance, set_instance = field(types.int32, 32)
+base, set_base = field(types.int32, 33)
+_planes, _set_planes = field(types.int32, 34, 35, 36)
+_order, _set_order = field(types.int32, 37)
+blas_entry, set_blas_entry = _word(types.float64, 0)
+blas_scale, set_blas_scale = _word(types.float64, 1)
+low_t, set_low_t = _word(types.float64, 2)
+high_t, set_high_t = _word(types.float64, 3)
+exact_t, set_exact_t = _word(types.float64, 4)
+best, set_best = _word(types.int64, 5)
+exact, set_exact = _word(types.int64, 6)
+_arrays, _set_arrays = _word(types.int64, 7, 3)
+_, set_nodes = _word(types.int64, 7)
+tlas_origin, set_tlas_origin = _word(types.float64, 10, 3)
+tlas_direction, set_tlas_direction = _word(types.float64, 13, 3)
+# The error of the origin; negative before the first instance.
+tlas_error, set_tlas_error = _word(types.float64, 16)
+tlas_scale, set_tlas_scale = _word(types.float64, 17)
+
+# Of a stack, by the slot plus the height: children, and where the ray enters them.
+stack_child, _, set_stack_children = rows(types.int32, _STACK_CHILDREN)
+stack_entry, stack_entries, set_stack_entries = rows(types.float32, _STACK_ENTRIES)
+
+# Of what the filter has found: the slot and its group, bits of lanes; vectors.
+_found_ints, _set_found_ints = field(types.int32, _FOUND, _FOUND + 1, _FOUND + 2, _FOUND + 3)
+_, _found_lanes, _set_found_lanes = rows(
+    types.float32, *range(_FOUND + 16, _FOUND + 16 + 3 * WIDTH, WIDTH)
+)
+
+
+class Slots(NamedTuple):
+    """Scratch of rays traced one by one; pointers inside kernels."""
+
+    memory: NDArray[np.float32]
+    spare: NDArray[np.int64]
+
+
+def new_slots() -> Slots:
+    """Return the scratch of one thread."""
+    return Slots(aligned(HEADER + SLOTS * SLOT_SIZE, np.float32), np.empty(BLOCK, np.int64))
+
+
+def new_slot_alone() -> NDArray[np.float32]:
+    """Return the memory of the slot ALONE."""
+    return aligned(ALONE + _STACK_CHILDREN, np.float32)
+
+
+@inlined
+def set_found(memory, i, slot, group, found):
+    """Store what the filter has found for a slot in a group, as the i-th."""
+    at = i * _FOUND_SIZE
+    _set_found_ints(memory, at, (slot, group, found.bits, found.passes))
+    _set_found_lanes(memory, at, (found.den, found.numerator, found.margin))
+
+
+@inlined
+def found(memory, i):
+    """Return the i-th (slot, group, bits, passes) and (den, numerator, margin) that was stored."""
+    at = i * _FOUND_SIZE
+    return _found_ints(memory, at), _found_lanes(memory, at, WIDTH)
+
+
+@inlined
+def reset_closest(memory, slot, r):
+    """Give a slot to ray r, which has no hit so far."""
+    set_ray(memory, slot, r)
+    set_best(memory, slot, NO_PRIM)
+    set_exact(memory, slot, NO_EXACT)
+
+
+@inlined
+def set_octant(memory, slot, octant):
+    """Write the near planes, and the shift of the order of children, for a ray of an octant."""
+    _set_planes(memory, slot, near_planes(octant))
+    _set_order(memory, slot, octant_shift(octant))
+
+
+@inlined
+def child_planes(memory, slot):
+    """Return (planes, shift) of a slot's ray: where in a node its near and far planes are."""
+    nx, ny, nz = _planes(memory, slot)
+    return all_planes(nx, ny, nz), np.int32(_order(memory, slot))
+
+
+@inlined
+def load_planes(memory, slot, block, r):
+    """Load into a slot the numbers of ray r of a block for the slab test."""
+    for row in range(numbers.ORIGIN):
+        poke(memory, slot + row, peek(block.lanes, r + row * WIDTH))
+
+
+@inlined
+def open_tree(instanced, memory, slot, leaf):
+    """Make a slot traverse the tree of an instance."""
+    at = leaf * TREE_SIZE
+    trees = instanced.trees
+    addresses = peek(trees, at + BLOCKS), peek(trees, at + GROUPS), peek(trees, at + IDS)
+    _set_arrays(memory, slot, addresses)
+    set_instance(memory, slot, leaf)
+
+
+def _ray_in_block(primitives, block, memory, slot):
+    """Return where the numbers of a slot's ray are, END apart, and how many others between."""
+    return blocks.numbers_of(block.lanes, ray(memory, slot))
+
+
+def _ray_in_slot(primitives, block, memory, slot):
+    return shifted(memory, slot), 1
+
+
+ray_numbers = by_scene(_ray_in_block, _ray_in_slot)
+
+
+def _arrays_of_tree(tree, memory, slot):
+    """Return (nodes, groups, ids) of the tree that a slot's ray is in."""
+    return tree.blocks, tree.groups, tree.ids
+
+
+def _arrays_in_scene(tree, memory, slot):
+    nodes, groups, ids = _arrays(memory, slot)
+    return pointer_to(nodes, F4), pointer_to(groups, F4), pointer_to(ids, I4)
+
+
+current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
+
+
+def _id_in_tree(tree, memory, slot, row):
+    """Return the primitive of the query in a row of the ids of the tree that a slot's ray is in."""
+    return np.int64(peek(tree.ids, row))
+
+
+def _code_in_scene(tree, memory, slot, row):
+    _, _, ids = _arrays(memory, slot)
+    return code_of(instance(memory, slot), peek(pointer_to(ids, I4), row))
+
+
+primitive_at = by_scene(_id_in_tree, _code_in_scene)
+
+
+def _culled_in_tree(primitives, memory, slot, cull, back):
+    """Return the lanes of a group whose hits are culled; the backs of `back` face the ray."""
+    if cull == 0:
+        return np.int64(0)
+    return back if cull > 0 else ~back
+
+
+def _culled_in_scene(primitives, memory, slot, cull, back):
+    if cull == 0:
+        return np.int64(0)
+    # Bits of a group only: all of them are flipped.
+    return back if (cull > 0) != is_mirrored(primitives, instance(memory, slot)) else ~back
+
+
+culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
+
+
+@inlined
+def tlas_distance(block, memory, slot, t):
+    """Return t in units of the TLAS; t is far from what overflows there."""
+    return blocks.since_entry(block, ray(memory, slot), t * tlas_scale(memory, slot))
+
+
+def _interval_in_tree(primitives, block, memory, slot, t):
+    """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
+    return blocks.tau_around(block, ray(memory, slot), t)
+
+
+def _interval_in_scene(primitives, block, memory, slot, t):
+    error = np.float64(slack(memory, slot))
+    if error == INF:
+        return F(-INF), F(INF)
+    distance = tlas_distance(block, memory, slot, t)
+    tau = distance * blas_scale(memory, slot) - blas_entry(memory, slot)
+    return F(tau - error), F(tau + error)
+
+
+tau_interval = by_scene(_interval_in_tree, _interval_in_scene)
