@@ -46,7 +46,7 @@ from bvh.traversal.rays.closest_hit import no_measurements
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
-from bvh.traversal.rays.one_ray import address_table, cast_function
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, ids_of, owners_of
@@ -75,7 +75,7 @@ class Searched:
     kind : type
         The class of their primitives.
     address : int
-        Where the table of a single ray is.
+        Where the row of the tree is.
     one_ray : tuple
         The function that casts a single ray (see `cast_function`), the address, and options that
         cull nothing, and for which all masks count; None before the first ray.
@@ -90,8 +90,7 @@ class Searched:
     arrays: TreeArrays
     address: int
     one_ray: tuple[Any, int, Any] | None
-    # The arrays and their table, and those that were replaced last: another thread may have their
-    # address.
+    # The arrays, and those that they replaced: another thread may have the address of their row.
     _now: Any
     _before: Any
     # The arrays in memory, for rays and for points; None before the first of them.
@@ -105,9 +104,8 @@ class Searched:
 
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
-        table = address_table(arrays)
-        self._before, self._now = self._now, (arrays, table)
-        self.arrays, self.address = arrays, table.ctypes.data
+        self._before, self._now = self._now, arrays
+        self.arrays, self.address = arrays, arrays.row.address
         self.one_ray = self._rays = self._near = None
 
     def first_ray(self) -> tuple[Any, int, Any]:
@@ -120,8 +118,8 @@ class Searched:
         """Return the arrays in memory."""
         known, arrays = self._rays, self.arrays
         # Two threads may both write them to memory.
-        if known is None or known.arguments[0] is not arrays:
-            known = self._rays = Kept(arrays)
+        if known is None or known.held is not arrays:
+            known = self._rays = Kept(arrays.row, held=arrays)
         return known
 
     def for_points(self) -> Kept | None:
@@ -130,7 +128,7 @@ class Searched:
             return None
         near = self._near
         if near is None:
-            near = self._near = Kept(self.arrays, -1)
+            near = self._near = Kept(self.arrays.row, -1, held=self.arrays)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
@@ -260,7 +258,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
         kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     scratch = SHELF.take()
     scratch.measured[:] = UNMEASURED
-    kernel(arrays, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
+    kernel(arrays.row, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(scratch)
     return True
 
@@ -314,7 +312,7 @@ def _gathered(
     if ray is None or call is None:
         return None
     kept = searched.for_rays()
-    arrays = kept.arguments[0]
+    arrays = kept.held
     if arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
@@ -344,7 +342,7 @@ def closest_point(searched: Searched | None, point: Any, limit: float, count: in
         return points_of((distance, position, name, u, v))
     # Both are -1 for -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
-    owner = near.arguments[0].primitives.owners.item(leaf) if leaf >= 0 else -1
+    owner = near.held.primitives.owners.item(leaf) if leaf >= 0 else -1
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
@@ -394,6 +392,6 @@ def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
     leaf, prim_id = hit_codes(names)
-    owners = near.arguments[0].primitives.owners[leaf]
+    owners = near.held.primitives.owners[leaf]
     owners[leaf < 0] = -1
     return scene_points_of((d, position, prim_id, u, v, owners, leaf))

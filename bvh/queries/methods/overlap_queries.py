@@ -22,7 +22,8 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import Boxes
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
