@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,13 +217,13 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
     __slots__ = ()
 
     # For the name of a query: the search for pairs with another tree or scene.
-    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    _pair_search: Callable[[str, object], FindPairs[Pairs]]
     # The pairs that count, for a mask of each side.
-    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
+    _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
         self,
-        other: Any,
+        other: object,
         transform: ArrayLike | None = None,
         *,
         mask: int | None = None,
