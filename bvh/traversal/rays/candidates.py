@@ -270,7 +270,7 @@ ACCEPTS = {
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Apply the goal to those candidates of a triangle group that count for a slot's ray."""
+    """Apply the goal to those candidates of a triangle group that pass the ray's mask."""
     bits = counted_lanes(tree.primitives, tree, context_ref, memory, slot, group, found.bits)
     if bits != 0:
         certain = found.certain & bits

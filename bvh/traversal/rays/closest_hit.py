@@ -30,9 +30,13 @@ from bvh.traversal.rays.blocks import (
 )
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
-from bvh.traversal.rays.instanced_packets import PacketScratch, new_packet_scratch, trace_in_scene
 from bvh.traversal.rays.leaf_hits import begin_block
-from bvh.traversal.rays.packets import trace_in_tree
+from bvh.traversal.rays.packets.instanced_packets import (
+    PacketScratch,
+    new_packet_scratch,
+    trace_in_scene,
+)
+from bvh.traversal.rays.packets.packet_walk import trace_in_tree
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     PACKETS,

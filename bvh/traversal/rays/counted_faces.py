@@ -1,4 +1,4 @@
-"""Faces that count for a ray: those of a triangle group that share a bit with the ray's mask."""
+"""Mask test of a triangle group."""
 
 from __future__ import annotations
 

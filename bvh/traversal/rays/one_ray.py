@@ -1,4 +1,4 @@
-"""Query of one ray from Python with little overhead: numbers in, a tuple out.
+"""One ray from Python: numbers in, tuple out, no arrays.
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
 addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of

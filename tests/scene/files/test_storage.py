@@ -19,6 +19,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
+from bvh.io import file_formats
 from bvh.io.container import ALIGNMENT, HEADER_SIZE
 from bvh.io.file_formats import entries_of, unpacked
 from bvh.runtime.simd import WIDTH
@@ -194,7 +195,6 @@ def test_an_interrupted_save_changes_nothing(
     step: str, error: type[BaseException], tmp_path: Path, rng: Rng, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old file stays, and nothing beside it."""
-    from bvh.io import file_formats
 
     tree_of("boxes", rng, 20).save(tmp_path / "tree.bvh")
     before = (tmp_path / "tree.bvh").read_bytes()
@@ -338,6 +338,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
             file.write(bytes(8))
         return header
 
-    monkeypatch.setattr(loading, "unpacked", checked)
+    monkeypatch.setattr(file_formats, "unpacked", checked)
     with pytest.raises(ValueError, match="was changed while it was read"):
         bvh.load(path)
