@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,7 @@ class Geometry(NamedTuple):
     centre: list[float]
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: ArrayLike) -> float:
     """Return a checked number, not NaN."""
     found = reals(name, value)
     if found.shape != () or np.isnan(found):

@@ -90,7 +90,7 @@ class View:
         parts = (self.centre, self.step_x, self.step_y, self.forward, self.eye)
         self._set("_floats", tuple(x for part in parts for x in part.tolist()))
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property

@@ -121,7 +121,7 @@ class ManagedMeshes:
                 continue
             solid, one = manager._scene[number], their._scene[inner]
             used = one.child.vertices[np.unique(one.child.faces)]
-            # No face meets the solid's: of one that is connected, a vertex tells of all.
+            # No face meets the solid's: a connected mesh is inside if one vertex is.
             used = used[np.isfinite(used).all(axis=1)]
             used = used[:1] if inner in their._solid else used
             points = moved(used, one.transform[:3])

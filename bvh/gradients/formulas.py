@@ -20,7 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from bvh.gradients.libraries import Array, ArrayLibrary, Four, Namespace, Pair, Triple
+
+Values = TypeVar("Values")
+Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 # Signs of n . d: fewer than 16 roundings on any path.
 SIGN_ERROR = 2.0**-48
@@ -28,45 +33,32 @@ SIGN_ERROR = 2.0**-48
 NO_WEIGHT = 2.0**-51
 
 
-class Library(NamedTuple):
-    """Where arrays are from: `where`, `stack`, `sqrt` and so on, and what holds them fixed.
-
-    `bounded` is `in_range` that counts as linear, its own transpose, so that what derivatives of
-    derivatives leave it with is in range, too; `recorded` says whether there may be such.
-    """
-
-    xp: Any
-    fixed: Callable[[Any], Any]
-    bounded: Callable[[Any, int], Any]
-    recorded: Callable[[], bool]
-
-
-class Faces(NamedTuple):
+class Faces(NamedTuple, Generic[Array]):
     """Edges v1 - v0 and v2 - v0, and e1 and e2: these divided by a common length; weights."""
 
-    edges: tuple[Any, Any]
-    e1: Any
-    e2: Any
-    length: Any
-    weights: tuple[Any, Any, Any]
+    edges: Pair[Array]
+    e1: Array
+    e2: Array
+    length: Array
+    weights: Triple[Array]
 
 
-class HitRates(NamedTuple):
+class HitRates(NamedTuple, Generic[Array]):
     """How t, u and v of hits change with r: rows (..., 3), 0 where there is no derivative.
 
     The position moves along `heading`, the direction over a length, by `advance` . r.
     """
 
-    t: Any
-    u: Any
-    v: Any
-    heading: Any
-    advance: Any
-    usable: Any
-    faces: Faces
+    t: Array
+    u: Array
+    v: Array
+    heading: Array
+    advance: Array
+    usable: Array
+    faces: Faces[Array]
 
 
-class PointRates(NamedTuple):
+class PointRates(NamedTuple, Generic[Array]):
     """How closest points change.
 
     `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length, and
@@ -75,18 +67,18 @@ class PointRates(NamedTuple):
     it is beyond the range of float64. Distances have one where `usable`, the rest where `movable`.
     """
 
-    away: Any
-    offset: Any
-    inverse: Any
-    xx: Any
-    xy: Any
-    yy: Any
-    usable: Any
-    movable: Any
-    faces: Faces
+    away: Array
+    offset: Array
+    inverse: Array
+    xx: Array
+    xy: Array
+    yy: Array
+    usable: Array
+    movable: Array
+    faces: Faces[Array]
 
 
-def in_range(xp: Any, values: Any, axes: int) -> Any:
+def in_range(xp: Namespace[Array], values: Array, axes: int) -> Array:
     """Return values, 0 where one is not finite of those that the last axes hold together."""
     finite = xp.isfinite(values)
     for _ in range(axes):
@@ -96,33 +88,38 @@ def in_range(xp: Any, values: Any, axes: int) -> Any:
     return xp.where(finite, values, 0.0)
 
 
-def _bounded(formula: Callable[..., Any]) -> Callable[..., Any]:
+def _bounded(formula: Formula) -> Formula:
     """Have all that a formula takes and returns in range, so that its derivatives are."""
 
     @wraps(formula)
     def call(
-        lib: Library, start: Any, corners: Any, found: tuple[Any, ...], hit: Any, *rest: Any
-    ) -> Any:
-        def bound(value: Any) -> Any:
+        lib: ArrayLibrary[Array], start: Array, corners: Array, found: tuple[Array, ...],
+        hit: Array, *rest: Any,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        def bound(value: Values) -> Values:
             if isinstance(value, tuple):
-                return tuple(bound(x) for x in value)
-            return lib.bounded(value, len(value.shape) - len(hit.shape))
+                return tuple(bound(x) for x in value)  # type: ignore[return-value]
+            array: Any = value
+            return lib.bounded(array, len(array.shape) - len(hit.shape))  # type: ignore[return-value]
 
         # What t or distance is beyond has no derivative.
         hit = hit & lib.xp.isfinite(found[0])
         if lib.recorded():
             start, corners, found = bound((start, corners, found))
         *options, slopes = rest
-        return bound(formula(lib, start, corners, found, hit, *options, bound(slopes)))
+        result: tuple[Array, ...] = formula(
+            lib, start, corners, found, hit, *options, bound(slopes)
+        )
+        return bound(result)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 @_bounded
 def pull_hit(
-    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
-    gradients: tuple[Any, Any, Any, Any],
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array,
+    gradients: Four[Array],
+) -> Triple[Array]:  # fmt: skip
     """Return gradients by origins, directions and corners from those by t, u, v and position."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
@@ -136,9 +133,9 @@ def pull_hit(
 
 @_bounded
 def push_hit(
-    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
-    tangents: tuple[Any, Any, Any],
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array,
+    tangents: Triple[Array],
+) -> Four[Array]:  # fmt: skip
     """Return tangents of t, u, v and position from those of origins, directions and corners."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
@@ -146,12 +143,13 @@ def push_hit(
     r = _moved(rates.faces, tangents[2]) - ray
     dt, du, dv = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v)
     position = _only(lib, rates.usable, ray + _times(_dot(r, rates.advance), rates.heading))
-    return (*(_only(lib, rates.usable, x) for x in (dt, du, dv)), position)
+    dt, du, dv = (_only(lib, rates.usable, x) for x in (dt, du, dv))
+    return dt, du, dv, position
 
 
 def hit_rates(
-    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any
-) -> HitRates:
+    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array
+) -> HitRates[Array]:
     """Return how t, u and v change."""
     xp = lib.xp
     _, u, v = hits
@@ -179,9 +177,9 @@ def hit_rates(
 
 @_bounded
 def pull_point(
-    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
-    gradients: tuple[Any, Any, Any, Any],
-) -> tuple[Any, Any]:  # fmt: skip
+    lib: ArrayLibrary[Array], points: Array, corners: Array, found: Triple[Array], hit: Array,
+    signed: bool, gradients: Four[Array],
+) -> Pair[Array]:  # fmt: skip
     """Return gradients by points and corners from those by distance, position, u and v.
 
     `found` are the distance, signed or not, u and v.
@@ -204,9 +202,9 @@ def pull_point(
 
 @_bounded
 def push_point(
-    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
-    tangents: tuple[Any, Any],
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    lib: ArrayLibrary[Array], points: Array, corners: Array, found: Triple[Array], hit: Array,
+    signed: bool, tangents: Pair[Array],
+) -> Four[Array]:  # fmt: skip
     """Return tangents of distance, position, u and v from those of points and corners."""
     rates = point_rates(lib, points, corners, found, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
@@ -219,12 +217,18 @@ def push_point(
     position = moved + _times(x, faces.e1) + _times(y, faces.e2)
     rest = position, x * rates.inverse, y * rates.inverse
     distance = _only(lib, rates.usable, _dot(rel, rates.away))
-    return distance, *(_only(lib, rates.movable, value) for value in rest)
+    position, du, dv = (_only(lib, rates.movable, value) for value in rest)
+    return distance, position, du, dv
 
 
 def point_rates(
-    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool
-) -> PointRates:
+    lib: ArrayLibrary[Array],
+    points: Array,
+    corners: Array,
+    found: Triple[Array],
+    hit: Array,
+    signed: bool,
+) -> PointRates[Array]:
     """Return how distances and closest points change."""
     xp = lib.xp
     distance, u, v = found
@@ -248,14 +252,14 @@ def point_rates(
     if signed:
         # The sign is that of the distance, not that of the normal, which may point inward.
         away = _times(xp.where(distance < 0.0, -1.0, 1.0), away)
-        at_surface = (distance == 0.0) | (inside & (side == 0.0))
+        at_surface = _is_zero(distance) | (inside & _is_zero(side))
         away = xp.where(at_surface[..., None], normal, away)
     else:
-        away = xp.where((distance == 0.0)[..., None], 0.0, away)
+        away = xp.where(_is_zero(distance)[..., None], 0.0, away)
     usable = hit & xp.isfinite(offset).all(-1)
     offset, inverse = offset * (reach / faces.length), 1.0 / faces.length[..., 0]
     # At a vertex it does not matter how far the point is.
-    at_vertex = (xx == 0.0) & (yy == 0.0)
+    at_vertex = _is_zero(xx) & _is_zero(yy)
     movable = usable & (at_vertex | xp.isfinite(offset).all(-1))
     for entry in (xx, xy, yy):
         movable = movable & xp.isfinite(entry)
@@ -266,8 +270,13 @@ def point_rates(
 
 
 def _movable(
-    lib: Library, e1: Any, e2: Any, weights: tuple[Any, Any, Any], inside: Any, area: Any
-) -> tuple[Any, Any, Any]:
+    lib: ArrayLibrary[Array],
+    e1: Array,
+    e2: Array,
+    weights: Triple[Array],
+    inside: Array,
+    area: Array,
+) -> Triple[Array]:
     """Return the inverse of the Gram matrix of the edges that a closest point may move along."""
     xp = lib.xp
     w0, w1, w2 = weights
@@ -288,7 +297,9 @@ def _movable(
     )
 
 
-def _faces(lib: Library, corners: Any, u: Any, v: Any, hit: Any) -> Faces:
+def _faces(
+    lib: ArrayLibrary[Array], corners: Array, u: Array, v: Array, hit: Array
+) -> Faces[Array]:
     """Return edges and weights; those of a point where nothing was found."""
     corners = lib.xp.where(hit[..., None, None], corners, 0.0)
     u, v = _only(lib, hit, u), _only(lib, hit, v)
@@ -299,56 +310,60 @@ def _faces(lib: Library, corners: Any, u: Any, v: Any, hit: Any) -> Faces:
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
 
 
-def _moved(faces: Faces, by_corners: Any) -> Any:
+def _moved(faces: Faces[Array], by_corners: Array) -> Array:
     """Return how far a point of a face has moved that keeps its weights."""
     w0, w1, w2 = (w[..., None] for w in faces.weights)
     return w0 * by_corners[..., 0, :] + w1 * by_corners[..., 1, :] + w2 * by_corners[..., 2, :]
 
 
-def _unit(lib: Library, vectors: Any) -> Any:
+def _unit(lib: ArrayLibrary[Array], vectors: Array) -> Array:
     """Return vectors of length 1, and 0 for 0."""
     scaled = vectors / lib.fixed(_positive(lib, _largest(lib, vectors)))[..., None]
     return scaled / lib.xp.sqrt(_positive(lib, _dot(scaled, scaled)))[..., None]
 
 
-def _positive(lib: Library, values: Any) -> Any:
+def _positive(lib: ArrayLibrary[Array], values: Array) -> Array:
     """Return values with 1 for 0, to divide by."""
     return lib.xp.where(values > 0.0, values, 1.0)
 
 
-def _sign(lib: Library, values: Any) -> Any:
+def _is_zero(values: Array) -> Array:
+    return values == 0.0  # type: ignore[comparison-overlap]
+
+
+def _sign(lib: ArrayLibrary[Array], values: Array) -> Array:
     return lib.xp.where(values > 0.0, 1.0, lib.xp.where(values < 0.0, -1.0, 0.0))
 
 
-def _only(lib: Library, which: Any, values: Any) -> Any:
+def _only(lib: ArrayLibrary[Array], which: Array, values: Array) -> Array:
     """Return numbers, or rows of three, with 0 where they do not count."""
     rows = len(values.shape) > len(which.shape)
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 
 
-def _times(numbers: Any, rows: Any) -> Any:
+def _times(numbers: Array, rows: Array) -> Array:
     return numbers[..., None] * rows
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Array, b: Array) -> Array:
     return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
 
 
-def _cross(lib: Library, a: Any, b: Any) -> Any:
+def _cross(lib: ArrayLibrary[Array], a: Array, b: Array) -> Array:
     ax, ay, az, bx, by, bz = *_components(a), *_components(b)
     return lib.xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
 
 
-def _cross_size(lib: Library, a: Any, b: Any) -> Any:
+def _cross_size(lib: ArrayLibrary[Array], a: Array, b: Array) -> Array:
     """Return the sizes of the terms of a cross product."""
     ax, ay, az, bx, by, bz = *_components(lib.xp.abs(a)), *_components(lib.xp.abs(b))
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 
 
-def _largest(lib: Library, rows: Any) -> Any:
+def _largest(lib: ArrayLibrary[Array], rows: Array) -> Array:
     x, y, z = _components(lib.xp.abs(rows))
     return lib.xp.maximum(lib.xp.maximum(x, y), z)
 
 
-def _components(rows: Any) -> tuple[Any, Any, Any]:
+def _components(rows: Array) -> Triple[Array]:
     return rows[..., 0], rows[..., 1], rows[..., 2]

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+from bvh.gradients.libraries import Array
+
+Kind = TypeVar("Kind", bound=type)
 
 
-class HitTuple(NamedTuple):
+def plain_tuple(kind: Kind) -> Kind:
+    """Have `tuple` as the one base of a named tuple, which older versions of PyTorch ask of it.
+
+    Others are no results of functions under `torch.func.vmap`.
+    """
+    kind.__bases__ = (tuple,)
+    return kind
+
+
+@plain_tuple
+class HitTuple(NamedTuple, Generic[Array]):
     """Closest hits of rays, as tensors or JAX arrays with the rays' leading shape.
 
     Attributes
@@ -30,20 +44,21 @@ class HitTuple(NamedTuple):
     ([True, False], [0, -1], torch.float64)
     """
 
-    t: Any
-    prim_id: Any
-    u: Any
-    v: Any
-    position: Any
-    front: Any
+    t: Array
+    prim_id: Array
+    u: Array
+    v: Array
+    position: Array
+    front: Array
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> Array:
         """True where there is a hit."""
         return self.prim_id >= 0
 
 
-class PointTuple(NamedTuple):
+@plain_tuple
+class PointTuple(NamedTuple, Generic[Array]):
     """Closest points of a tree, as tensors or JAX arrays with the points' leading shape.
 
     Attributes
@@ -67,13 +82,13 @@ class PointTuple(NamedTuple):
     ([0.25, 0.25, 0.0], 2.0)
     """
 
-    distance: Any
-    position: Any
-    prim_id: Any
-    u: Any
-    v: Any
+    distance: Array
+    position: Array
+    prim_id: Array
+    u: Array
+    v: Array
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> Array:
         """True where there is a closest point."""
         return self.prim_id >= 0

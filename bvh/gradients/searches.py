@@ -25,7 +25,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class TreeSearch:
     """A query of a tree, as a function of arrays.
 
     `rank` is the number of leading axes of a result. With more axes before those, as in a batch of

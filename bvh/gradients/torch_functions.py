@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from numpy.typing import ArrayLike
 
 try:
     import torch
+    from torch import Tensor
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "bvh.torch needs PyTorch: install it as https://pytorch.org says, for example with "
@@ -16,19 +19,12 @@ except ModuleNotFoundError as error:
     ) from error
 
 from bvh.gradients import formulas
-from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import (
-    Search,
-    check_distance,
-    check_rows,
-    check_shape,
-    checked_tree,
-    plain_memory,
-    with_axes,
-)
-from bvh.runtime.arguments import common_shape
+from bvh.gradients.libraries import ArrayLibrary, Four
+from bvh.gradients.queries import DifferentiableQueries
+from bvh.gradients.searches import TreeSearch, plain_memory
 
 CPU = torch.device("cpu")
+Tensors = tuple[Tensor, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -50,47 +46,60 @@ def outside_graphs(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
+class Context(Protocol):
+    """What a function of PyTorch's autograd keeps from its results for its derivatives."""
+
+    axes: int
+    signed: bool
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+    def save_for_forward(self, *tensors: Tensor) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+
+
 class Bounded(torch.autograd.Function):
     """Values in range, whose derivatives of any order are, too: apply(values, axes)."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(values: Any, axes: int) -> Any:
+    def forward(values: Tensor, axes: int) -> Tensor:
         """Return what `formulas.in_range` does."""
         return formulas.in_range(torch, values, axes)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
         """Keep how many axes go together."""
         ctx.axes = inputs[1]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None]:
         """Return the gradient in range."""
         return Bounded.apply(gradient, ctx.axes), None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Any, _: Any) -> Any:
+    def jvp(ctx: Context, tangent: Tensor, _: None) -> Tensor:
         """Return the tangent in range."""
         return Bounded.apply(tangent, ctx.axes)
 
 
-def bounded(values: Any, axes: int) -> Any:
+def bounded(values: Tensor, axes: int) -> Tensor:
     """Return what `formulas.in_range` does, sparing a function where nothing is recorded."""
     if torch.is_grad_enabled():
         return Bounded.apply(values, axes)
     return formulas.in_range(torch, values, axes)
 
 
-LIBRARY = formulas.Library(torch, torch.Tensor.detach, bounded, torch.is_grad_enabled)
+LIBRARY = ArrayLibrary[Tensor](torch, Tensor.detach, bounded, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
     """What a search finds, without derivatives: apply(search, vertices, *queries)."""
 
     @staticmethod
-    def forward(search: Search, vertices: Any, *queries: Any) -> Any:
+    def forward(search: TreeSearch, vertices: Tensor | None, *queries: Tensor) -> Tensors:
         """Search, once for a whole batch."""
         try:
             arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
@@ -102,17 +111,19 @@ class Searching(torch.autograd.Function):
         return tuple(torch.from_numpy(array) for array in search(*arrays))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
         """Note that nothing has a derivative."""
         ctx.mark_non_differentiable(*output)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return no gradients."""
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, search: Search, *tensors: Any) -> Any:
+    def vmap(
+        info: object, in_dims: tuple[int | None, ...], search: TreeSearch, *tensors: Tensor | None
+    ) -> tuple[Tensors, int]:
         """Search once for the batch, whose axis comes first."""
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
@@ -128,27 +139,28 @@ class Hitting(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        origins: Any, directions: Any, corners: Any, t: Any, u: Any, v: Any, hit: Any
-    ) -> Any:
+        origins: Tensor, directions: Tensor, corners: Tensor, t: Tensor, u: Tensor, v: Tensor,
+        hit: Tensor,
+    ) -> Four[Tensor]:  # fmt: skip
         """Return t, u and v as they are, and the position."""
         return t.clone(), u.clone(), v.clone(), _position(corners, u, v)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
         """Keep what derivatives depend on."""
         kept = (inputs[1], inputs[2], *output[:3], inputs[6])
         ctx.save_for_backward(*kept)
         ctx.save_for_forward(*kept)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return gradients by the rays and corners."""
         directions, corners, t, u, v, hit = ctx.saved_tensors
         found = formulas.pull_hit(LIBRARY, directions, corners, (t, u, v), hit, gradients)
         return (*found, None, None, None, None)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Context, *tangents: Tensor | None) -> Four[Tensor]:
         """Return the tangents of results."""
         directions, corners, t, u, v, hit = ctx.saved_tensors
         like = directions, directions, corners
@@ -166,14 +178,14 @@ class Approaching(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        points: Any, corners: Any, distance: Any, position: Any, u: Any, v: Any, hit: Any,
-        signed: bool,
-    ) -> Any:  # fmt: skip
+        points: Tensor, corners: Tensor, distance: Tensor, position: Tensor, u: Tensor, v: Tensor,
+        hit: Tensor, signed: bool,
+    ) -> Four[Tensor]:  # fmt: skip
         """Return distance, position, u and v as they are."""
         return distance.clone(), position.clone(), u.clone(), v.clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
         """Keep what derivatives depend on."""
         kept = (inputs[0], inputs[1], output[0], output[2], output[3], inputs[6])
         ctx.signed = inputs[7]
@@ -181,7 +193,7 @@ class Approaching(torch.autograd.Function):
         ctx.save_for_forward(*kept)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return gradients by the points and corners."""
         points, corners, *found, hit = ctx.saved_tensors
         result = formulas.pull_point(
@@ -190,106 +202,68 @@ class Approaching(torch.autograd.Function):
         return (*result, None, None, None, None, None, None)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Context, *tangents: Tensor | None) -> Four[Tensor]:
         """Return the tangents of results."""
         points, corners, *found, hit = ctx.saved_tensors
         given = _or_zeros(tangents[0], points), _or_zeros(tangents[1], corners)
         return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
 
 
-@outside_graphs
-def hits(
-    tree: Any, rays: tuple[Any, Any], vertices: Any, bounds: tuple[Any, Any],
-    options: dict[str, Any],
-) -> HitTuple:  # fmt: skip
-    """Return the closest hits of rays from t_min to t_max, the bounds."""
-    tree = checked_tree("closest_hit", tree)
-    device = _device(*rays, vertices)
-    origins, directions = _reals("origins", rays[0]), _reals("directions", rays[1])
-    low, high = _reals("t_min", bounds[0]), _reals("t_max", bounds[1])
-    shape = common_shape(
-        origins=check_rows("origins", origins.shape),
-        directions=check_rows("directions", directions.shape),
-        t_min=tuple(low.shape),
-        t_max=tuple(high.shape),
-    )
-    search = Search(tree, "closest_hit", len(shape), vertices is not None, options)
-    queries = (
-        with_axes(origins, len(shape) + 1),
-        with_axes(directions, len(shape) + 1),
-        *(with_axes(x, len(shape)) for x in (low, high)),
-    )
-    (t, prim_id, u, v, front), corners = _searched(search, vertices, queries)
-    ends = [_summable(x).expand(*shape, 3) for x in queries[:2]]
-    t, u, v, position = Hitting.apply(*ends, corners, t, u, v, prim_id >= 0)
-    return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
+class TorchQueries(DifferentiableQueries[Tensor]):
+    """The queries of `bvh.torch`."""
+
+    words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
+    library = LIBRARY
+    hitting = staticmethod(Hitting.apply)
+    approaching = staticmethod(Approaching.apply)
+
+    def guarded(self, query: Function) -> Function:
+        """Return a query that is called between the graphs of `torch.compile`."""
+        return outside_graphs(query)
+
+    def reals(self, name: str, value: Tensor | ArrayLike) -> Tensor:
+        """Return numbers as float64 on the CPU, with the gradient of those given."""
+        try:
+            tensor = torch.as_tensor(plain_memory(value))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
+        if tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
+        if tensor.is_meta:
+            raise TypeError(f"{name} must have data, got a tensor on the device meta")
+        if tensor.layout != torch.strided:
+            raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
+        return tensor.to(CPU).to(torch.float64)
+
+    def search(
+        self,
+        search: TreeSearch,
+        arguments: Sequence[Tensor | None],
+        shape: tuple[int, ...],
+    ) -> Sequence[Tensor]:
+        """Return what a search finds, without derivatives."""
+        fixed = (None if x is None else x.detach() for x in arguments)
+        found: tuple[Tensor, ...] = Searching.apply(search, *fixed)
+        return found
+
+    def summable(self, rows: Tensor) -> Tensor:
+        """Return rows of three, whose gradients, sums over all queries, are in range."""
+        return Bounded.apply(rows, 1) if rows.requires_grad else rows
+
+    def returned(
+        self,
+        results: Sequence[Tensor],
+        given: Sequence[Tensor | ArrayLike | None],
+    ) -> Sequence[Tensor]:
+        """Return results on the device of the first tensor."""
+        device = next((x.device for x in given if isinstance(x, Tensor)), CPU)
+        return [x.to(device) for x in results]
 
 
-@outside_graphs
-def nearest(
-    query: str, tree: Any, points: Any, vertices: Any, max_distance: Any, options: dict[str, Any]
-) -> PointTuple:
-    """Return closest points; for the query "signed_distance", with signed distances."""
-    tree = checked_tree(query, tree)
-    check_distance(max_distance)
-    device = _device(points, vertices)
-    points, limits = _reals("points", points), _reals("max_distance", max_distance)
-    shape = common_shape(
-        points=check_rows("points", points.shape), max_distance=tuple(limits.shape)
-    )
-    search = Search(tree, query, len(shape), vertices is not None, options)
-    queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
-    (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries)
-    distance, position, u, v = Approaching.apply(
-        _summable(queries[0]).expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
-        query == "signed_distance",
-    )  # fmt: skip
-    return PointTuple(*(x.to(device) for x in (distance, position, prim_id, u, v)))
-
-
-def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return what is found, and the corners of faces, which depend on the vertices if given."""
-    fixed = [x.detach() for x in queries]
-    if vertices is None:
-        *found, corners = Searching.apply(search, None, *fixed)
-        return found, corners
-    vertices = _reals("vertices", vertices)
-    check_shape(search.tree, vertices.shape)
-    *found, rows = Searching.apply(search, vertices.detach(), *fixed)
-    if len(vertices) == 0:
-        return found, torch.zeros((*rows.shape, 3), dtype=torch.float64)
-    return found, _summable(vertices)[rows]
-
-
-def _reals(name: str, value: Any) -> Any:
-    """Return numbers as float64 on the CPU, with the gradient of those given."""
-    try:
-        tensor = torch.as_tensor(plain_memory(value))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
-    if tensor.is_meta:
-        raise TypeError(f"{name} must have data, got a tensor on the device meta")
-    if tensor.layout != torch.strided:
-        raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
-    return tensor.to(CPU).to(torch.float64)
-
-
-def _summable(rows: Any) -> Any:
-    """Return rows of three, whose gradients, sums over all queries, are in range."""
-    return Bounded.apply(rows, 1) if rows.requires_grad else rows
-
-
-def _device(*values: Any) -> Any:
-    """Return the device of the first tensor."""
-    return next((x.device for x in values if isinstance(x, torch.Tensor)), CPU)
-
-
-def _position(corners: Any, u: Any, v: Any) -> Any:
+def _position(corners: Tensor, u: Tensor, v: Tensor) -> Tensor:
     u, v = u[..., None], v[..., None]
     return (1.0 - u - v) * corners[..., 0, :] + u * corners[..., 1, :] + v * corners[..., 2, :]
 
 
-def _or_zeros(tangent: Any, like: Any) -> Any:
+def _or_zeros(tangent: Tensor | None, like: Tensor) -> Tensor:
     return torch.zeros_like(like) if tangent is None else tangent

@@ -47,19 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.container import (
-    HEADER_SIZE,
-    ORDER_MARK,
-    ArrayEntry,
-    check_header,
-    check_packed,
-    digests_in,
-    end_of,
-    file_pieces,
-    laid_out,
-    packed_header,
-    padded,
-)
+from bvh.io import container
 from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS, Axis
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays
@@ -90,7 +78,7 @@ POINT_SIZE = {"triangles": 3, "boxes": 6, "obbs": 18}
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
 
 # Where the nodes begin in the file of a tree, behind its frame.
-NODES_AT = HEADER_SIZE + padded(4 * 3 * 8)
+NODES_AT = container.HEADER_SIZE + container.padded(4 * 3 * 8)
 
 _TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
 _SCENE_FIELDS = struct.Struct("<8s4I7Q")
@@ -145,7 +133,7 @@ class SceneHeader(NamedTuple):
         return SCENE_VERSION if self.has_materials else 1 + self.has_up
 
 
-def entries_of(header: Header) -> list[ArrayEntry]:
+def entries_of(header: Header) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
@@ -163,7 +151,7 @@ def entries_of(header: Header) -> list[ArrayEntry]:
         shapes.append(("face_ids", "<i4", header.primitives, 0))
     if header.has_face_bits:
         shapes.append(("face_bits", "<u4", header.primitives, 0))
-    return laid_out(shapes)
+    return container.laid_out(shapes)
 
 
 def packed(header: Header) -> bytes:
@@ -171,17 +159,17 @@ def packed(header: Header) -> bytes:
     entries = entries_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fields = _TREE_FIELDS.pack(
-        MAGIC, header.version, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(entries),
-        header.has_face_bits,
+        MAGIC, header.version, container.ORDER_MARK, container.HEADER_SIZE, *codes, header.width,
+        len(entries), header.has_face_bits,
         header.points, header.primitives, header.nodes, header.rows,
-        header.seconds, *header.bounds, end_of(entries),
+        header.seconds, *header.bounds, container.end_of(entries),
     )  # fmt: skip
-    return packed_header(fields, entries, header.digests)
+    return container.packed_header(fields, entries, header.digests)
 
 
 def unpacked(data: bytes, size: int) -> Header:
     """Return the header in the first bytes `data` of a tree's file of `size` bytes, checked."""
-    check_header(data, MAGIC, VERSION)
+    container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
     version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
@@ -200,18 +188,18 @@ def unpacked(data: bytes, size: int) -> Header:
     known = np.isfinite(bounds).all() and (low <= high).all()
     if not (math.isfinite(seconds) and seconds >= 0.0 and (known or np.isnan(bounds).all())):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
-    digests = digests_in(data, _TREE_FIELDS.size, entries)
+    digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     has_old_groups = triangles and version < PLAIN_VERSION
     has = has_face_ids, has_old_groups, has_face_bits
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
-    check_packed(data, packed(header), size, end_of(entries_of(header)))
+    container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
     return header
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
     """Return kind, number of primitives and bounds in a tree's header, which nobody has checked."""
-    if len(data) < HEADER_SIZE or not data.startswith(MAGIC):
+    if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
         raise ValueError("is not a saved tree")
     fields = _TREE_FIELDS.unpack_from(data)
     return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
@@ -252,13 +240,13 @@ def tree_contents(
     def with_digests(digests: tuple[bytes, ...]) -> bytes:
         return packed(header._replace(digests=digests))
 
-    return end_of(entries), file_pieces(entries, stored, with_digests, threads)
+    return container.end_of(entries), container.file_pieces(entries, stored, with_digests, threads)
 
 
-def tables_of(header: SceneHeader) -> list[ArrayEntry]:
+def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
     """Return the entries of a scene's tables, which follow from the counts alone."""
     n = header.instances
-    return laid_out(
+    return container.laid_out(
         [
             ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
             ("ids", "<i8", n, 0),
@@ -279,26 +267,26 @@ def tables_of(header: SceneHeader) -> list[ArrayEntry]:
 
 def tables_end(header: SceneHeader) -> int:
     """Return the offset of the first tree."""
-    return end_of(tables_of(header))
+    return container.end_of(tables_of(header))
 
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a scene's header."""
-    numbers = header.version, ORDER_MARK, HEADER_SIZE, TABLES
+    numbers = header.version, container.ORDER_MARK, container.HEADER_SIZE, TABLES
     fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
-    return packed_header(fields, tables_of(header), header.digests)
+    return container.packed_header(fields, tables_of(header), header.digests)
 
 
 def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     """Return the header in the first bytes `data` of a scene's file of `size` bytes, checked."""
-    check_header(data, SCENE_MAGIC, SCENE_VERSION)
+    container.check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
-    digests = digests_in(data, _SCENE_FIELDS.size, TABLES)
+    digests = container.digests_in(data, _SCENE_FIELDS.size, TABLES)
     header = SceneHeader._make((*counts, digests, version > 1, version == SCENE_VERSION))
     # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")
-    check_packed(data, packed_scene(header), size, header.size)
+    container.check_packed(data, packed_scene(header), size, header.size)
     if header.scenes < 1 or tables_end(header) > size:
         raise ValueError("is not valid: its header contradicts itself")
     return header

@@ -12,20 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
-from bvh.io.untrusted_files import (
-    ARCHIVES,
-    Allowance,
-    NamedFiles,
-    NoFile,
-    TooLarge,
-    stored,
-    unpacked,
-    unzipped,
-)
 from bvh.runtime.arguments import face_rows, rows, thread_count
 
 ACCEPTED = (
@@ -125,7 +116,7 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
         raise FileNotFoundError(f"no such file: {name}")
     ending = Path(name).suffix.lower()
     try:
-        allowance = Allowance(name)
+        allowance = untrusted_files.Allowance(name)
         if ending == ".npz":
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
@@ -160,7 +151,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
 
 def check_flattened(read: object, name: str) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
-    allowance = Allowance(name)
+    allowance = untrusted_files.Allowance(name)
     if not (hasattr(read, "graph") and hasattr(read, "geometry")):
         return
     for node in read.graph.nodes_geometry:
@@ -170,13 +161,13 @@ def check_flattened(read: object, name: str) -> None:
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_trimesh(name: str, allowance: Allowance) -> object:
+def _read_trimesh(name: str, allowance: untrusted_files.Allowance) -> object:
     import trimesh
 
-    named: Any = NamedFiles(name, allowance)
-    if name.lower().endswith(ARCHIVES):
+    named: Any = untrusted_files.NamedFiles(name, allowance)
+    if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
-            read = _read_archive(unpacked(file, name, allowance), allowance)
+            read = _read_archive(untrusted_files.unpacked(file, name, allowance), allowance)
     elif (content := _made_safe(name, None, allowance)) is not None:
         kind = Path(name).suffix[1:].lower()
         read = trimesh.load(content, file_type=kind, resolver=named, process=False)
@@ -189,7 +180,7 @@ def _read_trimesh(name: str, allowance: Allowance) -> object:
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
+def _read_archive(files: dict[str, bytes], allowance: untrusted_files.Allowance) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
@@ -204,7 +195,7 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
             content = _made_safe(name, data, allowance) or io.BytesIO(data)
             resolver = trimesh.resolvers.ZipResolver(files)
             found.append(load(content, file_type=kind, resolver=resolver, process=False))
-        except TooLarge:
+        except untrusted_files.TooLarge:
             raise
         except Exception:
             continue
@@ -212,7 +203,9 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
     return append(found)
 
 
-def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
+def _made_safe(
+    name: str, data: bytes | None, allowance: untrusted_files.Allowance
+) -> io.BytesIO | None:
     """Return what a reader may read instead of a file, where that has been checked or changed.
 
     `data` is what is in the file, unless that is on the disk.
@@ -225,7 +218,7 @@ def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesI
         import zipfile
 
         file = name if data is None else io.BytesIO(data)
-        return stored(file, allowance) if zipfile.is_zipfile(file) else None
+        return untrusted_files.stored(file, allowance) if zipfile.is_zipfile(file) else None
     return None
 
 
@@ -253,12 +246,14 @@ def _check_arrays_of(name: str) -> None:
         of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
         for path in (given, of_hdf) if item.get("Format") != "XML" else ():
             if os.path.exists(path) and not os.path.isfile(path):
-                raise NoFile(f"{given!r}, which it names, is something else than a file")
+                raise untrusted_files.NoFile(
+                    f"{given!r}, which it names, is something else than a file"
+                )
 
 
-def _read_npz(name: str, allowance: Allowance) -> Surface:
+def _read_npz(name: str, allowance: untrusted_files.Allowance) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
-    files = unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
+    files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
     found: dict[str, NDArray[Any]] = {
         Path(key).stem: np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
         for key in list(files)

@@ -182,7 +182,7 @@ def unzipped(
         for member in archive.infolist():
             if member.is_dir() or (wanted is not None and member.filename not in wanted):
                 continue
-            # Of other methods, zipfile unpacks what it has read at once, a million times as much.
+            # Of other methods, zipfile unpacks what it has read in one go, a million times as much.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename!r} in it is not compressed by deflate")
             with archive.open(member) as stream:

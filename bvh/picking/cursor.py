@@ -10,6 +10,7 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.picking.placed_trees import Floats, PlacedTrees, VisitedTrees, leaves_of
 from bvh.picking.projected import nearest_on_triangles
 from bvh.picking.results import Hit, Pick
+from bvh.queries.batches.quick_calls import cast_ray
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
@@ -28,7 +29,7 @@ def pick_in_tree(
     if (type(radius) is float and radius == 0.0) or in_pixels(radius) == 0.0:
         ray = camera.cursor_ray(x, y)
         if mask is None:
-            hit = tree._cast_one(ray, camera.near, camera.far)
+            hit = cast_ray(tree._quick(), ray, camera.near, camera.far)
         else:
             hit = tree.caster(mask=mask)(*ray, camera.near, camera.far)
         return Pick((*hit, -1), tree, None, camera, x, y, ray) if hit[1] >= 0 else None

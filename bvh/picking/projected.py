@@ -8,7 +8,7 @@ Otherwise what reaches behind a perspective eye stays whole, as a cone (see `out
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
     return OwnedTriangles(points, faces, np.repeat(kept, len(BOX_FACES)))
 
 
-def box_corners(boxes: Boxes | Obbs | Custom, ids: NDArray[Any]) -> Floats:
+def box_corners(boxes: Boxes | Obbs | Custom, ids: NDArray[np.integer]) -> Floats:
     """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
     rows = boxes.points[ids]
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)

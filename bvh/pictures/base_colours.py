@@ -58,8 +58,8 @@ class Images:
 def base_colours(
     material: Material,
     uv: Floats | None,
-    corners: NDArray[Any],
-    prim: NDArray[Any],
+    corners: NDArray[np.integer],
+    prim: NDArray[np.integer],
     weights: Floats,
     images: Images,
 ) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from bvh.tree.frame import FrameView
 from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import half_areas, wide_levels
 from bvh.tree.wide_nodes import lanes_of, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -47,7 +51,7 @@ class Anatomy(NamedTuple):
     memory: dict[str, int]
 
 
-def chart(tree: BVH, title: str | None = None) -> Any:
+def chart(tree: BVH, title: str | None = None) -> Figure:
     """Draw the cost and the fill of a tree as a figure of matplotlib.
 
     Six panels: expected visits of a random ray by level, by the surface area heuristic (MacDonald
@@ -108,7 +112,7 @@ def check_chart_path(path: str | os.PathLike[str]) -> None:
     check_path(Path(path), "chart", Path(path).suffix[1:].lower() in kinds)
 
 
-def write_chart(figure: Any, path: str | os.PathLike[str]) -> None:
+def write_chart(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure to a file, which is replaced only by a complete one."""
     stream = io.BytesIO()
     figure.savefig(stream, format=Path(path).suffix[1:].lower())
@@ -117,7 +121,7 @@ def write_chart(figure: Any, path: str | os.PathLike[str]) -> None:
 
 def anatomy_of(tree: BVH) -> Anatomy:
     """Return the figures of a tree."""
-    arrays: Any = tree.arrays
+    arrays = tree.arrays
     stats, view = tree.stats(), lanes_of(arrays.nodes.data)
     level = wide_levels(view)
     depth = len(stats.leaf_depths)
@@ -131,7 +135,7 @@ def anatomy_of(tree: BVH) -> Anatomy:
     # If the root has no surface, count every visit as certain.
     share = areas / whole if whole > 0.0 else used.astype(np.float64)
 
-    def sums(lanes: NDArray[Any], values: Floats) -> Floats:
+    def sums(lanes: NDArray[np.bool_], values: Floats) -> Floats:
         """Return the sum of the values of children on each level."""
         return np.bincount(below[lanes], values[lanes], depth).astype(np.float64)
 
@@ -170,7 +174,7 @@ def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Float
     return np.asarray(np.bincount(np.nonzero(meet)[0], areas, len(bounds)), np.float64)
 
 
-def _figure(size: tuple[float, float]) -> Any:
+def _figure(size: tuple[float, float]) -> Figure:
     """Return an empty figure without a window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -182,7 +186,7 @@ def _figure(size: tuple[float, float]) -> Any:
     return figure
 
 
-def _prepare(axis: Any, title: str, below: str, beside: str) -> None:
+def _prepare(axis: Axes, title: str, below: str, beside: str) -> None:
     """Set the title and labels of a panel, and remove its frame."""
     axis.set_title(title, loc="left", size=11, weight="bold", color=INK, pad=9)
     axis.set_xlabel(below, size=9, color=FAINT)
@@ -195,14 +199,14 @@ def _prepare(axis: Any, title: str, below: str, beside: str) -> None:
     axis.set_axisbelow(True)
 
 
-def _positions(axis: Any, count: int) -> Counts:
+def _positions(axis: Axes, count: int) -> Counts:
     """Return the position of each bar, and label at most 12 of them."""
     axis.set_xticks(range(0, count, max(1, -(-count // 12))))
     axis.set_xlim(-0.6, max(count, 1) - 0.4)
     return np.arange(count)
 
 
-def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
+def _draw_cost(axis: Axes, anatomy: Anatomy) -> None:
     nodes, leaves = anatomy.node_cost, anatomy.leaf_cost
     _prepare(axis, "SAH cost by level", "level", "visits of a random ray")
     bars = _positions(axis, len(nodes))
@@ -211,7 +215,7 @@ def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
     _legend(axis)
 
 
-def _draw_levels(axis: Any, anatomy: Anatomy) -> None:
+def _draw_levels(axis: Axes, anatomy: Anatomy) -> None:
     _prepare(axis, "Nodes and leaves", "level", "number")
     bars = _positions(axis, len(anatomy.nodes))
     axis.bar(bars - 0.19, anatomy.nodes, 0.36, color=NODES, label="nodes")
@@ -225,7 +229,7 @@ def _draw_levels(axis: Any, anatomy: Anatomy) -> None:
     _legend(axis)
 
 
-def _draw_overlap(axis: Any, anatomy: Anatomy) -> None:
+def _draw_overlap(axis: Axes, anatomy: Anatomy) -> None:
     shares = 100.0 * anatomy.overlap
     _prepare(axis, "Overlap of boxes in one node", "level", "share of their surface")
     bars = _positions(axis, len(shares))
@@ -236,7 +240,7 @@ def _draw_overlap(axis: Any, anatomy: Anatomy) -> None:
     axis.margins(y=0.14)
 
 
-def _draw_counts(axis: Any, counts: Counts, colour: str, title: str, beside: str) -> None:
+def _draw_counts(axis: Axes, counts: Counts, colour: str, title: str, beside: str) -> None:
     """Draw a histogram as shares, its mean marked."""
     _prepare(axis, title, "number", beside)
     bars = _positions(axis, len(counts))
@@ -254,7 +258,7 @@ def _draw_counts(axis: Any, counts: Counts, colour: str, title: str, beside: str
         axis.margins(y=0.12)
 
 
-def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
+def _draw_memory(axis: Axes, anatomy: Anatomy) -> None:
     sizes = np.array(list(anatomy.memory.values()), np.float64)
     unit, size_of = ("MiB", 2**20) if sizes.sum() >= 2**20 else ("KiB", 2**10)
     sizes /= size_of
@@ -272,7 +276,7 @@ def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
     axis.set_ylim(-0.6, len(sizes) - 0.4)
 
 
-def _legend(axis: Any) -> None:
+def _legend(axis: Axes) -> None:
     # Beside the title, above all bars.
     axis.legend(
         frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.0, loc="lower right", ncols=2,

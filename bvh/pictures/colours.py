@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,7 +48,7 @@ def sky(share: Floats) -> Floats:
     return np.asarray(SKY[0] * (1.0 - share[..., None]) + SKY[1] * share[..., None])
 
 
-def instance_colours(ids: NDArray[Any]) -> Floats:
+def instance_colours(ids: NDArray[np.integer]) -> Floats:
     """Return a colour for each instance: hues a golden angle apart, the same in all pictures."""
     hue = (0.08 + 0.6180339887498949 * ids) % 1.0
     # Three saturations and values, so that close hues differ.
@@ -62,7 +60,7 @@ def instance_colours(ids: NDArray[Any]) -> Floats:
     return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))
 
 
-def face_colours(ids: NDArray[np.int32], leaf: NDArray[np.int32]) -> Floats:
+def face_colours(ids: NDArray[np.integer], leaf: NDArray[np.integer]) -> Floats:
     """Return a colour for each face of each leaf, as a hash of their ids."""
     # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth).
     numbers = ids.astype(np.uint32) + leaf.astype(np.uint32) * np.uint32(2246822519)

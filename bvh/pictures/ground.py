@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,7 +64,7 @@ class Ground:
         return cls(up, level, across, near, soft)
 
     def light(
-        self, occluders: Occluders, origins: Floats, directions: Floats, cells: NDArray[Any]
+        self, occluders: Occluders, origins: Floats, directions: Floats, cells: NDArray[np.int64]
     ) -> tuple[Floats, int]:
         """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
         found = np.ones(len(origins))

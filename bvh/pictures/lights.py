@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class Lights:
         return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
     def of_sky(
-        self, occluders: Occluders, spots: Spots, cells: NDArray[Any]
+        self, occluders: Occluders, spots: Spots, cells: NDArray[np.int64]
     ) -> tuple[Floats, Floats]:
         """Return for each spot the visible share of the sky, and the light from there.
 
@@ -88,7 +87,7 @@ class Lights:
         light = np.maximum(whole - lost, 0.0)
         return 1.0 - hidden.mean(axis=1), light
 
-    def of_lamp(self, occluders: Occluders, spots: Spots, cells: NDArray[Any]) -> Floats:
+    def of_lamp(self, occluders: Occluders, spots: Spots, cells: NDArray[np.int64]) -> Floats:
         """Return for each spot the visible share of the lamp, 0 where it faces away."""
         found = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
@@ -102,7 +101,7 @@ class Lights:
         return found
 
 
-def cells_of(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int64]:
+def cells_of(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the cell of the tile for each sample of a picture."""
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,26 @@ REACH, INDOORS = 0.25, 0.08
 
 # Shades, and numbers behind pictures, that depend on smooth normals.
 SMOOTH = {"clay", "material", "ao", "shadow"}
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOptions:
+    """The options of `render` that say what a picture shows, unchecked."""
+
+    shade: Shade = "normals"
+    samples: int = 1
+    data: str | Iterable[str] = ()
+    lamp: ArrayLike | None = None
+    softness: float = 0.0
+    light_rays: int = 16
+    reach: float | None = None
+    hottest: float | None = None
+    ground: bool | str | ArrayLike | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The numbers to keep."""
+        return (self.data,) if isinstance(self.data, str) else tuple(self.data)
 
 
 def render(
@@ -149,11 +170,10 @@ def render(
                 pixels = camera.width * camera.height
                 report(done, total + pixels * samples**2)
 
-        drawing = Drawing(
-            source, camera, shade, samples=samples, data=data, lamp=lamp, softness=softness,
-            light_rays=light_rays, reach=reach, hottest=hottest, ground=ground, threads=threads,
-            progress=looking,
-        )  # fmt: skip
+        options = RenderOptions(
+            shade, samples, data, lamp, softness, light_rays, reach, hottest, ground
+        )
+        drawing = BandRenderer(source, camera, options, threads, looking)
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
         bands = drawing.bands(0, drawing.height, threads, in_rays)
@@ -164,16 +184,15 @@ def render(
 class Band(NamedTuple):
     """Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast."""
 
-    found: NDArray[Any]
-    data: dict[str, NDArray[Any]]
+    found: NDArray[np.number]
+    data: dict[str, NDArray[np.number]]
     rays: int
 
 
-class Drawing:
+class BandRenderer:
     """A picture that is rendered band by band, in any order and in any process.
 
-    Parameters are those of `render`, which checks nothing itself; `threads` and `progress` are for
-    the rays that look for what is seen of parts.
+    `threads` and `progress` are for the rays that look for what is seen of parts.
 
     Attributes
     ----------
@@ -189,19 +208,11 @@ class Drawing:
         self,
         source: Pictured,
         camera: Camera,
-        shade: Shade = "normals",
-        *,
-        samples: int = 1,
-        data: str | Iterable[str] = (),
-        lamp: ArrayLike | None = None,
-        softness: float = 0.0,
-        light_rays: int = 16,
-        reach: float | None = None,
-        hottest: float | None = None,
-        ground: bool | str | ArrayLike | None = None,
+        options: RenderOptions,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> None:
+        shade = options.shade
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
             kinds = "a BVH, a Scene or Parts"
@@ -211,28 +222,30 @@ class Drawing:
                 "source must hold triangles or boxes: custom primitives have no normals"
             )
         check_camera(camera)
-        if not isinstance(data, Iterable):
-            raise TypeError(f"data must be names, got {data!r}")
-        self._names = (data,) if isinstance(data, str) else tuple(data)
+        if not isinstance(options.data, Iterable):
+            raise TypeError(f"data must be names, got {options.data!r}")
+        # An iterator is read once.
+        self._names = options.names
+        options = replace(options, data=self._names)
         for name in self._names:
             if name not in DATA:
                 raise ValueError(f"data must be some of {DATA}, got {name!r}")
+        hottest = options.hottest
         if hottest is not None:
             hottest = number("hottest", hottest)
             if not 0.0 < hottest < math.inf:
                 raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
         self._shade, self._hottest = shade, hottest
-        self._samples = whole_number("samples", samples)
+        self._samples = whole_number("samples", options.samples)
         # Picture files start at the top and have device pixels.
         self._camera = camera.upright()
-        lights = _lights(source, self._camera, lamp, softness, light_rays, reach)
-        if ground is None and shade not in GROUNDED:
-            ground = False
-        up = ground_up(source, self._camera, ground)
+        lights = _lights(source, self._camera, options)
+        flat = options.ground is None and shade not in GROUNDED
+        up = ground_up(source, self._camera, False if flat else options.ground)
         if isinstance(source, BVH | Scene):
             taken = RenderSource(source, source)
         else:
-            smooth = smooth_of_parts(shade, self._names)
+            smooth = smooth_of_parts(options)
             if not isinstance(source, RenderSource):
                 source = source.visible_tree(
                     self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
@@ -291,7 +304,7 @@ class Drawing:
         hottest = hottest_of(found) if self._hottest is None else self._hottest
         return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
 
-    def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, Any]:
+    def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
         """Cast the rays of some rows; return what they see, and their y in the picture."""
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
@@ -305,25 +318,24 @@ class Drawing:
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
 
 
-def smooth_of_parts(shade: str, names: Iterable[str]) -> bool:
+def smooth_of_parts(options: RenderOptions) -> bool:
     """Return whether a picture of parts depends on smooth normals; raise for what parts lack."""
-    if "cost" in (shade, *names):
+    wanted = {options.shade, *options.names}
+    if "cost" in wanted:
         raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
-    if shade == "uv":
+    if options.shade == "uv":
         raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
-    return not SMOOTH.isdisjoint((shade, *names))
+    return not SMOOTH.isdisjoint(wanted)
 
 
-def _lights(
-    source: Pictured, camera: Camera, lamp: ArrayLike | None, softness: float,
-    light_rays: int, reach: float | None,
-) -> Lights:  # fmt: skip
-    """Return the lights of checked arguments."""
+def _lights(source: Pictured, camera: Camera, options: RenderOptions) -> Lights:
+    """Return the lights of checked options."""
+    lamp, reach = options.lamp, options.reach
     if lamp is None:
         lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
-    degrees = number("softness", softness)
+    degrees = number("softness", options.softness)
     if not 0.0 <= degrees <= 90.0:
-        raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
+        raise ValueError(f"softness must be from 0 to 90 degrees, got {options.softness}")
     if reach is None:
         diagonal = float(np.linalg.norm(source.bounds[1] - source.bounds[0]))
         low, high = source.bounds
@@ -335,6 +347,6 @@ def _lights(
         farthest = number("reach", reach)
         if not farthest > 0.0:
             raise ValueError(f"reach must be above 0, got {reach}")
-    rays = whole_number("light_rays", light_rays)
+    rays = whole_number("light_rays", options.light_rays)
     zenith = camera.up - 0.45 * camera.forward
     return Lights(unit("lamp", lamp), unit("zenith", zenith), degrees, rays, farthest)

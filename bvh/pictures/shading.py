@@ -44,7 +44,12 @@ class Sight:
     """
 
     def __init__(
-        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: NDArray[Any]
+        self,
+        stage: Stage,
+        hits: Hits,
+        origins: Floats,
+        directions: Floats,
+        cells: NDArray[np.int64],
     ) -> None:
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         self.seen = hits[self.mask]
@@ -96,7 +101,7 @@ class Sight:
         return np.asarray(counted.nodes + counted.tests / WIDTH)
 
     @property
-    def instances(self) -> NDArray[Any]:
+    def instances(self) -> NDArray[np.integer]:
         """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
         return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
@@ -114,19 +119,19 @@ class Stage:
         depth = (corners - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
-    def ids(self, hits: Hits) -> NDArray[Any]:
+    def ids(self, hits: Hits) -> NDArray[np.integer]:
         """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 
-    def data(self, name: str, sight: Sight) -> NDArray[Any]:
+    def data(self, name: str, sight: Sight) -> NDArray[np.number]:
         """Return the named numbers, one or a row for each ray."""
         if name == "depth":
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
             return sight.cost
         if name in ("id", "instance", "leaf"):
-            found: Any = {"instance": sight.instances, "leaf": leaf_of(sight.seen)}.get(name)
+            found = {"instance": sight.instances, "leaf": leaf_of(sight.seen)}.get(name)
             return _filled(sight.mask, self.ids(sight.seen) if found is None else found, -1)
         if name in ("ao", "shadow"):
             return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
@@ -199,7 +204,7 @@ def _toned(light: Floats) -> Floats:
     return np.asarray(np.minimum(light, 1.0) ** (1.0 / GAMMA))
 
 
-def _filled(mask: NDArray[np.bool_], values: NDArray[Any], miss: float) -> NDArray[Any]:
+def _filled(mask: NDArray[np.bool_], values: NDArray[np.number], miss: float) -> NDArray[np.number]:
     """Return the values of hits at their rays, and `miss` elsewhere."""
     found = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
     found[mask] = values

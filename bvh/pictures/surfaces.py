@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.materials import Material
 from bvh.pictures.base_colours import Images, base_colours
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
 
 # A point computed from a face's corners is off its plane by less than 12 roundings of the largest
 # intermediate number; this is far more, and too small to be seen.
@@ -48,11 +51,11 @@ class Surfaces:
     """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
-        self.trees: list[Any] = [source]
+        self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._given: list[Floats | None] = [None]
         self._uv: list[Floats | None] = [None]
-        self._materials: list[Any] = [None]
+        self._materials: list[Material | None] = [None]
         self._images = Images()
         if isinstance(source, Scene):
             leaves = source.leaves
@@ -61,7 +64,7 @@ class Surfaces:
             self._given = [each.vertex_normals for each in known]
             self._uv = [each.uv for each in known]
             self._materials = [each.material for each in known]
-        self._corner_normals: dict[int, tuple[Floats, NDArray[Any]] | None] = {}
+        self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
     def spots(self, hits: Hits, origins: Floats, directions: Floats, *, bent: bool = True) -> Spots:
@@ -91,7 +94,7 @@ class Surfaces:
             smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
         return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
 
-    def normals(self, leaf: NDArray[Any], prim: NDArray[Any], points: Floats) -> Floats:
+    def normals(self, leaf: Ints, prim: Ints, points: Floats) -> Floats:
         """Return unit world normals: of transformed faces by their winding, outward from boxes."""
         found = np.zeros((len(leaf), 3))
         for tree, rows in self._by_tree(leaf):
@@ -111,10 +114,10 @@ class Surfaces:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
-            known, primitives = self._uv[tree], self.trees[tree].arrays.primitives
+            known = self._uv[tree]
             if known is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
-                corners = known[primitives.faces[hits.prim_id[rows]]]
+                corners = known[self.trees[tree].faces[hits.prim_id[rows]]]
                 found[rows] = np.einsum("nkj,nk->nj", corners, weights)
         return found
 
@@ -129,7 +132,7 @@ class Surfaces:
         for tree, rows in self._by_tree(leaf):
             material, prim = self._materials[tree], hits.prim_id[rows]
             if material is not None:
-                corners = self.trees[tree].arrays.primitives.faces[prim]
+                corners = self.trees[tree].faces[prim]
                 weights = _weights(hits.u[rows], hits.v[rows])
                 found[rows] = base_colours(
                     material, self._uv[tree], corners, prim, weights, self._images
@@ -142,7 +145,7 @@ class Surfaces:
         return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
     def _bent(
-        self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats,
+        self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats,
         points: Floats,
     ) -> tuple[Floats, Floats]:  # fmt: skip
         """Return smooth normals, and points lifted from flat faces to the curved surface.
@@ -152,7 +155,7 @@ class Surfaces:
         """
         found, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
-            known, primitives = self._normals_of(tree), self.trees[tree].arrays.primitives
+            known, source = self._normals_of(tree), self.trees[tree]
             if known is None:
                 continue
             normals, index = known
@@ -161,7 +164,7 @@ class Surfaces:
             blended = np.einsum("nkj,nk->nj", local, weights)
             found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
             corners = _facing(_turned(local, matrices), flat[rows])
-            vertices = _moved(primitives.points[primitives.faces[prim[rows]]], matrices)
+            vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
             below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-below, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
@@ -169,11 +172,11 @@ class Surfaces:
         found[lost], raised[lost] = flat[lost], points[lost]
         return found, raised
 
-    def _maps(self, leaf: NDArray[Any]) -> Floats:
+    def _maps(self, leaf: Ints) -> Floats:
         """Return the matrices of leaves; a single row if all share it."""
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
-    def _by_tree(self, leaf: NDArray[Any]) -> list[tuple[int, Any]]:
+    def _by_tree(self, leaf: Ints) -> list[tuple[int, slice | Ints]]:
         """Return each tree that was hit, with the rows of its hits."""
         if len(leaf) == 0:
             return []
@@ -184,7 +187,7 @@ class Surfaces:
         numbers, first = np.unique(trees[order], return_index=True)
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
-    def _normals_of(self, tree: int) -> tuple[Floats, NDArray[Any]] | None:
+    def _normals_of(self, tree: int) -> tuple[Floats, Ints] | None:
         """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
         with self._lock:
             if tree not in self._corner_normals:
@@ -198,7 +201,7 @@ class Surfaces:
             return self._corner_normals[tree]
 
 
-def leaf_of(hits: Hits) -> NDArray[Any]:
+def leaf_of(hits: Hits) -> Ints:
     """Return the leaf indices of hits; 0 for a tree."""
     return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
 
@@ -233,7 +236,9 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
     return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
 
 
-def _box_normals(boxes: Any, prim: NDArray[Any], matrices: Floats, points: Floats) -> Floats:
+def _box_normals(
+    boxes: Boxes | Obbs | Custom, prim: Ints, matrices: Floats, points: Floats
+) -> Floats:
     """Return outward normals of the box faces nearest to points, relative to the box's size."""
     rows = boxes.points[prim]
     world = np.zeros((len(rows), 4, 4))
@@ -279,7 +284,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     return np.concatenate([means, own]), index.reshape(-1, 3)
 
 
-def _around(owners: NDArray[Any], faces: NDArray[Any], flat: Floats, weighted: Floats) -> Floats:
+def _around(owners: Ints, faces: Ints, flat: Floats, weighted: Floats) -> Floats:
     """Return for each corner the sum over the corners at its vertex without a crease to it."""
     order = np.argsort(owners, kind="stable")
     faces, weighted = faces[order], weighted[order]

@@ -215,9 +215,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
             arrays, bounds = build(primitives, quality, workers, report)
         # The object comes last, so that no tree is ever half built.
         tree = object.__new__(cls)
+        tree._quality, tree._face_ids = quality, None
         tree._set_arrays(arrays)
         tree._bounds = bounds
-        tree._quality, tree._face_ids = quality, None
         tree._build_seconds = time.perf_counter() - began
         return tree
 

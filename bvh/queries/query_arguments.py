@@ -274,25 +274,28 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
 
     A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
     """
+    kind, other = type(origin), type(direction)
     try:
-        if type(origin) is type(direction) is ARRAY:
+        if kind is other is ARRAY:
             if origin.shape != THREE or direction.shape != THREE:
                 return None
-            ray = (*origin.tolist(), *direction.tolist())
+            # In less time than any other way.
+            ray = tuple(origin.tolist() + direction.tolist())
             if origin.dtype is direction.dtype is FLOAT64:
                 return ray
-        elif len(origin) == len(direction) == 3:
-            if not (_is_row(origin) and _is_row(direction)):
-                return None
-            ray = (*origin, *direction)
+        elif len(origin) != 3 or len(direction) != 3:
+            return None
+        elif kind is other is tuple or (_is_row(origin) and _is_row(direction)):
+            ox, oy, oz = origin
+            dx, dy, dz = direction
+            ray = ox, oy, oz, dx, dy, dz
+            if type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
+                return ray
         else:
             return None
-        for x in ray:
-            if type(x) is not float:
-                return tuple([_plain_number(x) for x in ray])
+        return tuple([_plain_number(x) for x in ray])
     except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
         return None
-    return ray
 
 
 def _is_row(given: Any) -> bool:

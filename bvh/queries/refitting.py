@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.obbs import local_frames
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import reals, rows, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.traversal.rays.one_ray import address_table, cast_function
 from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
 from bvh.tree.changes import changes
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
     """A tree before its first refit.
 
     Its arrays are kept for their leaves, because triangles return to them when their vertices are
-    finite again, and for functions of `BVH.caster` that know only their addresses.
+    finite again.
     """
 
     arrays: TreeArrays
@@ -115,19 +115,13 @@ class Refitting(TreeBase):
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
         if self._groups is not None and hides_faces(self._groups):
             arrays = with_bits(arrays, self._groups)
-        cost, cast = cost_of(arrays), _cast_into(arrays)
+        cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
         with _guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
-            self._arrays, self._bounds, self._cast = arrays, bounds, cast
+            self._arrays, self._bounds, self._searched = arrays, bounds, searched
         changes.note()
         return cost / origin.cost if cost > 0.0 else 1.0
-
-    def _single_ray(self) -> Any:
-        """Return the function that casts a single ray; the first call compiles it."""
-        with _guard.lock:
-            # Another thread may have refitted the tree meanwhile.
-            return super()._single_ray() if self._origin is None else self._cast
 
     def _points_of(
         self, vertices: ArrayLike, upper: ArrayLike | None, transforms: ArrayLike | None
@@ -169,21 +163,6 @@ def obb_points(
     return np.hstack([lower, upper, frames.reshape(-1, 12)])
 
 
-def _cast_into(arrays: TreeArrays) -> Any:
-    """Return a function that casts single rays and keeps its arrays alive.
-
-    Callers pass the address of the tree that they have looked up; another thread may have refitted
-    it since, and the memory may be freed.
-    """
-    addresses = address_table(arrays)
-    kernel, table = cast_function(arrays), addresses.ctypes.data
-
-    def cast(_: int, *ray: Any, _kept: Any = (arrays, addresses)) -> Any:
-        return kernel(table, *ray)
-
-    return cast
-
-
 @warms("refits")
 def _warm() -> None:
     """Compile the kernels of `refit`."""
@@ -196,5 +175,6 @@ def _warm() -> None:
         (Boxes(np.hstack(corners)), corners),
     ):
         tree = object.__new__(Refitting)
+        tree._quality = "medium"
         tree._set_arrays(build(frozen_primitives(primitives), "medium", 1, None)[0])
         tree.refit(*moved)

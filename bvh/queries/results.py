@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,6 @@ from bvh.queries.answers.result_bases import Costs, Ragged, Table
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
-
-new_object = object.__new__
-
-# Columns of lists of hits with an entry a hit.
-ENTRIES = ("prim_id", "t", "u", "v", "front", "instance_id", "leaf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,8 +186,8 @@ class AllHits(Located, Ragged, Table):
         return self._queries()
 
     def _columns(self) -> dict[str, Any]:
-        rest = {name: column for name, column in vars(self).items() if name in ENTRIES}
-        return {"ray_id": self.ray_id} | rest
+        names = [field.name for field in fields(self) if field.name not in ("offsets", "shape")]
+        return {"ray_id": self.ray_id} | {name: getattr(self, name) for name in names}
 
     def __len__(self) -> int:
         """Return the number of all hits."""

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
-from bvh.traversal.rays.one_ray import address_table, cast_function
 from bvh.tree.arrays import (
     TreeArrays,
     bytes_of,
@@ -34,8 +34,8 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
-    "_arrays", "_cast", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_address",
-    "_addresses", "_searched_arrays", "_token", "_winding",
+    "_arrays", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_searched", "_token",
+    "_winding",
 }  # fmt: skip
 
 OPEN_IS_FINE = "open is fine"
@@ -45,9 +45,8 @@ class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed",
-        "_face_ids", "_first_use", "_grouped", "_groups", "_origin", "_quality",
-        "_searched_arrays", "_token", "_winding",
+        "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_grouped",
+        "_groups", "_origin", "_quality", "_searched", "_token", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -62,12 +61,8 @@ class TreeBase:
     # The arrays, and the same with the bits of faces, or if they have these, without the faces that
     # have none; None before the first query that needs them.
     _grouped: Any
-    # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
-    _cast: Any
-    _addresses: NDArray[np.int64]
-    _address: int
-    # The arrays in memory, for single rays and points; None before the first.
-    _searched_arrays: Any
+    # What quick calls search: the arrays, and their addresses.
+    _searched: Searched
     # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: Any
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
@@ -369,15 +364,9 @@ class TreeBase:
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
         self._set_groups(None if bits is None else kernel_input(bits))
 
-    def _single_ray(self) -> Any:
-        """Return the function that casts a single ray; the first call compiles it."""
-        self._cast = cast_function(self._arrays)
-        return self._cast
-
     def _set_arrays(self, arrays: TreeArrays) -> None:
         """Give the tree its arrays; its faces have no groups."""
-        self._cast = self._origin = self._winding = self._token = None
-        self._groups = self._grouped = self._searched_arrays = None
+        self._groups = self._grouped = self._origin = self._winding = self._token = None
         self._closed = {}
         self._take(arrays)
 
@@ -388,6 +377,4 @@ class TreeBase:
             self._take(with_bits(self._arrays, groups))
 
     def _take(self, arrays: TreeArrays) -> None:
-        self._arrays = arrays
-        self._addresses = address_table(arrays)
-        self._address = self._addresses.ctypes.data
+        self._arrays, self._searched = arrays, Searched(arrays, self._quality == "high")

@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.casters import TREE_CAST, TreeCaster
 from bvh.queries.answers.counted_ids import counted_ids, only
-from bvh.queries.batches.kept_calls import Searched
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, one_mask, plain_ray
-from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
+from bvh.queries.query_arguments import one_mask
+from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.registry import enrolled
-from bvh.traversal.rays.one_ray import address_table, cast_function, packed
+from bvh.traversal.rays.one_ray import packed
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
@@ -43,7 +43,7 @@ WINDINGS, CLOSED = 4, 1024
 
 class TreeQueries(
     DistanceQueries,
-    RayQueries[Hits, AllHits, TreeCaster],
+    CasterQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],
     OverlapQueries[Overlaps, Pairs],
@@ -55,75 +55,13 @@ class TreeQueries(
     def _ray_target(self) -> RaySearch:
         return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
 
-    def _searched(self, rays: int) -> tuple[Any, object, Any]:
-        return self._arrays, self, None
-
-    def _at_once(self) -> tuple[Searched, object, bool]:
-        return self._in_memory(), None, self._quality == "high"
-
-    def _near_at_once(self) -> Any:
-        searched = self._in_memory()
-        return (searched, None) if searched.kind is Triangles else None
-
-    def _in_memory(self) -> Searched:
-        """Return the arrays and a mask of all bits in memory, for single rays and points."""
-        known: Searched = self._searched_arrays
-        # Two threads may both write them to memory; a refit makes them useless.
-        if known is None or known.arrays is not self._arrays:
-            known = self._searched_arrays = Searched(self._arrays, -1)
-        return known
-
-    def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
-        kernel = self._cast or self._single_ray()
-        # Faster than `*ray`.
-        ox, oy, oz, dx, dy, dz = ray
-        return kernel(self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0)
-
-    def _closest_of_one(
-        self, origin: Any, direction: Any, t_min: float, t_max: float
-    ) -> Hits | None:
-        # In this order, as a refit stores the arrays before what casts into them.
-        arrays, kernel = self._arrays, self._cast or self._single_ray()
-        plain = False
-        if type(origin) is type(direction) is tuple and len(origin) == len(direction) == 3:
-            # As `plain_ray`, whose call takes longer than this.
-            ox, oy, oz = origin
-            dx, dy, dz = direction
-            plain = type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float
-        elif (
-            type(origin) is type(direction) is ARRAY
-            and origin.shape == direction.shape == THREE
-            and origin.dtype is direction.dtype is FLOAT64
-        ):
-            ox, oy, oz = origin.tolist()
-            dx, dy, dz = direction.tolist()
-            plain = True
-        if not plain:
-            ray = plain_ray(origin, direction)
-            if ray is None:
-                return None
-            ox, oy, oz, dx, dy, dz = ray
-        # Without the slow `__init__` of a frozen class.
-        hits = new_object(Hits)
-        fields = hits.__dict__
-        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = kernel(
-            self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0
-        )
-        if self._arrays is not arrays:
-            # Refitted meanwhile: which of the two was hit is not known.
-            return self._closest_of_one(origin, direction, t_min, t_max)
-        fields["_source"] = arrays.primitives, 0, (ox, oy, oz, dx, dy, dz)
-        return hits
+    def _quick(self) -> Searched:
+        return self._searched
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
-        kernel, address = self._cast or self._single_ray(), self._address
-        kept: tuple[Any, ...] = (self,)
-        if mask != -1:
-            arrays = self._arrays_for(mask)
-            kept = self, arrays, address_table(arrays)
-            # Not `_cast`, which after a refit knows arrays of its own, in which all faces count.
-            kernel, address = cast_function(arrays), kept[2].ctypes.data
-        options = packed(cull, mask) if self.kind == "triangles" else cull
+        searched = self._searched if mask == -1 else Searched(self._arrays_for(mask), False)
+        kernel, address, _ = searched.first_ray()
+        options = packed(cull, mask) if searched.kind is Triangles else cull
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
@@ -134,7 +72,7 @@ class TreeQueries(
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
                 # What a function names stays alive as long as it does.
-                assert kept
+                assert searched
                 # With the errors that say what is no number.
                 ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
                 hit = kernel(address, *ray, options)

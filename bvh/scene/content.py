@@ -14,16 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import (
-    ALL_BITS,
-    MAX_ROWS,
-    IdResult,
-    bit_masks,
-    integers,
-    kernel_input,
-    number_of,
-    one_index,
-)
+from bvh.runtime import arguments
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
@@ -119,7 +110,7 @@ class SceneContent(InstanceHolder):
 
         Around rotated instances the box may be slightly larger than necessary.
         """
-        return kernel_input(self._current().bounds)
+        return arguments.kernel_input(self._current().bounds)
 
     @property
     def nbytes(self) -> int:
@@ -195,7 +186,7 @@ class SceneContent(InstanceHolder):
 
     def _leaf_row(self, leaf: int) -> int:
         """Return the row of a leaf, checked."""
-        number, count = one_index("leaf", leaf), len(self._current_leaves())
+        number, count = arguments.one_index("leaf", leaf), len(self._current_leaves())
         if not 0 <= number < count:
             raise IndexError(f"leaf must be one of the {count} leaves, got {number}")
         return number
@@ -208,7 +199,7 @@ class SceneContent(InstanceHolder):
         return True
 
     def _row(self, number: int) -> int:
-        return self._instances.row_of(one_index("instance_id", number))
+        return self._instances.row_of(arguments.one_index("instance_id", number))
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
@@ -239,7 +230,7 @@ class SceneContent(InstanceHolder):
         return Attributes()
 
     @verb({"leaf": (), "prim_id": ()}, np.int32)
-    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> IdResult:
+    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> arguments.IdResult:
         """Return the face of the original mesh that a triangle is a part of.
 
         Parameters
@@ -270,7 +261,9 @@ class SceneContent(InstanceHolder):
         """
         if is_other(leaf, prim_id):
             return foreign_answer(self.face_of, locals())
-        rows, ids = np.broadcast_arrays(integers("leaf", leaf), integers("prim_id", prim_id))
+        rows, ids = np.broadcast_arrays(
+            arguments.integers("leaf", leaf), arguments.integers("prim_id", prim_id)
+        )
         leaves = self._current_leaves()
         missed = rows < 0
         if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
@@ -284,7 +277,7 @@ class SceneContent(InstanceHolder):
         return found.item() if found.ndim == 0 else found
 
     def flattened(
-        self, mask: int = ALL_BITS
+        self, mask: int = arguments.ALL_BITS
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Return the scene as one mesh in world coordinates.
 
@@ -319,7 +312,7 @@ class SceneContent(InstanceHolder):
         >>> vertices.shape, faces.tolist(), leaf_id, prim_id
         ((6, 3), [[0, 1, 2], [3, 4, 5]], array([0, 1], dtype=int32), array([0, 0], dtype=int32))
         """
-        bits = bit_masks("mask", mask)
+        bits = arguments.bit_masks("mask", mask)
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
         leaves = self._current_leaves()
@@ -328,8 +321,10 @@ class SceneContent(InstanceHolder):
         for tree in {id(tree): tree for tree in trees}.values():
             tree._must_hold("a flattened scene", Triangles)
         total = sum(len(tree.vertices) for tree in trees)
-        if total > MAX_ROWS:
-            raise ValueError(f"a mesh can have {MAX_ROWS} vertices, and the scene has {total}")
+        if total > arguments.MAX_ROWS:
+            raise ValueError(
+                f"a mesh can have {arguments.MAX_ROWS} vertices, and the scene has {total}"
+            )
         meshes = [tree._triangles() for tree in trees]
         return (*mesh_of_leaves(chosen, meshes, leaves.maps),)
 
@@ -337,5 +332,5 @@ class SceneContent(InstanceHolder):
         parts = nested_scenes(self)
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
         counts = len(self), leaf_counts(parts)[id(self)], len(trees)
-        texts = map(number_of, counts, ("instances", "leaves", "trees"))
+        texts = map(arguments.number_of, counts, ("instances", "leaves", "trees"))
         return f"{type(self).__name__}({', '.join(texts)})"

@@ -19,16 +19,7 @@ from bvh.geometry.transforms import affine_maps, transformed_point
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.jit import entry, warms
-from bvh.scene.instances import (
-    InstanceHolder,
-    Instances,
-    Journal,
-    depth_of,
-    format_name,
-    format_placement,
-    matrices_of,
-    nested_scenes,
-)
+from bvh.scene import instances
 
 Ints = NDArray[Any]
 
@@ -76,15 +67,15 @@ class Leaf:
         return self.path[0]
 
     def __repr__(self) -> str:
-        path, name = "/".join(map(str, self.path)), format_name(self.name)
-        rest = format_placement(self.transform, self.mask, self.mask != 0)
+        path, name = "/".join(map(str, self.path)), instances.format_name(self.name)
+        rest = instances.format_placement(self.transform, self.mask, self.mask != 0)
         return f"Leaf({path}{name}, {self.tree!r}{rest})"
 
 
 class _NestedScene(NamedTuple):
     """Snapshot of one of the nested scenes."""
 
-    table: Instances
+    table: instances.Instances
     shape: int
     ids: NDArray[np.int64]
     child: NDArray[np.int32]
@@ -125,7 +116,7 @@ def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
     return out
 
 
-def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
+def leaf_counts(parts: Sequence[instances.InstanceHolder]) -> dict[int, int]:
     """Return the number of leaves of each of some scenes (see `nested_scenes`), by Python's id."""
     counts: dict[int, int] = {}
     for part in parts:
@@ -138,9 +129,9 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
     return counts
 
 
-def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
+def check_nesting(parts: Sequence[instances.InstanceHolder], above: int = 0) -> dict[int, int]:
     """Check depth, with `above` scenes around the last, and leaves; return `leaf_counts`."""
-    depth = depth_of(parts) + above
+    depth = instances.depth_of(parts) + above
     if depth > MAX_DEPTH:
         raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
     counts = leaf_counts(parts)
@@ -153,10 +144,10 @@ def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, 
 class FlattenedInstances:
     """Table of the leaves of a scene: what `Leaves` shows, and the leaves that have changed."""
 
-    def __init__(self, top: InstanceHolder) -> None:
-        parts = nested_scenes(top)
+    def __init__(self, top: instances.InstanceHolder) -> None:
+        parts = instances.nested_scenes(top)
         counts = check_nesting(parts)
-        self.moved, self.masked = Journal(), Journal()
+        self.moved, self.masked = instances.Journal(), instances.Journal()
         children_of = {id(child): child for part in parts for child in part._instances.children}
         self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
         trees = {id(tree): k for k, tree in enumerate(self.trees)}
@@ -231,7 +222,7 @@ class FlattenedInstances:
 
     def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
         """Check that products of maps are invertible, which rounding can prevent."""
-        whole = matrices_of(maps)
+        whole = instances.matrices_of(maps)
         try:
             affine_maps("transforms", whole)
         except ValueError:
@@ -275,7 +266,9 @@ class FlattenedInstances:
         new = masks != self.masks[rows]
         self._write(self.masks, self.masked, rows[new], masks[new])
 
-    def _write(self, column: NDArray[Any], log: Journal, leaves: Ints, values: Ints) -> None:
+    def _write(
+        self, column: NDArray[Any], log: instances.Journal, leaves: Ints, values: Ints
+    ) -> None:
         if len(leaves):
             column[leaves] = values
             log.note(leaves, 2 * len(self))
@@ -283,9 +276,11 @@ class FlattenedInstances:
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""
         tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
-        return Leaf(self.path(row), tree, matrices_of(self.maps[row]), self.name_of(row), mask)
+        return Leaf(
+            self.path(row), tree, instances.matrices_of(self.maps[row]), self.name_of(row), mask
+        )
 
-    def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
+    def steps(self, leaf: int) -> Iterator[tuple[instances.Instances, int]]:
         """Yield the table and the id of each instance on a leaf's path, outermost first."""
         number = len(self._parts) - 1
         while number >= 0:
@@ -306,7 +301,7 @@ class FlattenedInstances:
         return next((name for name in reversed(names) if name is not None), None)
 
 
-def _masks_of(table: Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
+def _masks_of(table: instances.Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
     """Return the masks of rows, 0 for those that are not visible."""
     masks: NDArray[np.uint32] = table.column("masks")[rows]
     return np.where(table.column("visible")[rows], masks, np.uint32(0))

@@ -19,28 +19,9 @@ from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.scene.instance_pairs import (
-    STILL,
-    PairJob,
-    maps_to_first,
-    near_leaves,
-    side_of,
-    tasks_of,
-    trees_of,
-)
+from bvh.scene import instance_pairs
 from bvh.scene.instanced_trees import InstancedTrees
-from bvh.traversal.overlaps.distance_memory import TABLE, tree_table
-from bvh.traversal.overlaps.tree_pairs import (
-    FIRST,
-    HEIGHT,
-    MAX_LEAF_PAIRS,
-    MET,
-    STEPS,
-    begin_with,
-    find_contacts,
-    meet,
-    new_pair_search,
-)
+from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
 
 Ids = NDArray[np.int32]
@@ -58,7 +39,7 @@ SLACK = 1.0 - 2.0**-48
 class NearbyLeaves(NamedTuple):
     """Pairs of leaves that may be near each other, ascending by the instances that own them."""
 
-    job: PairJob
+    job: instance_pairs.PairJob
     owners: Rows  # (n, 2): of each pair
     begins: Rows  # (g + 1,): where the pairs of each two instances begin
     nearest: Reals  # (n,): a lower bound of each pair's distance
@@ -78,9 +59,9 @@ def candidates(
     In a scene itself, leaves of one instance are not compared. Pairs of instances are `ignored` by
     keys, the first id in the high bits.
     """
-    own = side_of(view)
-    other = own if content is view else side_of(content)
-    mine, theirs = near_leaves(view, own, other, None, threads, reach)
+    own = instance_pairs.side_of(view)
+    other = own if content is view else instance_pairs.side_of(content)
+    mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
     first, second = view.owners[mine].astype(np.int64), content.owners[theirs].astype(np.int64)
     kept = first < second if content is view else np.ones(len(mine), np.bool_)
     if len(ignored):
@@ -95,7 +76,9 @@ def candidates(
     new = np.ones(len(order), np.bool_)
     new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
     begins = np.append(np.flatnonzero(new), len(order))
-    return NearbyLeaves(PairJob(own, other, None, False, mine, theirs), owners, begins, nearest)
+    return NearbyLeaves(
+        instance_pairs.PairJob(own, other, None, False, mine, theirs), owners, begins, nearest
+    )
 
 
 def box_distances(boxes: Reals, others: Reals) -> Reals:
@@ -117,21 +100,29 @@ def _by_subtrees(
     """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
     job, groups, most = found.job, found.groups, int(np.bincount(which).max())
     # Once a face touches another, the search pauses.
-    shelf = Shelf(lambda: (new_pair_search(most), np.empty((MAX_LEAF_PAIRS, 2), np.int32)))
+    shelf = Shelf(
+        lambda: (
+            tree_pairs.new_pair_search(most),
+            np.empty((tree_pairs.MAX_LEAF_PAIRS, 2), np.int32),
+        )
+    )
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = maps_to_first(job, which[begins])
+        to_first = instance_pairs.maps_to_first(job, which[begins])
         with shelf.scratch() as (pair_search, pairs):
             for k, stop in enumerate([*begins[1:].tolist(), end]):
                 first = int(begins[k])
                 pair = int(which[first])
                 group, done = groups[pair], False
-                begin_with(pair_search, entries[first:stop])
-                trees = trees_of(job, pair)
+                tree_pairs.begin_with(pair_search, entries[first:stop])
+                own, other = instance_pairs.trees_of(job, pair)
                 while not (done or touching[group] or enough[0] or cancel[0]):
-                    done = meet(*trees, to_first[k], False, pair_search, pairs, 0, STEPS)
-                    if pair_search.state[MET]:
+                    done = tree_pairs.meet(
+                        own.row, other.row, to_first[k], False, pair_search, pairs, 0,
+                        tree_pairs.STEPS,
+                    )  # fmt: skip
+                    if pair_search.state[tree_pairs.MET]:
                         touching[group] = True
                         enough[0] = enough[1]
 
@@ -142,28 +133,32 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
     """Return the work on whole pairs of leaves, many a call."""
     job = found.job
     mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
-    tables = _tree_tables(job.own.trees, mine), _tree_tables(job.other.trees, theirs)
+    # What is behind the addresses lives in `job`.
+    rows = _row_addresses(job.own.trees, mine), _row_addresses(job.other.trees, theirs)
     tasks = np.stack([mine, theirs, found.groups], axis=1).astype(np.int64)
-    shelf = Shelf(lambda: (new_pair_search(1), np.empty(2 * MAX_LEAF_PAIRS, np.int32)))
+    shelf = Shelf(
+        lambda: (tree_pairs.new_pair_search(1), np.empty(2 * tree_pairs.MAX_LEAF_PAIRS, np.int32))
+    )
 
     def work(begin: int, end: int) -> None:
-        to_first, done = maps_to_first(job, np.arange(begin, end)).ravel(), False
+        to_first, done = instance_pairs.maps_to_first(job, np.arange(begin, end)).ravel(), False
         with shelf.scratch() as (pair_search, pairs):
-            pair_search.state[FIRST], pair_search.state[HEIGHT] = 0, -1
+            pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
             while not (done or cancel[0]):
-                done = find_contacts(
-                    *tables, tasks[begin:end], to_first, pair_search, pairs, touching, enough, STEPS
-                )
+                done = tree_pairs.find_contacts(
+                    *rows, tasks[begin:end], to_first, pair_search, pairs, touching, enough,
+                    tree_pairs.STEPS,
+                )  # fmt: skip
 
     return work
 
 
-def _tree_tables(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
-    """Return the tables of trees, one after the other; zeros for those that are not used."""
-    tables = np.zeros((len(trees), TABLE), np.int64)
+def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
+    """Return the addresses of the rows of trees; 0 for those that are not used."""
+    addresses = np.zeros(len(trees), np.int64)
     for number in np.unique(used).tolist():
-        tables[number] = tree_table(trees[number])
-    return tables.ravel()
+        addresses[number] = trees[number].row.address
+    return addresses
 
 
 def find_touching(
@@ -181,7 +176,7 @@ def find_touching(
     found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
-    which, entries = tasks_of(found.job, threads)
+    which, entries = instance_pairs.tasks_of(found.job, threads)
     if len(which) > len(found.job.mine):
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
@@ -194,7 +189,7 @@ def find_touching(
     return found.owners[found.begins[:-1][touching]].astype(np.int32)
 
 
-class _Nearest:
+class _NearestFaces:
     """The nearest faces so far of some leaves, and how far they are apart."""
 
     __slots__ = ("distance", "faces", "found", "position")
@@ -212,7 +207,7 @@ class _Nearest:
 
 
 def _measure(
-    found: NearbyLeaves, k: int, nearest: _Nearest, cancel: NDArray[np.int32] | None = None
+    found: NearbyLeaves, k: int, nearest: _NearestFaces, cancel: NDArray[np.int32] | None = None
 ) -> None:
     """Measure one pair of leaves, no further than what is nearest so far, unless cancelled."""
     # Many kernels, which collisions do not need.
@@ -220,13 +215,12 @@ def _measure(
 
     job = found.job
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
-    distance, position, faces = find_closest_pair(
-        *trees_of(job, k), job.own.maps[leaf], job.other.maps[leaf2], None, nearest.distance,
-        cancel=cancel,
-    )  # fmt: skip
-    prim, prim2 = faces.tolist()
+    maps = job.own.maps[leaf], job.other.maps[leaf2]
+    trees = instance_pairs.trees_of(job, k)
+    near = find_closest_pair(*trees, maps, None, nearest.distance, cancel=cancel)
+    prim, prim2 = near.prim_id.tolist()
     if prim >= 0 and not (cancel is not None and cancel[0]):
-        nearest.offer(distance, (leaf, prim, leaf2, prim2), position)
+        nearest.offer(float(near.distance), (leaf, prim, leaf2, prim2), near.position)
 
 
 def find_clearances(
@@ -240,12 +234,12 @@ def find_clearances(
     """Return how near the instances of a scene are to those of another, or to each other."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
-    results: list[_Nearest | None] = [None] * count
+    results: list[_NearestFaces | None] = [None] * count
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         for group in range(begin, end):
-            nearest = _Nearest(max_distance)
+            nearest = _NearestFaces(max_distance)
             for k in range(int(found.begins[group]), int(found.begins[group + 1])):
                 if found.nearest[k] > nearest.distance or cancel[0]:
                     break
@@ -276,7 +270,7 @@ def find_closest(
     reach = 0.0
     while True:
         found = candidates(view, content, ignored, reach, threads)
-        nearest, owners = _Nearest(np.inf), found.owners[:0]
+        nearest, owners = _NearestFaces(np.inf), found.owners[:0]
         for k in np.argsort(found.nearest, kind="stable").tolist():
             if found.nearest[k] > nearest.distance:
                 break
@@ -295,7 +289,7 @@ def find_closest(
             reach = np.inf
 
 
-def _clearances(owners: Rows, nearest: list[_Nearest]) -> SceneClearances:
+def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
     return SceneClearances(
@@ -311,6 +305,6 @@ def _clearances(owners: Rows, nearest: list[_Nearest]) -> SceneClearances:
 def _warm() -> None:
     """Compile what contacts of many instances need besides what pairs in scenes do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    two, maps = np.arange(2, dtype=np.int32), np.tile(STILL, (2, 1, 1))
+    two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
     view = InstancedTrees([tree], 0 * two, maps, np.ones(2, np.uint32), two)
     find_touching(view, view, np.empty(0, np.int64), 1)

@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import moved
-from bvh.queries.batches.overlap_batches import (
-    PAIRS,
-    TASKS,
-    RegionSearch,
-    find_regions,
-    meeting_pairs,
-    search_of,
-    split_pair,
-)
+from bvh.queries.batches import overlap_batches
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import SceneOverlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
@@ -56,7 +48,7 @@ STILL = np.eye(3, 4)
 
 def search_of_scene(
     view: InstancedTrees, counted: Callable[[Any], SceneOverlaps] | None = None
-) -> RegionSearch:
+) -> overlap_batches.RegionSearch:
     """Return the region search of a scene."""
 
     def corners(code: int) -> Any:
@@ -65,7 +57,7 @@ def search_of_scene(
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return RegionSearch(view.arrays, view.bounds, view.owners, corners, counted)
+    return overlap_batches.RegionSearch(view.arrays, view.bounds, view.owners, corners, counted)
 
 
 class Side(NamedTuple):
@@ -131,9 +123,9 @@ def near_leaves(
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(low, view.bounds[0]), np.minimum(high, view.bounds[1])
-    search = search_of(view.tlas_arrays, view.bounds)
+    search = overlap_batches.search_of(view.tlas_arrays, view.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
-    offsets, mine = find_regions(search, regions, len(low), threads, None)
+    offsets, mine = overlap_batches.find_regions(search, regions, len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.visible[mine]
     return mine[kept], theirs[kept]
@@ -175,7 +167,9 @@ def find_leaf_pairs(
     job = PairJob(own, other, transform, itself, mine, theirs)
     which, entries = tasks_of(job, threads)
     max_entries = int(np.bincount(which).max()) if len(which) else 0
-    shelf = Shelf(lambda: (new_pair_search(max_entries), np.empty((PAIRS, 2), np.int32)))
+    shelf = Shelf(
+        lambda: (new_pair_search(max_entries), np.empty((overlap_batches.PAIRS, 2), np.int32))
+    )
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
@@ -189,7 +183,7 @@ def find_leaf_pairs(
                 begin_with(pair_search, entries[first:stop])
                 pair = int(which[first])
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
-                met = meeting_pairs(
+                met = overlap_batches.meeting_pairs(
                     *trees_of(job, pair), to_first[k], is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
@@ -216,13 +210,15 @@ def find_leaf_pairs(
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
     count = len(job.mine)
-    if count == 0 or count >= TASKS * threads or threads == 1:
+    if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
-    wanted = TASKS * threads // count
+    wanted = overlap_batches.TASKS * threads // count
     to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        split_pair(*trees_of(job, k), to_first[k], is_one(job, k), pair_search, wanted).copy()
+        overlap_batches.split_pair(
+            *trees_of(job, k), to_first[k], is_one(job, k), pair_search, wanted
+        ).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]

@@ -19,44 +19,30 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
-from bvh.queries.batches.kept_calls import Searched
+from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.batches.scratch import Kept
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
-from bvh.scene.merged_leaves import LeafMerger
+from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
-from bvh.traversal.rays.one_ray import address_table
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
-from bvh.tree.instanced import BITS as AT_BITS
-from bvh.tree.instanced import BLOCKS as AT_BLOCKS
 from bvh.tree.instanced import (
     BOUND,
-    BOXES,
-    FACES,
-    FRAME,
     HIGHEST,
-    KIND,
     LOWEST,
     MIRRORED,
     NORM,
-    OBBS,
-    POINTS,
     SHIFT_ERROR,
     TRANSFORM_SIZE,
-    TREE_SIZE,
-    TRIANGLES,
     VERTEX_ERROR,
     Instanced,
 )
-from bvh.tree.instanced import GROUPS as AT_GROUPS
-from bvh.tree.instanced import IDS as AT_IDS
-from bvh.tree.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
 from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
-
-KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 
 @entry
@@ -110,20 +96,7 @@ def _column_sign(maps, i):
     )
 
 
-def _addresses(arrays: TreeArrays) -> list[int]:
-    """Return a tree's row in `Instanced.trees`: the addresses of its arrays, and its kind."""
-    row = [0] * TREE_SIZE
-    points, *faces = arrays_of(arrays.primitives)
-    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
-    row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
-    row[FACES] = faces[0].ctypes.data if faces else 0
-    row[FRAME] = arrays.frame.ctypes.data
-    row[KIND] = KINDS[type(arrays.primitives)]
-    row[AT_BITS] = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
-    return row
-
-
-class InstancedTrees:
+class InstancedTrees(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
     Attributes
@@ -131,16 +104,12 @@ class InstancedTrees:
     arrays : TreeArrays
         Over `Instanced`. They change in place when leaves move, and are replaced when the TLAS has
         been rebuilt.
-    address : int
-        The address of the table of addresses of all arrays, for the kernel of a single ray.
     trees : list of TreeArrays
         The BLAS, each once.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
     merger : LeafMerger
         Decides when rays have one tree over all leaves instead.
-    split : bool
-        Whether some tree has a primitive in several of its own leaves.
     plain : bool
         Whether all trees are over triangles.
     tree_of, masks, owners : ndarray of int32, shape (n,)
@@ -158,15 +127,6 @@ class InstancedTrees:
 
     arrays: TreeArrays
     address: int
-    # The function that casts a single ray; None before the first.
-    cast: Any
-    # What single rays and single points search, in memory; None before the first of them. They are
-    # of no use once `arrays` are others.
-    seen: Searched | None
-    near: Searched | None
-    # The arrays and addresses behind `address`, and those before the last rebuild.
-    _now: Any
-    _before: Any
     # Of the leaves' present maps, from the first query by points on.
     _metrics: NDArray[np.float64] | None
 
@@ -178,7 +138,7 @@ class InstancedTrees:
         masks: NDArray[np.uint32],
         owners: NDArray[np.int32],
     ) -> None:
-        # Kernels have the addresses of these arrays: they must live as long as this object.
+        # Kernels have the addresses of their rows: they must live as long as this object.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
@@ -191,13 +151,12 @@ class InstancedTrees:
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
         self.owners = kernel_input(np.array(owners, np.int32))
-        self._metrics = self.cast = self.seen = self.near = None
+        self._metrics = None
         self.seen_closed: set[int] = set()
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
-        self.split = any(tree._quality == "high" for tree in trees)
-        table = np.array([_addresses(tree) for tree in self.trees], np.int64).reshape(-1, TREE_SIZE)
+        rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
@@ -205,11 +164,11 @@ class InstancedTrees:
         self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
+        flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
         self._instanced = Instanced._make([*columns, self.masks, self.owners])
-        self._now = None
-        self._adopt_tlas()
+        super().__init__(self._top(), any(tree._quality == "high" for tree in trees))
+        self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
         """Return the number of leaves."""
@@ -240,20 +199,21 @@ class InstancedTrees:
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
-    def in_memory(self) -> Searched:
-        """Return the arrays in memory; kept as `seen`."""
-        seen = self.seen = Searched(self.arrays)
-        return seen
-
-    def measured(self) -> Searched:
-        """Return the arrays, the metrics and a mask of all bits in memory; kept as `near`."""
-        near = self.near = Searched(self.arrays, self.metrics, -1)
+    def for_points(self) -> Kept | None:
+        """Return the arrays, the metrics and a mask of all bits in memory."""
+        near, arrays = self._near, self.arrays
+        if self.plain and (near is None or near.held is not arrays):
+            near = self._near = Kept(arrays.row, self.metrics, -1, held=arrays)
         return near
+
+    def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
+        """Return the arrays for so many rays, and the merged tree if they are its."""
+        whole = self.merger.tree_for(rays, None)
+        return self.arrays if whole is None else whole.arrays, whole
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
-        kinds = self._instanced.trees.reshape(-1, TREE_SIZE)[:, KIND]
-        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
         leaf = int(found[0])
@@ -294,8 +254,8 @@ class InstancedTrees:
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
         # Two threads may have computed metrics, and these be of the other one.
-        if self.near is not None and self.near.arguments[0][1].base is not self._metrics:
-            self.near = None
+        if self._near is not None and self._near.arguments[1].base is not self._metrics:
+            self._near = None
         if self._metrics is not None:
             self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
@@ -334,12 +294,10 @@ class InstancedTrees:
 
     def _adopt_tlas(self) -> None:
         """Adopt the arrays of a TLAS that has been rebuilt."""
-        tlas = self._tlas.arrays
-        # A single ray in another thread has their addresses: the old arrays live until the next.
-        self._before = self._now
-        instanced: Any = self._instanced
-        self.arrays = tlas._replace(primitives=instanced)
+        self.adopt(self._top())
         self._update_transforms(np.arange(len(self), dtype=np.int64))
-        addresses = address_table(self.arrays)
-        self._now = self.arrays, addresses
-        self.address = addresses.ctypes.data
+
+    def _top(self) -> TreeArrays:
+        """Return the arrays of the TLAS, over `Instanced`."""
+        primitives: Any = self._instanced
+        return self._tlas.arrays._replace(primitives=primitives)

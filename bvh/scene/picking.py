@@ -12,6 +12,7 @@ from bvh.picking.marquee import SelectionOptions, select
 from bvh.picking.placed_trees import PlacedTrees
 from bvh.picking.region import RegionMode, Selected, lasso, rectangle
 from bvh.picking.results import Pick, Selection
+from bvh.queries.batches.quick_calls import cast_ray
 from bvh.scene.scene_queries import SceneQueries
 
 
@@ -73,7 +74,7 @@ class Picking(SceneQueries):
             check_camera(camera)
         ray = camera.cursor_ray(x, y)
         if mask is None:
-            hit = self._cast_one(ray, camera.near, camera.far)
+            hit = cast_ray(self._current(), ray, camera.near, camera.far)
         else:
             hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
         return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None

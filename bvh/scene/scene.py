@@ -44,7 +44,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
     Arrays of other libraries, such as PyTorch's, give arrays of their library, as in `BVH`.
 
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
-    threads may query a scene at once, but neither it nor its contents must be changed meanwhile. It
+    threads may query a scene together, but neither it nor its contents may be changed meanwhile. It
     can be pickled and copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and survives
     a fork.
 

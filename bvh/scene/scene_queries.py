@@ -13,16 +13,15 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.counted_ids import counted_ids, only
-from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import one_mask, plain_ray
+from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import (
     Ids,
     SceneAllHits,
@@ -30,7 +29,6 @@ from bvh.queries.results import (
     SceneHits,
     SceneOverlaps,
     ScenePairs,
-    new_object,
 )
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.tree_queries import CLOSED, WINDINGS
@@ -40,18 +38,14 @@ from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
-from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 from bvh.tree.winding_moments import WindingTerms
 
-# Nothing is culled, and all masks count.
-EVERYTHING = (0, -1)
-
 
 class SceneQueries(
     SceneContent,
-    RayQueries[SceneHits, SceneAllHits, SceneCaster],
+    CasterQueries[SceneHits, SceneAllHits, SceneCaster],
     SightQueries,
     PointQueries[SceneClosestPoints],
     OverlapQueries[SceneOverlaps, ScenePairs],
@@ -63,6 +57,8 @@ class SceneQueries(
     # The scene as one tree, for winding numbers, by the mask and whether reflected faces are turned
     # back; and the number of changes when it was built.
     _wound: tuple[int, dict[tuple[int, bool], BVH]]
+    # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
+    _quick = SceneContent._current
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
@@ -73,54 +69,8 @@ class SceneQueries(
         # Kernels have only addresses of the trees, and `progress` may release them.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
-    def _searched(self, rays: int) -> tuple[Any, object, Any]:
-        view = self._current()
-        whole = view.merger.tree_for(rays, None)
-        return view.arrays if whole is None else whole.arrays, view, whole
-
-    def _at_once(self) -> tuple[Searched, object, bool]:
-        view = self._current()
-        searched = view.seen
-        if searched is None or searched.arrays is not view.arrays:
-            searched = view.in_memory()
-        return searched, view, view.split
-
-    def _near_at_once(self) -> Any:
-        view = self._current()
-        if not view.plain:
-            return None
-        near = view.near
-        if near is None or near.arrays is not view.arrays:
-            near = view.measured()
-        return near, view
-
-    def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
-        view = self._current()
-        kernel = view.cast or _kernel_of(view)
-        ox, oy, oz, dx, dy, dz = ray
-        return kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING)
-
-    def _closest_of_one(
-        self, origin: Any, direction: Any, t_min: float, t_max: float
-    ) -> SceneHits | None:
-        ray = plain_ray(origin, direction)
-        if ray is None:
-            return None
-        view = self._current()
-        kernel = view.cast or _kernel_of(view)
-        hits = new_object(SceneHits)
-        fields = hits.__dict__
-        ox, oy, oz, dx, dy, dz = ray
-        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], leaf = kernel(
-            view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING
-        )
-        fields["instance_id"] = view.owners.item(leaf) if leaf >= 0 else -1
-        fields["leaf"] = leaf
-        fields["_source"] = view, view.moves, ray
-        return hits
-
     def _caster(self, cull: int, mask: int) -> SceneCaster:
-        kernel, current = cast_function(self._current().arrays), self._current
+        kernel, current = self._current().first_ray()[0], self._current
         options = cull, mask
 
         def cast(
@@ -381,9 +331,3 @@ class SceneQueries(
                 path = self.path(int(bad[0]))
                 raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view
-
-
-def _kernel_of(view: InstancedTrees) -> Any:
-    """Return the function that casts a single ray into a scene; it is kept for later rays."""
-    view.cast = cast_function(view.arrays)
-    return view.cast

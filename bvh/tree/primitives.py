@@ -20,7 +20,6 @@ from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
 from bvh.tree.instanced import (
-    TRIANGLES,
     Instanced,
     face_corners,
     instanced_corners,
@@ -28,6 +27,7 @@ from bvh.tree.instanced import (
     kind_of,
     leaf_of,
 )
+from bvh.tree.rows import TRIANGLES
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -55,8 +55,9 @@ class Custom(NamedTuple):
     """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one."""
 
     points: NDArray[np.float64]
-    intersect: Any  # this and its data in kernels by address (see `UserCall`)
-    data: Any
+    # In kernels both by address (see `UserCall`).
+    intersect: object
+    data: object
 
 
 Primitives = Triangles | Boxes | Obbs | Custom

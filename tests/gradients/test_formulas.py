@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.gradients import formulas
+from bvh.gradients.libraries import ArrayLibrary
 from tests.cases.families import FAMILIES, build
 from tests.oracles.derivatives import ExactRates
 
-NUMPY = formulas.Library(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
+NUMPY = ArrayLibrary(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
 Array = NDArray[np.float64]
 
 # Numbers that the package makes no promises for.

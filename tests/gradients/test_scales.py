@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.gradients import formulas
+from bvh.gradients.libraries import ArrayLibrary
 from tests.oracles.derivatives import closest, crossing, slopes
 
 Array = NDArray[np.float64]
@@ -58,7 +59,7 @@ def slope_of(gradients: list[Array], way: Array) -> tuple[Fraction, Fraction]:
 def test_gradients_are_exact(query: str, scale: float, rng: Generator) -> None:
     """Of distance, t, u, v and position, by all arguments, against differences of fractions."""
     checked = 0
-    library = formulas.Library(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
+    library = ArrayLibrary(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
     while checked < 4:
         vertices, faces = a_mesh(rng, scale)
         tree = bvh.BVH.from_triangles(vertices, faces)

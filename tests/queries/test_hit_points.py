@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.batches import small_batches
+from bvh.queries.batches import quick_calls
 
 Rng = np.random.Generator
 
@@ -334,6 +334,6 @@ def test_small_batches_say_the_same(rng: Rng, monkeypatch: pytest.MonkeyPatch) -
     tree = bvh.BVH.from_triangles(*soup(rng, 100))
     origins, directions = rays_at(rng, (40,))
     short = tree.closest_hit(origins, directions)
-    monkeypatch.setattr(small_batches, "closest_hit", lambda *_: None)
+    monkeypatch.setattr(quick_calls, "closest_hit", lambda *_: None)
     long = tree.closest_hit(origins, directions)
     assert np.array_equal(short.position, long.position, equal_nan=True)

@@ -23,8 +23,8 @@ Rng = np.random.Generator
 def tree_of(arrays: TreeArrays, bounds: np.ndarray, quality: str = "medium") -> BVH:
     """Return a tree of arrays that were not built."""
     tree = object.__new__(BVH)
-    TreeBase._set_arrays(tree, arrays)
     tree._bounds, tree._quality, tree._build_seconds = bounds, quality, 0.0
+    TreeBase._set_arrays(tree, arrays)
     tree._face_ids = None
     return tree
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.batches import hit_memory, single_hits, single_points
+from bvh.queries.batches import quick_calls, scratch
 from bvh.queries.methods import point_queries, ray_queries
 from bvh.runtime.jit import entry_points
 from tests.queries.test_small_batches import targets
@@ -89,11 +89,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return call
 
-    for module, names in ((single_hits, RAY_QUERIES), (single_points, list(POINT_QUERIES)[:2])):
-        for name in names:
-            monkeypatch.setattr(module, name, heard(getattr(module, name)))
-    assert ray_queries.single_hits is single_hits
-    assert point_queries.single_points is single_points
+    for name in (*RAY_QUERIES, *list(POINT_QUERIES)[:2]):
+        monkeypatch.setattr(quick_calls, name, heard(getattr(quick_calls, name)))
+    assert ray_queries.quick_calls is point_queries.quick_calls is quick_calls
     return answers
 
 
@@ -227,7 +225,7 @@ def test_a_table_is_no_single_ray() -> None:
 
 def test_there_may_be_many_hits(answered: list[Any]) -> None:
     """More than there is memory for at first."""
-    count, far = hit_memory.FIRST_CAPACITY + 1, 10.0
+    count, far = scratch.FIRST_CAPACITY + 1, 10.0
     layers = np.zeros((count, 3, 3))
     layers[:, 1, 0] = layers[:, 2, 1] = 4.0
     layers[:, :, 2] = np.arange(count)[:, None]
@@ -243,13 +241,11 @@ def test_there_may_be_many_hits(answered: list[Any]) -> None:
 
 def test_the_kernel_is_left_to_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     mesh, up = TARGETS["triangles"], (0.1, 0.2, 1.0)
-    monkeypatch.setattr(single_points, "entry_points", {})
-    monkeypatch.setattr(single_hits, "entry_points", {})
-    monkeypatch.setattr(single_points, "calls", {})
-    monkeypatch.setattr(single_hits, "calls", {})
+    monkeypatch.setattr(quick_calls, "entry_points", {})
+    monkeypatch.setattr(quick_calls, "calls", {})
     same(mesh.closest_point(up), mesh.closest_point(up, threads=1))
     same(mesh.all_hits(up, up), mesh.all_hits(up, up, threads=1))
-    assert ("gather_hits", type(mesh.arrays.primitives), single_hits.AllGoal) in entry_points
+    assert ("gather_hits", type(mesh.arrays.primitives), quick_calls.AllGoal) in entry_points
 
 
 def test_answers_are_nobody_elses() -> None:

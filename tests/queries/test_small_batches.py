@@ -9,7 +9,7 @@ import pytest
 
 import bvh
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.small_batches import MOST
+from bvh.queries.batches.quick_calls import MOST
 from bvh.queries.query_arguments import plain_rays
 
 RAYS = np.random.default_rng(5).normal(size=(2, MOST, 3))

@@ -232,8 +232,6 @@ def test_a_search_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends between two steps, alone and in a batch; the next answers as before."""
-    from bvh.queries.batches import distance_batches, single_distances
-
     corners = np.tile(np.eye(3), (500, 1, 1)) + np.arange(500).reshape(-1, 1, 1) * 1e-3
     tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(1500).reshape(-1, 3))
     moved = np.eye(4)
@@ -248,7 +246,6 @@ def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None
         return int(search(*arguments))
 
     monkeypatch.setattr(distance_batches, "STEPS", 1)
-    monkeypatch.setattr(single_distances, "STEPS", 1)
     monkeypatch.setattr(distance_batches, "KERNEL", interrupted)
     for poses, threads in ((moved, 1), ([moved] * 4, 1), ([moved] * 4, 2)):
         calls = 0

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Scene
-from bvh.scene import instance_contacts, instance_pairs
+from bvh.queries.batches import overlap_batches
+from bvh.traversal.overlaps import tree_pairs
 from tests.oracles import scene_overlaps as oracle
 from tests.scene.test_scene_overlaps import UNIT, scene_of, transforms, tree_of
 
@@ -169,7 +170,7 @@ def test_searches_that_pause(monkeypatch: pytest.MonkeyPatch, rng: np.random.Gen
     wanted = flat_collisions(scene)
     assert wanted
     for steps in (1, 2, 3):
-        monkeypatch.setattr(instance_contacts, "STEPS", steps)
+        monkeypatch.setattr(tree_pairs, "STEPS", steps)
         for tasks in (1, 10**6):
-            monkeypatch.setattr(instance_pairs, "TASKS", tasks)
+            monkeypatch.setattr(overlap_batches, "TASKS", tasks)
             assert scene.collisions(threads=2).tolist() == wanted

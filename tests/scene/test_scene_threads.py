@@ -10,7 +10,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.scene import scene_queries
+from bvh.queries.batches import quick_calls
 from tests.cases.moving_parts import hard_rays, scene_of
 from tests.scene.test_scene_rays import Flat
 
@@ -54,7 +54,7 @@ def test_trees_outlive_a_single_ray(ask: str, monkeypatch: pytest.MonkeyPatch) -
         held.append(scene.bounds is not None and blocks() is not None)
         return np.inf, -1, np.nan, np.nan, False, -1
 
-    monkeypatch.setattr(scene_queries, "cast_function", lambda _: kernel)
+    monkeypatch.setattr(quick_calls, "cast_function", lambda _: kernel)
     if ask == "caster":
         scene.caster()(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     else:

@@ -8,8 +8,8 @@ import pytest
 from bvh import BVH
 from bvh.queries.batches import ray_batches
 from bvh.runtime.threads import Shelf
-from bvh.traversal.rays import packet_closest
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.packets import packet_closest
 from bvh.traversal.rays.ray_batch import PACKETS, Order
 from tests.traversal.test_kernels import (
     NO_PERMUTATION,

@@ -34,8 +34,8 @@ def some_boxes(rng: Rng, n: int, size: float = 0.05) -> np.ndarray:
 def tree_of(top: Tlas) -> BVH:
     """Return a tree that holds the arrays of a top level."""
     tree = object.__new__(BVH)
-    TreeBase._set_arrays(tree, top.arrays)
     tree._bounds, tree._quality, tree._build_seconds = top.bounds, "medium", 0.0
+    TreeBase._set_arrays(tree, top.arrays)
     tree._face_ids = None
     return tree
 

@@ -18,39 +18,11 @@ import typer
 from numpy.typing import ArrayLike, NDArray
 
 import bvh
+from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.clusters import Scheduler, cluster
 from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import warmup_command
-from bvh.apps.cli.console import (
-    bar,
-    err,
-    mebibytes,
-    numbers,
-    one_line,
-    out,
-    print_json,
-    print_table,
-    rate,
-    warnings_in_a_line,
-)
-from bvh.apps.cli.files import (
-    HIT_ENDINGS,
-    AsJson,
-    BuildQuality,
-    Flatten,
-    Memory,
-    PartsPath,
-    ScenePath,
-    Threads,
-    check_folder,
-    content_of,
-    is_pipe,
-    opened,
-    opened_parts,
-    read_rays,
-    write_hits,
-)
 from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_parts
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
@@ -80,7 +52,7 @@ def run() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with warnings_in_a_line():
+        with console.warnings_in_a_line():
             app()
     except BrokenPipeError:
         # Who reads has had enough, such as `head`. What Python flushes at its end goes nowhere.
@@ -88,13 +60,13 @@ def run() -> None:
         sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        err.print(f"bvh: {one_line(text)}")
+        console.err.print(f"bvh: {console.one_line(text)}")
         sys.exit(2)
 
 
 @app.command()
 def info(
-    scene: PartsPath,
+    scene: files.PartsPath,
     details: Annotated[
         bool, typer.Option("--details", help="Also list the trees of a scene, or the parts.")
     ] = False,
@@ -102,12 +74,12 @@ def info(
         bool,
         typer.Option("--epo", help="Also compute the effective partial overlap of trees: slow."),
     ] = False,
-    flatten: Flatten = False,
-    threads: Threads = None,
-    as_json: AsJson = False,
+    flatten: files.Flatten = False,
+    threads: files.Threads = None,
+    as_json: files.AsJson = False,
 ) -> None:
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
-    file = opened_parts(scene, threads, flatten)
+    file = files.opened_parts(scene, threads, flatten)
     if isinstance(file.source, Parts):
         if epo:
             raise ValueError(f"--epo is for trees, and {scene} holds parts")
@@ -119,38 +91,40 @@ def info(
     figures = {"file": scene} | figures
     lines = figures.pop("tree_lines", [])
     if as_json:
-        print_json(figures)
+        console.print_json(figures)
         return
     instances, sources = figures.pop("members", []), figures.pop("sources", [])
     for name in ("part_records", "tree_stats"):
         figures.pop(name, None)
     # What was not computed, or is not there, is null in JSON alone.
     known = [(name, value) for name, value in figures.items() if value is not None]
-    print_table([(name.replace("_", " "), _text(name, value)) for name, value in known])
+    console.print_table([(name.replace("_", " "), _text(name, value)) for name, value in known])
     _print_list("instance", "id", instances)
     if lines:
-        out.print("\n".join(["", *lines]))
+        console.out.print("\n".join(["", *lines]))
     _print_list("first id", "first", sources)
     if details and isinstance(file.source, Parts):
-        out.print()
+        console.out.print()
         print_parts(file.source)
 
 
 @app.command()
 def build(
-    scene: ScenePath,
+    scene: files.ScenePath,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write to.")],
-    quality: BuildQuality = "medium",
-    flatten: Flatten = False,
-    threads: Threads = None,
+    quality: files.BuildQuality = "medium",
+    flatten: files.Flatten = False,
+    threads: files.Threads = None,
 ) -> None:
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
-    check_folder(output)
-    source, read, _ = opened(scene, threads, quality, flatten)
+    files.check_folder(output)
+    source, read, _ = files.opened(scene, threads, quality, flatten)
     if read is None and not flatten:
         raise ValueError(f"{scene} has been built and saved before")
     source.save(output, threads=threads)
-    out.print(f"{output}: {content_of(source)}, {mebibytes(output.stat().st_size)}")
+    console.out.print(
+        f"{output}: {files.content_of(source)}, {console.mebibytes(output.stat().st_size)}"
+    )
 
 
 app.command(name="partition")(partition_command)
@@ -159,7 +133,7 @@ app.command(name="partition")(partition_command)
 @app.command()
 @with_camera(*OF_PICTURES)
 def cast(
-    scene: PartsPath,
+    scene: files.PartsPath,
     rays: Annotated[
         Path | None,
         typer.Option(
@@ -172,9 +146,9 @@ def cast(
         typer.Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
     ] = None,
     camera: CameraOptions = NO_CAMERA,
-    flatten: Flatten = False,
+    flatten: files.Flatten = False,
     threads: ClusterThreads = None,
-    memory: Memory = None,
+    memory: files.Memory = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Cast rays from a file or of a camera, and write the closest hits.
@@ -187,13 +161,13 @@ def cast(
     `bvh cast mesh.ply --rays - -o -` is for pipes: hits alone go to standard output, all else to
     standard error.
     """
-    if output is not None and not is_pipe(output):
-        if output.suffix not in HIT_ENDINGS:
+    if output is not None and not files.is_pipe(output):
+        if output.suffix not in files.HIT_ENDINGS:
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
-        check_folder(output)
-    columns = None if rays is None else read_rays(rays)
+        files.check_folder(output)
+    columns = None if rays is None else files.read_rays(rays)
     with cluster(scheduler) as client:
-        source, read, up = opened_parts(scene, threads, flatten, memory)
+        source, read, up = files.opened_parts(scene, threads, flatten, memory)
         if columns is None:
             given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)
         else:
@@ -201,13 +175,13 @@ def cast(
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
-            hits, seconds = cast_on(client, source, given, output is not None, threads, bar)
+            hits, seconds = cast_on(client, source, given, output is not None, threads, console.bar)
     if output is not None:
         assert isinstance(hits, Hits)
-        write_hits(output, hits, source)
-    console = err if is_pipe(output) else out
-    console.print(f"{hits!r}")
-    console.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
+        files.write_hits(output, hits, source)
+    terminal = console.err if files.is_pipe(output) else console.out
+    terminal.print(f"{hits!r}")
+    terminal.print(console.rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
 app.command(name="render")(render_command)
@@ -238,7 +212,7 @@ def _common(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        out.print(f"raybvh {bvh.__version__}")
+        console.out.print(f"raybvh {bvh.__version__}")
         raise typer.Exit
 
 
@@ -299,7 +273,7 @@ def _cast(
             bounds = (rays[:, 6], rays[:, 7])
     # One ray first, so that compiling is not timed.
     source.closest_hit(origins[:1], directions[:1])
-    with bar("casting") as progress:
+    with console.bar("casting") as progress:
         began = time.perf_counter()
         hits = source.closest_hit(origins, directions, *bounds, threads=threads, progress=progress)
         return hits, time.perf_counter() - began
@@ -309,14 +283,14 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     """Print the first of a list of instances or sources, with the number of each."""
     if not listed:
         return
-    out.print()
+    console.out.print()
     rows = [(title, "triangles", "name")]
     for each in listed[:LISTED]:
-        name = "-" if each["name"] is None else one_line(each["name"])
+        name = "-" if each["name"] is None else console.one_line(each["name"])
         rows.append((str(each[number]), str(each["triangles"]), name))
-    print_table(rows, right=True)
+    console.print_table(rows, right=True)
     if len(listed) > LISTED:
-        out.print(f"and {len(listed) - LISTED} more")
+        console.out.print(f"and {len(listed) - LISTED} more")
 
 
 def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
@@ -325,14 +299,14 @@ def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
 
 def _text(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
-        return numbers(value)
+        return console.numbers(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer) and name.endswith("bytes"):
-        return mebibytes(int(value))
+        return console.mebibytes(int(value))
     if isinstance(value, float):
         return f"{value:.4g}"
-    return one_line(str(value))
+    return console.one_line(str(value))
 
 
 def _benchmarks() -> ModuleType:

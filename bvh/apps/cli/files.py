@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import warnings
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
@@ -60,9 +61,6 @@ Memory = Annotated[
 ]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
-HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
-SCENE_COLUMNS = ("instance_id", "leaf")
-HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
 HIT_ENDINGS = (".npz", ".csv")
 # Stands for standard input and output.
 PIPE = "-"
@@ -223,8 +221,8 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     For "-" the lines of the latter go to standard output. An existing file is replaced only by a
     complete one. Hits of polygons have a column `face_id`.
     """
-    names = HIT_COLUMNS + (SCENE_COLUMNS if isinstance(hits, SceneHits) else ())
-    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
+    columns = fields(SceneHits if isinstance(hits, SceneHits) else Hits)
+    arrays = {column.name: np.atleast_1d(getattr(hits, column.name)) for column in columns}
     faces = _face_ids(source, hits)
     if faces is not None:
         arrays["face_id"] = np.atleast_1d(faces)
@@ -233,9 +231,9 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
         # numpy's types take any name for its option allow_pickle.
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     else:
-        formats = HIT_FORMATS + ("%d",) * (len(arrays) - len(HIT_COLUMNS))
-        columns = np.column_stack(list(arrays.values()))
-        np.savetxt(stream, columns, formats, ",", header=",".join(arrays), comments="")
+        formats = ["%.17g" if array.dtype.kind == "f" else "%d" for array in arrays.values()]
+        rows = np.column_stack(list(arrays.values()))
+        np.savetxt(stream, rows, formats, ",", header=",".join(arrays), comments="")
     if is_pipe(path):
         rest = stream.getbuffer()
         while len(rest):

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import webbrowser
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bvh.apps.cli.camera_options import (
-    NO_CAMERA,
-    OF_PICTURES,
-    CameraOptions,
-    Up,
-    axis_or_direction,
-    triple,
-    with_camera,
-)
+from bvh.apps.cli import camera_options, files
 from bvh.apps.cli.clusters import Scheduler, cluster
 from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
-from bvh.apps.cli.files import (
-    Flatten,
-    Memory,
-    PartsPath,
-    ScenePath,
-    Threads,
-    content_of,
-    opened,
-    opened_parts,
-    opened_scene,
-)
 from bvh.apps.lab.page import PORT as LAB_PORT
 from bvh.apps.lab.page import ray_lab
 from bvh.apps.page_server import HOST
@@ -43,7 +25,7 @@ from bvh.distributed.clusters.rendered_bands import render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
-from bvh.pictures.rendering import render
+from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
@@ -73,9 +55,9 @@ Url = Annotated[
 ]
 
 
-@with_camera(*OF_PICTURES)
+@camera_options.with_camera(*camera_options.OF_PICTURES)
 def render_command(
-    scene: PartsPath,
+    scene: files.PartsPath,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
@@ -83,7 +65,7 @@ def render_command(
     shade: Annotated[
         Shade, typer.Option(parser=str, help=f"One of: {', '.join(SHADES)}.")
     ] = "normals",
-    camera: CameraOptions = NO_CAMERA,
+    camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
     samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[
         str | None,
@@ -111,7 +93,7 @@ def render_command(
         ),
     ] = None,
     threads: ClusterThreads = None,
-    memory: Memory = None,
+    memory: files.Memory = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Render a picture of a mesh, a scene or parts by casting rays.
@@ -126,20 +108,20 @@ def render_command(
     check_picture_path(output)
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
-    options: dict[str, Any] = {
-        "shade": shade,
-        "samples": 1 if numbers else samples,
-        "data": (shade,) if numbers and shade in DATA else (),
-        "lamp": None if lamp is None else triple("--lamp", lamp),
-        "softness": softness,
-        "light_rays": light_rays,
-        "reach": reach,
-        "ground": ground,
-    }
+    options = RenderOptions(
+        shade=shade,
+        samples=1 if numbers else samples,
+        data=(shade,) if numbers and shade in DATA else (),
+        lamp=None if lamp is None else camera_options.triple("--lamp", lamp),
+        softness=softness,
+        light_rays=light_rays,
+        reach=reach,
+        ground=ground,
+    )
     with cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
-        source, read, up = opened_parts(scene, threads, memory=memory)
+        source, read, up = files.opened_parts(scene, threads, memory=memory)
         view = camera.camera_of(Path(scene), source, up, read)
         target = _pictured(source, read, shade)
         if client is None:
@@ -147,7 +129,7 @@ def render_command(
         else:
             picture = render_on(client, target, view, options, threads, bar)
     (picture if numbers else with_legend(picture)).save(output)
-    out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
+    out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
     out.print(rate(picture.rays, picture.seconds))
 
 
@@ -162,18 +144,21 @@ def _pictured(source: BVH | Scene | Parts, read: object, shade: str) -> BVH | Sc
 
 
 def _render(
-    target: BVH | Scene | Parts, view: Camera, options: dict[str, Any], threads: int | None
+    target: BVH | Scene | Parts, view: Camera, options: RenderOptions, threads: int | None
 ) -> Picture:
     """Render a picture in this process."""
     # One ray first, so that compiling is not timed.
-    of_trees = {} if isinstance(target, Parts) else {"counters": options["shade"] == "cost"}
-    target.closest_hit(view.eye[None], view.forward[None], **of_trees)
+    ray = view.eye[None], view.forward[None]
+    if isinstance(target, Parts):
+        target.closest_hit(*ray)
+    else:
+        target.closest_hit(*ray, counters=options.shade == "cost")
     with bar("rendering") as progress:
-        return render(target, view, **options, threads=threads, progress=progress)
+        return render(target, view, **asdict(options), threads=threads, progress=progress)
 
 
 def plot_command(
-    scene: ScenePath,
+    scene: files.ScenePath,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")
     ],
@@ -184,12 +169,12 @@ def plot_command(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the chart.")] = None,
-    flatten: Flatten = False,
-    threads: Threads = None,
+    flatten: files.Flatten = False,
+    threads: files.Threads = None,
 ) -> None:
     """Plot the cost and the fill of a tree, level by level."""
     check_chart_path(output)
-    source = opened(scene, threads, flatten=flatten).source
+    source = files.opened(scene, threads, flatten=flatten).source
     name = scene.name
     if isinstance(source, Scene):
         trees = source.leaves.trees
@@ -203,36 +188,36 @@ def plot_command(
     elif tree is not None:
         raise ValueError(f"--tree goes with a scene, and {scene} is a single tree")
     write_chart(chart(source, title or name), output)
-    out.print(f"{output}: {name}, {content_of(source)}")
+    out.print(f"{output}: {name}, {files.content_of(source)}")
 
 
 def view_command(
-    scene: ScenePath,
+    scene: files.ScenePath,
     host: Host = HOST,
     port: Port = PORT,
     no_open: NoOpen = False,
     origins: Origins = None,
     url: Url = None,
-    up: Up = None,
+    up: camera_options.Up = None,
     max_faces: Annotated[
         int,
         typer.Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond."),
     ] = MAX_FACES,
-    flatten: Flatten = False,
-    threads: Threads = None,
+    flatten: files.Flatten = False,
+    threads: files.Threads = None,
 ) -> None:
     """Show a mesh or a scene in the browser, until Ctrl-C.
 
     Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from
     elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
-    direction = None if up is None else axis_or_direction(up)
+    direction = None if up is None else camera_options.axis_or_direction(up)
     source: BVH | Scene
     if flatten:
-        source, _, above = opened(scene, threads, flatten=True)
+        source, _, above = files.opened(scene, threads, flatten=True)
         direction = above if direction is None else direction
     else:
-        source, _ = opened_scene(scene, threads)
+        source, _ = files.opened_scene(scene, threads)
     viewer = view(
         source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
         max_faces=max_faces, threads=threads, origins=origins, url=url,

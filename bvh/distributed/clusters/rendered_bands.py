@@ -19,12 +19,13 @@ from bvh.distributed.ray_sources import RaySource
 from bvh.distributed.tree_handles import handle_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Occluders, RenderSource
-from bvh.pictures.rendering import Band, Drawing, smooth_of_parts
+from bvh.pictures.rendering import Band, BandRenderer, RenderOptions, smooth_of_parts
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import thread_count
 from bvh.scene.scene import Scene
 
 if TYPE_CHECKING:
+    from dask.array import Array
     from distributed import Client
 
 # Bands of a picture in a task.
@@ -35,11 +36,11 @@ def render_on(
     client: Client,
     source: BVH | Scene | Parts | RenderSource,
     camera: Camera,
-    options: dict[str, Any],
+    options: RenderOptions,
     threads: int | None,
     shown: ShownBar,
 ) -> Picture:
-    """Render a picture as `bvh.pictures.render` does, with the options of `Drawing`.
+    """Render a picture as `bvh.pictures.render` does, with these options.
 
     Each task has so many threads, by default one.
     """
@@ -48,8 +49,8 @@ def render_on(
     began = time.perf_counter()
     if isinstance(source, Parts):
         source = _seen_on(client, source, camera, options, threads, shown)
-    drawing = Drawing(source, camera, **options)
-    held = HeldDrawing(source, camera, options)
+    drawing = BandRenderer(source, camera, options)
+    held = HeldRenderer(source, camera, options)
     key = delayed(held, name=f"drawing-{uuid.uuid4().hex}", traverse=False)
     rows, draw = drawing.step * BANDS, delayed(_drawn)
     tops = range(0, drawing.height, rows)
@@ -65,18 +66,20 @@ def render_on(
 
 
 def _seen_on(
-    client: Client, parts: Parts, camera: Camera, options: dict[str, Any], threads: int | None,
+    client: Client, parts: Parts, camera: Camera, options: RenderOptions, threads: int | None,
     shown: ShownBar,
 ) -> RenderSource:  # fmt: skip
     """Return the source of `Parts.visible_tree`, for a picture with these options."""
     from dask.delayed import delayed
 
-    smooth = smooth_of_parts(options["shade"], options["data"])
-    view, samples = camera.upright(), options["samples"]
+    smooth = smooth_of_parts(options)
+    view, samples = camera.upright(), options.samples
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(task_size(client, shape[0] * shape[1]))
     rays = RaySource(sample_rays, shape, tile, (view, samples))
-    ids = rays.closest_hit(parts, t_min=view.t_min, t_max=view.t_max, threads=threads).prim_id
+    ids: Array = rays.closest_hit(
+        parts, t_min=view.t_min, t_max=view.t_max, threads=threads
+    ).prim_id
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)
@@ -85,13 +88,13 @@ def _seen_on(
     return visible_source(parts, seen[seen >= 0], smooth=smooth)
 
 
-class HeldDrawing:
+class HeldRenderer:
     """Handle of a picture in a graph; a process makes it ready once."""
 
-    _drawing: Drawing | None
+    _drawing: BandRenderer | None
 
     def __init__(
-        self, source: BVH | Scene | RenderSource, camera: Camera, options: dict[str, Any]
+        self, source: BVH | Scene | RenderSource, camera: Camera, options: RenderOptions
     ) -> None:
         beside: tuple[Occluders, NDArray[np.int64] | None] | None = None
         if isinstance(source, RenderSource):
@@ -99,7 +102,7 @@ class HeldDrawing:
             source = source.surface
         self.__setstate__((handle_of(source), beside, camera, options))
 
-    def open(self) -> Drawing:
+    def open(self) -> BandRenderer:
         """Return the picture."""
         with self._guard:
             if self._drawing is None:
@@ -107,7 +110,7 @@ class HeldDrawing:
                 source = surface.open()
                 if beside is not None:
                     source = RenderSource(source, *beside)
-                self._drawing = Drawing(source, camera, **options)
+                self._drawing = BandRenderer(source, camera, options)
             return self._drawing
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -117,6 +120,6 @@ class HeldDrawing:
         self._given, self._guard, self._drawing = state, threading.Lock(), None
 
 
-def _drawn(held: HeldDrawing, top: int, bottom: int, threads: int) -> list[Band]:
+def _drawn(held: HeldRenderer, top: int, bottom: int, threads: int) -> list[Band]:
     """Render rows of a picture, in bands."""
     return held.open().bands(top, bottom, thread_count(threads))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -13,6 +14,29 @@ from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
 Entries = TypeVar("Entries", bound="PerQuery")
+Result = TypeVar("Result")
+
+
+def filler(kind: type[Result]) -> Callable[..., Result]:
+    """Return a function (values, source) that makes a result from its fields, in their order.
+
+    `source` is what positions of hits follow from, if anything. As fast as an assignment for each
+    field; the `__init__` of a frozen class takes longer than a ray.
+    """
+    targets = ", ".join(f"entries[{field.name!r}]" for field in fields(kind))  # type: ignore[arg-type]
+    scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
+    exec(
+        "def fill(values, source=None):\n"
+        "    result = new(kind)\n"
+        "    entries = result.__dict__\n"
+        f"    {targets} = values\n"
+        "    if source is not None:\n"
+        "        entries['_source'] = source\n"
+        "    return result\n",
+        scope,
+    )
+    made: Callable[..., Result] = scope["fill"]
+    return made
 
 
 class Table:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import weakref
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
+from bvh.queries.answers.clearances import Clearances
+from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry_point, typeof, warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
-from bvh.traversal.overlaps.closest_pairs import UNDECIDED, closest_pairs
+from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
 from bvh.traversal.overlaps.distance_memory import (
     COUNT,
     DECIDED,
@@ -24,13 +27,12 @@ from bvh.traversal.overlaps.distance_memory import (
     ClosestSearch,
     addresses,
     new_search_memory,
-    tree_table,
 )
 from bvh.traversal.overlaps.near_pairs import STEPS
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.oriented_boxes import oriented_boxes, plain_boxes
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
 
 Reals = NDArray[np.float64]
@@ -43,27 +45,97 @@ SHELF = Shelf(new_search_memory)
 NODES_A_QUERY = 16
 
 
+class OneDistance:
+    """Scratch memory of a thread for one query: tables of addresses, as the kernel takes them."""
+
+    def __init__(self) -> None:
+        self.kept, self.search = new_search_memory()
+        matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
+        self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, matrix)
+        distance, self.position = np.zeros(1), np.zeros((2, 3))
+        self.prim_id = np.zeros(2, np.int32)
+        self.found = addresses(distance, self.position, self.prim_id)
+        # Items of these are read and written sooner than those of arrays.
+        self.state: Any = self.kept.state.data
+        self.numbers: Any = self.limit.data
+        self.code: Any = self.hint.data
+        self.distance: Any = distance.data
+
+
+STILL, ONE_SHELF = addresses(None, None, None), Shelf(OneDistance)
+AFFINE = [0.0, 0.0, 0.0, 1.0]
+clearances_of = filler(Clearances)
+
+
+def quick_distance(
+    arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
+) -> Clearances | None:
+    """Return the distance for one transform; None where arguments must be checked."""
+    if type(limit) is not float or not limit >= 0.0:
+        return None
+    if transform is not None:
+        if type(transform) is not np.ndarray or transform.shape != (4, 4):
+            return None
+        if transform.dtype.char != "d":
+            return None
+        x, y, z, last = transform.tolist()
+        if last != AFFINE or not isfinite(sum(x) + sum(y) + sum(z)):
+            return None
+    code = -1
+    if hint is not None:
+        pair = hint.prim_id if type(hint) is Clearances else hint
+        if type(pair) is not np.ndarray or pair.shape != (2,) or pair.dtype.kind != "i":
+            return None
+        i, j = pair.tolist()
+        if 0 <= i < count_of(arrays.primitives) and 0 <= j < count_of(others.primitives):
+            code = i << 32 | j
+        elif not i == j == -1:
+            return None
+    return find_closest_pair(arrays, others, None, transform, limit, code)
+
+
 def find_closest_pair(
     arrays: TreeArrays,
     others: TreeArrays,
-    own_map: Reals | None = None,
-    other_map: Reals | None = None,
+    maps: tuple[Reals, Reals] | None = None,
     transform: Reals | None = None,
     max_distance: float = np.inf,
-    hint: tuple[int, int] = (-1, -1),
+    code: int = -1,
     cancel: NDArray[np.int32] | None = None,
-) -> tuple[float, Reals, NDArray[np.int32]]:
-    """Return (distance, position, prim_id) of the closest pair of faces of two trees.
+) -> Clearances:
+    """Return the closest pair of faces of two trees over triangles.
 
-    The same as `find_closest_pairs` with one transform; see there. The position has shape (2, 3),
-    prim_id (2,); (inf, NaN, -1) if there is none within `max_distance`.
+    The same as `find_closest_pairs` with one transform, and the maps of both sides; see there.
     """
-    matrices = None if transform is None else transform[None]
-    limits, hints = np.full(1, max_distance), np.array([hint_codes(*hint)])
-    found = find_closest_pairs(
-        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None, cancel=cancel
-    )
-    return float(found.distance[0]), found.position[0], found.prim_id[0]
+    one, motions, flat = ONE_SHELF.take(), STILL, None
+    if transform is not None:
+        one.matrix[...] = transform
+        motions = one.motions
+    elif maps is not None:
+        flat = [kernel_input(m.reshape(-1)) for m in maps]
+        motions = addresses(*flat, None)
+    one.numbers[0], one.code[0] = max_distance, code
+    one.state[QUERY], one.state[HEIGHT] = 0, -1
+    # With the boxes and maps that the addresses are of.
+    own, other, status = table_of(arrays, 1), table_of(others, 1), LATER
+    given = own[0], other[0], motions, one.limit, one.hint
+    run = KERNEL or _kernel(given, one.found)
+    while status != DONE and (cancel is None or not cancel[0]):
+        status = run(*given, one.search, 1, STEPS, one.found)
+        if status == UNDECIDED:
+            decide(one.kept)
+    near = clearances_of((one.distance[0], one.position.copy(), one.prim_id.copy()))
+    ONE_SHELF.give_back(one)
+    return near
+
+
+def _kernel(given: tuple[NDArray[Any], ...], found: NDArray[np.int64]) -> Any:
+    """Return the kernel, called without Numba's dispatcher; the first call compiles it."""
+    global KERNEL
+    with SHELF.scratch() as memory:
+        arguments = *map(kernel_input, given), memory.table, 1, STEPS, found
+        KERNEL = entry_point(closest_pairs, tuple(map(typeof, arguments)))
+    return KERNEL
 
 
 def find_closest_pairs(
@@ -95,7 +167,7 @@ def find_closest_pairs(
     limits : ndarray of float64, shape (count,) or (1,)
         Distances beyond which nothing is searched.
     hints : ndarray of int64, shape (count,) or (1,)
-        Pairs whose distance is a first bound, by `hint_codes`; ids must be in range.
+        Pairs whose distance is a first bound, as first << 32 | second; -1 for none.
     count : int
         How many queries.
     threads, progress
@@ -117,12 +189,7 @@ def find_closest_pairs(
     own, other = table_of(arrays, count), table_of(others, count)
     arguments = own[0], other[0], addresses(*given), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32) if cancel is None else cancel
-    global KERNEL
-    if KERNEL is None:
-        with SHELF.scratch() as memory:
-            types = tuple(map(typeof, (*arguments, memory.table, 1, STEPS, out)))
-        KERNEL = entry_point(closest_pairs, types)
-    run = KERNEL
+    run = KERNEL or _kernel(arguments, out)
 
     def work(begin: int, end: int) -> None:
         with SHELF.scratch() as memory:
@@ -141,7 +208,7 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, and the table of the addresses of both.
+    """What searches need of a tree besides its arrays, and the row of both.
 
     To fit oriented boxes takes as long as many queries; until there have been as many, boxes along
     the axes stand for them.
@@ -159,8 +226,8 @@ class KnownTree:
         self.put(arrays, plain_boxes(arrays))
 
     def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Keep boxes, and the table with their address."""
-        self.kept = tree_table(arrays, self.lowest, boxes), boxes
+        """Keep boxes, and the row with their address."""
+        self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
     def is_of(self, arrays: TreeArrays) -> bool:
         """Return whether this is about such arrays."""
@@ -214,11 +281,6 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
             break
         found[lanes.inner] = below
     return kernel_input(found.ravel())
-
-
-def hint_codes(own: int, other: int) -> int:
-    """Return a pair of faces as one number, -1 for none."""
-    return own << 32 | other if own >= 0 and other >= 0 else -1
 
 
 def decide(search: ClosestSearch) -> None:

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
-from bvh.queries.batches.hit_memory import HIT_SHELVES, HitMemory
 from bvh.queries.batches.image_rows import row_length
+from bvh.queries.batches.scratch import (
+    ALL,
+    BOOL,
+    HIT_SHELVES,
+    NO_PERMUTATION,
+    SHELF,
+    HitMemory,
+)
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, checked_cull, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult
@@ -22,7 +29,7 @@ from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
+from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import (
     FILLED,
     NEXT,
@@ -54,14 +61,8 @@ MIN_BLOCKS, MAX_BLOCKS = 16, 128
 ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
-
-NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
-
-# Kept from batch to batch; what is measured is shared by the threads of one batch alone.
-SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
 
 # Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
 # There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
@@ -70,7 +71,6 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
-ALL = 2**62
 
 Work = Callable[[Order, int, int], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
@@ -134,7 +134,7 @@ class RaySearch(NamedTuple):
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
         # The kernel writes nothing else.
         no_ids = np.empty(0, ids_of(arrays.primitives))
-        out = Columns(no_ids, none, none, none, hit.view(np.uint8))
+        out = Columns(none, no_ids, none, none, hit.view(np.uint8))
         _trace(arrays, batch, _goals(True, options, arrays), options, out)
         return shaped(batch.shape, hit)[0]
 
@@ -176,18 +176,18 @@ def _closest(
     kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
     """Return the hits that a goal leads to, as results of a tree or of a scene."""
-    t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
+    out = _results(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel leaves results alone; progress is reported all the same.
-        for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
-            result.fill(miss)
-    _trace(arrays, batch, goal, options, Columns(prim_id, t, u, v, front.view(np.uint8)))
+        for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
+            column.fill(miss)
+    _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     of_tree, of_scene = kinds
     if not isinstance(arrays.primitives, Instanced):
-        return of_tree(*shaped(batch.shape, t, prim_id, u, v, front, *costs))
-    leaf, prim_id = hit_codes(prim_id)
-    owners = owners_of(arrays.primitives, leaf)
-    return of_scene(*shaped(batch.shape, t, prim_id, u, v, front, owners, leaf, *costs))
+        return of_tree(*shaped(batch.shape, *out, *costs))
+    leaf, prim_id = hit_codes(out.prim_id)
+    owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
+    return of_scene(*shaped(batch.shape, *out, owners, leaf, *costs))
 
 
 def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
@@ -211,7 +211,7 @@ def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
         if kinds[0] is Custom or kinds[1] is FirstGoal:
             return closest_hits
         with SHELF.scratch() as scratch:
-            arguments = arrays, read_only(rays), order, scratch, goal, 0, 0, out
+            arguments = arrays.row, read_only(rays), order, scratch, goal, 0, 0, out
             kernel = kept_entry_point(closest_hits, kinds, arguments)
     return kernel
 
@@ -222,12 +222,12 @@ def _trace(
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     arrays, _kept = kernel_arrays(arrays)
     n, rays, measured, order = batch.size, batch.rays, no_measurements(), _order(batch)
-    kernel = kernel_for(arrays, rays, order, goal(), out)
+    row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
             scratch = kept._replace(measured=measured)
-            kernel(arrays, rays, order, scratch, goal(), begin, end, out)
+            kernel(row, rays, order, scratch, goal(), begin, end, out)
 
     def sorted_from(begin: int) -> Order:
         return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
@@ -284,11 +284,11 @@ def _chunk(count: int, threads: int) -> int:
     return max(-(-count // chunks), 1)
 
 
-def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
-    """Return arrays for t, u, v, prim_id and front of n rays."""
+def _results(n: int, ids: Any) -> Columns:
+    """Return columns for the hits of n rays."""
     if n < LARGE:
-        return np.empty(n), np.empty(n), np.empty(n), np.empty(n, ids), np.empty(n, BOOL)
-    kinds = (np.float64, np.float64, np.float64, ids, np.bool_)
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
+    kinds = (np.float64, ids, np.float64, np.float64, np.bool_)
     sizes = [n * np.dtype(kind).itemsize for kind in kinds]
     ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
     # From the beginning of a large page on, so that it is filled with few of them: where results
@@ -297,7 +297,7 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
     memory = memory[-memory.ctypes.data % LARGE_PAGE :]
     begins = [0, *ends[:-1]]
-    return tuple(
+    return Columns._make(
         memory[begin : begin + size].view(kind)
         for begin, size, kind in zip(begins, sizes, kinds, strict=True)
     )
@@ -324,13 +324,13 @@ def _listed(
     pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
     parts.clear()
     if len(pieces) == 1:
-        prim_id, t, u, v, front = pieces[0]
+        t, prim_id, u, v, front = pieces[0]
     else:
         none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
-        prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
+        t, prim_id, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         return AllHits(prim_id, *hits)
@@ -373,7 +373,7 @@ def _gather(
                     )  # fmt: skip
                 gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
                 arguments: Any = (
-                    arrays, batch.rays, order, scratch, goal, wanted, gathered, begin, end
+                    arrays.row, batch.rays, order, scratch, goal, wanted, gathered, begin, end
                 )  # fmt: skip
                 kernel = kept_entry_point(gather_hits, kinds, arguments) if plain else gather_hits
                 kernel(*arguments)

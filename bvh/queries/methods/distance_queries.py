@@ -88,8 +88,7 @@ class DistanceQueries(TreeBase):
         >>> a.distance_to(a, [np.eye(4), lifted], max_distance=1.5, hint=found.prim_id).distance
         array([ 0., inf])
         """
-        from bvh.queries.batches.distance_batches import find_closest_pairs
-        from bvh.queries.batches.single_distances import closest_pair
+        from bvh.queries.batches.distance_batches import find_closest_pairs, quick_distance
 
         arrays, others = self._sides(other)
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
@@ -98,7 +97,7 @@ class DistanceQueries(TreeBase):
             and not hidden
             and (threads is None or (type(threads) is int and threads > 0))
         ):
-            near = closest_pair(arrays, others, transform, max_distance, hint)
+            near = quick_distance(arrays, others, transform, max_distance, hint)
             if near is not None:
                 return near
         if is_other(transform, max_distance, hint):

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.ray_shapes import shaped
-from bvh.queries.batches import single_points
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import check_method, point_batch
 from bvh.queries.results import CLOSEST_POINTS
 from bvh.queries.targets import PointTarget
@@ -31,8 +32,8 @@ class PointQueries(Generic[Points]):
     _point_target: Callable[[str, int | None], PointTarget[Points]]
     # For a mask: a surface with open edges to warn about, or None.
     _open_edges: Callable[[int | None], str | None]
-    # What a single plain point searches, as of `single_points`; None where errors must tell more.
-    _near_at_once: Callable[..., Any]
+    # What quick calls search; None where there are none.
+    _quick: Callable[..., Searched | None]
 
     @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
     def closest_point(
@@ -115,8 +116,8 @@ class PointQueries(Generic[Points]):
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
             # A single point is finished sooner than a batch is prepared.
-            searched = type(self)._near_at_once(self)
-            one: Any = single_points.closest_point(searched, points, max_distance, k)
+            searched = type(self)._quick(self)
+            one: Any = quick_calls.closest_point(searched, points, max_distance, k)
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
@@ -160,8 +161,8 @@ class PointQueries(Generic[Points]):
             mask is None and threads is None and progress is None
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
-            searched = type(self)._near_at_once(self)
-            one = single_points.distance(searched, points, max_distance)
+            searched = type(self)._quick(self)
+            one = quick_calls.distance(searched, points, max_distance)
             if one is not None:
                 return one
         if is_foreign(points, max_distance):

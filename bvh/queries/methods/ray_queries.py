@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.queries.batches import single_hits, small_batches
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import (
     Filter,
     edge_rule,
     one_mask,
-    plain_ray,
-    plain_rays,
     ray_batch,
     ray_options,
 )
@@ -30,22 +29,14 @@ EveryHit = TypeVar("EveryHit")
 Caster = TypeVar("Caster")
 
 
-class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
-    """Ray queries of `BVH` and `Scene`, which say what is searched and what results are."""
+class RayQueries(Generic[ClosestHits, EveryHit]):
+    """Ray queries of `BVH`, `Scene` and `Parts`, which say what is searched."""
 
     __slots__ = ()
 
     _ray_target: Callable[[], RayTarget[ClosestHits, EveryHit]]
-    # What plain rays, so many, go through: arrays, what keeps alive what these refer to, and the
-    # merged tree of a scene, if they are its. For one ray, `Searched`, and whether trees are split.
-    _searched: Callable[..., tuple[Any, object, Any]]
-    _at_once: Callable[..., tuple[Any, object, bool]]
-    # One ray, if it is a plain one, from t_min to t_max: its hit.
-    _closest_of_one: Callable[..., ClosestHits | None]
-    # One ray, (ox, oy, oz, dx, dy, dz): its hit as the kernel has it; the second is prim_id.
-    _cast_one: Callable[..., Any]
-    # For a side to cull and a mask.
-    _caster: Callable[[int, int], Caster]
+    # What quick calls search; None where there are none.
+    _quick: Callable[..., Searched | None]
 
     @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
@@ -150,17 +141,14 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             and validate_rays is False and counters is False
             and (sort is None or type(sort) is bool)
         ):  # fmt: skip
-            # A single ray is finished sooner than a batch is prepared.
-            # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
-            hit = type(self)._closest_of_one(self, origins, directions, t_min, t_max)
-            if hit is not None:
-                return hit
-            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
-            if rays is not None and sort is None:
-                searched = type(self)._searched(self, len(rays.origins))
-                found: Any = small_batches.closest_hit(searched, rays)
-                if found is not None:
-                    return found
+            # A few rays are finished sooner than a batch is prepared.
+            # Not self._quick(), which takes longer where there is a `__getattr__`.
+            searched = type(self)._quick(self)
+            hits: ClosestHits | None = quick_calls.closest_hit(
+                searched, origins, directions, t_min, t_max
+            )
+            if hits is not None:
+                return hits
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
@@ -170,33 +158,6 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, sort, filter, data)
             return target.closest_hits(batch, options, counters)
-
-    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
-        """Return a function that casts one ray at a time, as fast as Python can call it.
-
-        For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
-        plain numbers, checks nothing, and can be called from many threads at once.
-
-        Parameters
-        ----------
-        cull, mask
-            As in `closest_hit`; the mask is one number.
-
-        Returns
-        -------
-        TreeCaster or SceneCaster
-            ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
-            front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> cast = tree.caster()
-        >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
-        (1.0, 0, 0.25, 0.25, True)
-        """
-        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))
 
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -242,16 +203,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             and threads is None and progress is None and filter is None and data is None
             and validate_rays is False and (sort is None or type(sort) is bool)
         ):  # fmt: skip
-            ray = plain_ray(origins, directions)
-            if ray is not None:
-                hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0
-                return hit
-            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
-            if rays is not None and sort is None:
-                searched = type(self)._searched(self, len(rays.origins))
-                blocked = small_batches.any_hit(searched, rays)
-                if blocked is not None:
-                    return blocked
+            searched = type(self)._quick(self)
+            blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
+            if blocked is not None:
+                return blocked
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target()
@@ -324,9 +279,12 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         once = edge_rule(edges)
         plain = cull is mask is max_hits is threads is progress is filter is data is None
         if plain and validate_rays is False:
-            one: EveryHit = single_hits.all_hits(self, origins, directions, t_min, t_max, once)
-            if one is not None:
-                return one
+            searched = type(self)._quick(self)
+            hits: EveryHit | None = quick_calls.all_hits(
+                searched, origins, directions, t_min, t_max, once
+            )
+            if hits is not None:
+                return hits
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
@@ -378,7 +336,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         """
         once = edge_rule(edges)
         if cull is mask is threads is progress is filter is data is None and validate_rays is False:
-            one = single_hits.count_hits(self, origins, directions, t_min, t_max, once)
+            searched = type(self)._quick(self)
+            one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one
         if is_foreign(origins, directions, t_min, t_max, mask):
@@ -388,3 +347,39 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, None, filter, data)
             return target.count_hits(batch, options, once)
+
+
+class CasterQueries(RayQueries[ClosestHits, EveryHit], Generic[ClosestHits, EveryHit, Caster]):
+    """Ray queries of `BVH` and `Scene`, which also cast rays one at a time."""
+
+    __slots__ = ()
+
+    # For a side to cull and a mask.
+    _caster: Callable[[int, int], Caster]
+
+    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
+        """Return a function that casts one ray at a time, as fast as Python can call it.
+
+        For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
+        plain numbers, checks nothing, and can be called from many threads at once.
+
+        Parameters
+        ----------
+        cull, mask
+            As in `closest_hit`; the mask is one number.
+
+        Returns
+        -------
+        TreeCaster or SceneCaster
+            ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
+            front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> cast = tree.caster()
+        >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
+        (1.0, 0, 0.25, 0.25, True)
+        """
+        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))

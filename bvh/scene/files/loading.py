@@ -22,17 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io import file_formats
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
-from bvh.io.file_formats import (
-    MAGIC,
-    PRIMITIVE_ARRAYS,
-    SCENE_MAGIC,
-    Header,
-    SceneHeader,
-    entries_of,
-    unpacked,
-    unpacked_scene,
-)
 from bvh.io.meshes import Surface, read_file
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
@@ -68,12 +59,16 @@ def load(
     """Return the tree or scene of a file that was saved; see `bvh.load`."""
     workers = thread_count(threads)
     name = os.fspath(path)
-    header: Header | SceneHeader
+    header: file_formats.Header | file_formats.SceneHeader
     with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        is_scene = start.startswith(SCENE_MAGIC)
-        header = unpacked_scene(start, size) if is_scene else unpacked(start, size)
+        is_scene = start.startswith(file_formats.SCENE_MAGIC)
+        header = (
+            file_formats.unpacked_scene(start, size)
+            if is_scene
+            else file_formats.unpacked(start, size)
+        )
         content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
@@ -82,7 +77,7 @@ def load(
 
     loaded: BVH | Scene
     with _prefixed(name):
-        if isinstance(header, SceneHeader):
+        if isinstance(header, file_formats.SceneHeader):
             loaded, trees = _scene(name, header, content, workers, mmap, verify)
         else:
             loaded = _tree(_SavedTree(name, header, content, workers), mmap, verify)
@@ -95,7 +90,7 @@ def load(
 
 def _scene(
     name: str,
-    header: SceneHeader,
+    header: file_formats.SceneHeader,
     content: NDArray[np.uint8],
     workers: int,
     mmap: bool,
@@ -105,7 +100,7 @@ def _scene(
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
 
-    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
+    def tree_of(header: file_formats.Header, content: NDArray[np.uint8]) -> BVH:
         trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
         headers.append(content[:HEADER_SIZE].tobytes())
         return trees[-1]
@@ -126,14 +121,14 @@ def _headers_digest(headers: list[bytes]) -> str:
 def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
     """Return the scene in a file that is mapped."""
     with _prefixed(name):
-        header = unpacked_scene(content[:HEADER_SIZE].tobytes(), len(content))
+        header = file_formats.unpacked_scene(content[:HEADER_SIZE].tobytes(), len(content))
         return _scene(name, header, content, thread_count(None), True, True)[0]
 
 
 def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
     """Return the tree in a part of a file that is mapped."""
     with _prefixed(name):
-        header = unpacked(content[:HEADER_SIZE].tobytes(), len(content))
+        header = file_formats.unpacked(content[:HEADER_SIZE].tobytes(), len(content))
         return _tree(_SavedTree(name, header, content, thread_count(None)), True, True)
 
 
@@ -209,7 +204,7 @@ def load_scene(
 def is_saved(path: str | os.PathLike[str]) -> bool:
     """Return whether a file begins as saved trees, or saved scenes, do."""
     with opened(os.fspath(path)) as file:
-        return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
+        return file.read(len(file_formats.MAGIC)) in (file_formats.MAGIC, file_formats.SCENE_MAGIC)
 
 
 @contextlib.contextmanager
@@ -248,7 +243,7 @@ class _SavedTree:
     """A tree's file, or its part of a scene's file, with the header that has been checked."""
 
     name: str
-    header: Header
+    header: file_formats.Header
     content: NDArray[np.uint8]
     threads: int
     # Of a mapped tree: whether it has been checked, and what was wrong.
@@ -258,7 +253,7 @@ class _SavedTree:
     def fill(self, tree: TreeBase, verify: bool) -> None:
         """Give a tree the arrays of the file; for another width of vectors, build them anew."""
         header, kind = self.header, CLASSES[self.header.kind]
-        entries = entries_of(header)
+        entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
         digests = header.digests if verify else None
         with _prefixed(self.name):
@@ -266,7 +261,7 @@ class _SavedTree:
             face_ids, bits = stored.get("face_ids"), stored.get("face_bits")
             if verify and face_ids is not None and (face_ids < 0).any():
                 raise ValueError("is not valid: a face has a number below 0")
-            points = [stored[name] for name in PRIMITIVE_ARRAYS if name in stored]
+            points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
                 nodes = WideNodes(stored["blocks"], stored["ids"])

@@ -16,16 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
+from bvh.io import file_formats
 from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
-from bvh.io.file_formats import (
-    UPS,
-    Header,
-    SceneHeader,
-    packed_scene,
-    tables_end,
-    tables_of,
-    unpacked,
-)
 from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
@@ -92,13 +84,15 @@ class SceneSaving(SceneContent):
         }
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
         has = tables["scenes"].shape[1] == 3, bool(looks)
-        blank = SceneHeader._make((*counts, 0, (), *has))
-        header = blank._replace(size=tables_end(blank) + sum(size for size, _ in files))
+        blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
+        header = blank._replace(
+            size=file_formats.tables_end(blank) + sum(size for size, _ in files)
+        )
 
         def with_digests(digests: tuple[bytes, ...]) -> bytes:
-            return packed_scene(header._replace(digests=digests))
+            return file_formats.packed_scene(header._replace(digests=digests))
 
-        start = file_pieces(tables_of(header), tables, with_digests, workers)
+        start = file_pieces(file_formats.tables_of(header), tables, with_digests, workers)
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
@@ -153,7 +147,8 @@ def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64
     If `with_up` is true, always the axis.
     """
     rows = np.array(
-        [(len(p._instances), p._instances.next_id, UPS.index(p._up)) for p in parts], np.int64
+        [(len(p._instances), p._instances.next_id, file_formats.UPS.index(p._up)) for p in parts],
+        np.int64,
     )
     return rows if with_up or rows[:, 2].any() else rows[:, :2]
 
@@ -164,21 +159,21 @@ def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
 
 
 def scene_of(
-    header: SceneHeader,
+    header: file_formats.SceneHeader,
     content: NDArray[np.uint8],
-    tree_of: Callable[[Header, NDArray[np.uint8]], TreeBase],
+    tree_of: Callable[[file_formats.Header, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene],
     threads: int,
 ) -> AnyScene:
     """Return the scene of a file, whose trees `tree_of` creates from header and file of each."""
-    tables = read_arrays(content, tables_of(header), header.digests, threads)
+    tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
     names = _names(tables)
     sizes = tables["trees"][:, 0]
-    ends = tables_end(header) + np.cumsum(sizes)
+    ends = file_formats.tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    headers = [unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
+    headers = [file_formats.unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
     known = _attributes(tables, header, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
     return _assembled(tables, names, trees, known, new_scene)
@@ -189,14 +184,14 @@ def _refuse(bad: Any, what: str) -> None:
         raise ValueError(f"is not valid: {what}")
 
 
-def _check_counts(tables: Tables, header: SceneHeader) -> None:
+def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
     """Check the counts and sizes that separate scenes, trees, names and attributes."""
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
     _refuse(sum(scenes[:, 0].tolist()) != header.instances, "its scenes do not share all instances")
     _refuse(scenes[:, 1] > MAX_ID, "a scene has given more ids than there are")
-    _refuse(scenes[:, 2:] >= len(UPS), "a scene has no axis for up")
+    _refuse(scenes[:, 2:] >= len(file_formats.UPS), "a scene has no axis for up")
     for name in ("visible", "named"):
         _refuse(tables[name] > 1, f"{name} is neither yes nor no")
     _refuse(lengths < 0, "a name is shorter than nothing")
@@ -205,12 +200,12 @@ def _check_counts(tables: Tables, header: SceneHeader) -> None:
     fits = beyond >= 0 if header.has_materials else beyond == 0
     _refuse(not fits, "its names do not share all letters")
     _refuse((trees[:, 1:] < 0) | (trees[:, 1:] > 1), "a tree has half an attribute")
-    end = tables_end(header)
+    end = file_formats.tables_end(header)
     _refuse((trees[:, 0] < HEADER_SIZE) | (trees[:, 0] > header.size), "a tree cannot be its size")
     _refuse(end + sum(trees[:, 0].tolist()) != header.size, "its trees are not its size")
 
 
-def _check_instances(tables: Tables, header: SceneHeader) -> None:
+def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
     """Check ids, children and transforms."""
     counts, next_ids = tables["scenes"][:, :2].T
     ids, children = tables["ids"], tables["children"]
@@ -247,7 +242,9 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(tables: Tables, header: SceneHeader, headers: list[Header]) -> list[Attributes]:
+def _attributes(
+    tables: Tables, header: file_formats.SceneHeader, headers: list[file_formats.Header]
+) -> list[Attributes]:
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
@@ -263,7 +260,7 @@ def _attributes(tables: Tables, header: SceneHeader, headers: list[Header]) -> l
     return [Attributes(*triple) for triple in zip(*found, strict=True)]
 
 
-def _materials(tables: Tables, headers: list[Header]) -> list[Material | None]:
+def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
     """Return the material of each tree, or None."""
     has = (tables["trees"][:, 3] == 1).tolist()
     flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
@@ -309,7 +306,7 @@ def _assembled(
         own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = new_scene()
         scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
-        scene._up = UPS[up[0]] if up else UPS[0]
+        scene._up = file_formats.UPS[up[0]] if up else file_formats.UPS[0]
         scenes.append(scene)
     try:
         check_nesting(nested_scenes(scenes[-1]))

@@ -10,17 +10,14 @@ Each file imports only from those above it.
 | `ray_batch.py` | Ray batch: the rays of a query inside kernels, and the order in which blocks take them |
 | `ray_setup.py` | Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block |
 | `instance_setup.py` | Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins |
-| `counted_faces.py` | Faces that count for a ray: those of a triangle group that share a bit with the ray's mask |
+| `counted_faces.py` | Mask test of a triangle group |
 | `leaf_hits.py` | Goals of several hits of a ray: all of them, or the first ones that a filter accepts |
 | `candidates.py` | Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties |
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
 | `instanced_rays.py` | Single rays in a scene: from its TLAS to its BLAS and back |
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
-| `one_ray.py` | Query of one ray from Python with little overhead: numbers in, a tuple out |
-| `packet_closest.py` | Closest hits of a packet's rays, and its scratch: in a tree, or in the BLAS of an instance |
-| `moved_rays.py` | Moved rays: those of a packet in the BLAS of an instance, set up there and brought back |
-| `packets.py` | Packets: rays that visit nodes together, and leaves one by one |
-| `instanced_packets.py` | Packets in a scene: through its TLAS, and into the BLAS of each instance |
+| `one_ray.py` | One ray from Python: numbers in, tuple out, no arrays |
+| `packets/` | Packets: runs of rays that visit nodes together, in a tree and through the instances of a scene |
 | `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets or as single rays |
 | `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
 """

@@ -40,8 +40,9 @@ from bvh.traversal.rays.leaf_hits import (
 )
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import TRIANGLES, Instanced, by_scene, kind_of, primitives_class
+from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
 from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 
@@ -270,7 +271,7 @@ ACCEPTS = {
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Apply the goal to those candidates of a triangle group that count for a slot's ray."""
+    """Apply the goal to those candidates of a triangle group that pass the ray's mask."""
     bits = counted_lanes(tree.primitives, tree, context_ref, memory, slot, group, found.bits)
     if bits != 0:
         certain = found.certain & bits

@@ -19,6 +19,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
+from bvh.io import file_formats
 from bvh.io.container import ALIGNMENT, HEADER_SIZE
 from bvh.io.file_formats import entries_of, unpacked
 from bvh.runtime.simd import WIDTH
@@ -194,7 +195,6 @@ def test_an_interrupted_save_changes_nothing(
     step: str, error: type[BaseException], tmp_path: Path, rng: Rng, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old file stays, and nothing beside it."""
-    from bvh.io import file_formats
 
     tree_of("boxes", rng, 20).save(tmp_path / "tree.bvh")
     before = (tmp_path / "tree.bvh").read_bytes()
@@ -259,8 +259,8 @@ def test_a_mapped_tree_is_checked_once_at_its_first_use(
         lambda t: t.winding_number(rays[0]), lambda t: t.closest_point(rays[0]),
         lambda t: t.overlap_box(rays[0], rays[0]), lambda t: tree.overlap_tree(t),
         # Whichever a thread comes to first while another sets them.
-        lambda t: t._winding, lambda t: t._cast, lambda t: t._address, lambda t: t._addresses,
-        lambda t: t._searched_arrays, lambda t: t.distance(one[0]), lambda t: t.count_hits(*one),
+        lambda t: t._winding, lambda t: t._searched, lambda t: t.distance(one[0]),
+        lambda t: t.count_hits(*one),
     ]  # fmt: skip
     for use in uses:
         calls.clear()
@@ -338,6 +338,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
             file.write(bytes(8))
         return header
 
-    monkeypatch.setattr(loading, "unpacked", checked)
+    monkeypatch.setattr(file_formats, "unpacked", checked)
     with pytest.raises(ValueError, match="was changed while it was read"):
         bvh.load(path)

@@ -21,6 +21,7 @@ from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
+from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, primitives_class
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
@@ -61,7 +62,7 @@ class Gathered(NamedTuple):
 
 def new_columns(capacity: int, ids: DTypeLike) -> Columns:
     """Return columns for `capacity` hits, with ids of a type."""
-    kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
+    kinds = (np.float64, ids, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
@@ -81,16 +82,16 @@ def _wanted_pointers(arrays):
 
 @entry
 def gather_hits(
-    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+    tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
     many they are. The goal is an `AllGoal` or a `FirstGoal`.
     """
-    if len(tree_arrays.nodes.data) == 0:
+    if is_empty(tree_row):
         return
-    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
     want, results = as_pointers(wanted), as_pointers(gathered)
     pairs_capacity = np.int64(len(gathered.pairs.order))
@@ -151,8 +152,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.prim_id, at + count, prim)
             poke(out.t, at + count, t)
+            poke(out.prim_id, at + count, prim)
             poke(out.u, at + count, u)
             poke(out.v, at + count, v)
             poke(out.front, at + count, peek(hits.front, h))

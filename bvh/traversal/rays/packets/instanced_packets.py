@@ -16,24 +16,24 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke, popcount, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays import blocks, moved_rays, slots
+from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import GROUP, PACKET, Block, batch_index
-from bvh.traversal.rays.moved_rays import MovedRays
-from bvh.traversal.rays.packet_closest import PacketStack, new_packet_stack
-from bvh.traversal.rays.packets import LEAVES, enter_box, trace_packet
+from bvh.traversal.rays.packets import moved_rays
+from bvh.traversal.rays.packets.moved_rays import MovedRays
+from bvh.traversal.rays.packets.packet_closest import PacketStack, new_packet_stack
+from bvh.traversal.rays.packets.packet_walk import LEAVES, enter_box, trace_packet
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
+from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import (
     BOUND,
     TRANSFORM_SIZE,
-    TRIANGLES,
-    blocks_of,
-    groups_of,
     kind_of,
-    prim_ids_of,
+    row_of,
 )
+from bvh.tree.rows import TRIANGLES
 from bvh.tree.wide_nodes import first_row
 
 F = np.float32
@@ -63,6 +63,11 @@ def new_packet_scratch() -> PacketScratch:
     return PacketScratch(
         new_packet_stack(), new_packet_stack(), moved_rays.new_moved_rays(), failed
     )
+
+
+# The packet loop again: in a TLAS it comes here at a leaf. Numba takes a call of a function that it
+# is compiling for recursion, and links no code for other types.
+_trace_in_blas = kernel(trace_packet.py_func)
 
 
 @kernel
@@ -139,17 +144,17 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
     done = _enter_instance(context_ref, scratch, begin, end, leaf, entering)
     changed = False
     if done:
+        row = row_of(instanced, leaf)
         blas = TreePointers(
-            blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), groups_of(instanced, leaf),
-            instanced, tree.frame, tree.face_bits, False,
+            tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row), instanced,
+            tree.frame, tree.face_bits, False,
         )  # fmt: skip
         _, rays, _ = follow(context_ref)
         below = Context(blas, rays, Block(moved.lanes, moved.doubles, block.which))
         reach = F(peek(instanced.transforms, leaf * TRANSFORM_SIZE + BOUND))
         octant = _next_octant(moved, begin, end)
         while octant >= 0 and done:
-            # The loop that led here, compiled for the BLAS.
-            done = trace_packet(below, scratch.below, begin, end, octant, reach, goal)
+            done = _trace_in_blas(below, scratch.below, begin, end, octant, reach, goal)
             i = np.int64(0)
             for at in range(begin, end, GROUP):
                 changed = moved_rays.bring_back(block, moved, i, at, leaf) or changed

@@ -54,7 +54,7 @@ from bvh.traversal.rays.candidates import (
     candidates_of,
     filter_ray,
 )
-from bvh.traversal.rays.packet_closest import PacketStack, load_packed, store_packed
+from bvh.traversal.rays.packets.packet_closest import PacketStack, load_packed, store_packed
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
 from bvh.tree.instanced import by_scene

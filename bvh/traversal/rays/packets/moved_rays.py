@@ -1,4 +1,4 @@
-"""Moved rays: those of a packet in the BLAS of an instance, set up there and brought back.
+"""Packet rays in an instance's BLAS: setup and return.
 
 The rays of a packet that enter an instance are set up side by side in a ray block of their own, by
 `instance_setup`; there the packet goes on. Doubles are those of a plain tree: with t * 2**shift -

@@ -1,0 +1,313 @@
+"""The queries of `bvh.torch` and `bvh.jax`, for arrays of any library that can differentiate."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import wraps
+from string import Template
+from typing import Any, ClassVar, Generic, TypeVar
+
+from numpy.typing import ArrayLike
+
+from bvh.gradients.libraries import Array, ArrayLibrary, Four
+from bvh.gradients.results import HitTuple, PointTuple
+from bvh.gradients.searches import (
+    TreeSearch,
+    check_distance,
+    check_rows,
+    check_shape,
+    checked_tree,
+    with_axes,
+)
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import Cull, InsideRule, common_shape
+
+Query = TypeVar("Query", bound=Callable[..., Any])
+
+
+class DifferentiableQueries(ABC, Generic[Array]):
+    """Queries with gradients: a subclass for each library says how it searches and derives.
+
+    `module` is the one that users import. In docstrings, $array is a type of arguments, $result one
+    of results, and $refusals are what else raises; examples begin with imports and `preparation`.
+    """
+
+    words: ClassVar[dict[str, str]]
+    preparation: ClassVar[str] = ""
+    library: ArrayLibrary[Array]
+
+    # The derivatives: of (origins, directions, corners, t, u, v, hit), as t, u, v and position; and
+    # of (points, corners, distance, position, u, v, hit, signed), as distance, position, u and v.
+    hitting: Callable[..., Four[Array]]
+    approaching: Callable[..., Four[Array]]
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    @abstractmethod
+    def reals(self, name: str, value: Array | ArrayLike) -> Array:
+        """Return numbers as float64, with the gradient of those given."""
+
+    @abstractmethod
+    def search(
+        self, search: TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
+    ) -> Sequence[Array]:
+        """Return what a search finds, without derivatives; its first argument is the vertices."""
+
+    @abstractmethod
+    def summable(self, rows: Array) -> Array:
+        """Return rows of three, whose gradients, sums over all queries, are in range."""
+
+    def returned(
+        self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
+    ) -> Sequence[Array]:
+        """Return results where they belong for the arrays that were given."""
+        return results
+
+    def guarded(self, query: Query) -> Query:
+        """Return a query that may be called wherever functions of the library are."""
+        return query
+
+    def function(self, query: Query, example: str) -> Query:
+        """Return a method as a function of the module, with an example in its docstring."""
+        answer = self.guarded(query)
+
+        @wraps(query)
+        def public(*args: Any, **options: Any) -> Any:
+            return answer(*args, **options)
+
+        text = Template(inspect.cleandoc(query.__doc__ or "")).substitute(self.words)
+        imports = f">>> import {self.module.rpartition('.')[2]}\n>>> import {self.module}\n"
+        example = imports + self.preparation + inspect.cleandoc(example)
+        public.__doc__ = f"{text}\n\nExamples\n--------\n{example}\n"
+        public.__module__, public.__qualname__ = self.module, query.__name__
+        # What documents functions would find the method instead.
+        del public.__wrapped__
+        public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
+        return public  # type: ignore[return-value]
+
+    def closest_hit(
+        self,
+        tree: BVH,
+        origins: Array | ArrayLike,
+        directions: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None,
+        *,
+        t_min: Array | ArrayLike = 0.0,
+        t_max: Array | ArrayLike = math.inf,
+        mask: ArrayLike | None = None,
+        cull: Cull | None = None,
+        filter: Callable[..., bool] | None = None,
+        data: object = None,
+        threads: int | None = None,
+    ) -> HitTuple[Array]:
+        """Find the closest hit of each ray, differentiably.
+
+        Parameters
+        ----------
+        tree : BVH
+            Over triangles.
+        origins, directions : $array, shape (..., 3)
+            Rays o + t d, broadcast against each other. Directions need not be normalised.
+        vertices : $array, shape (n, 3), optional
+            The vertices that the tree was built from or last refitted to, to have gradients by
+            them. Without them, the tree is a constant.
+        t_min, t_max : float or $array, shape (...)
+            Range of t, both ends included. Without gradients.
+        mask, cull, filter, data, threads
+            As in `BVH.closest_hit`. Under `vmap` a filter's ray_id counts the rays of all batches.
+
+        Returns
+        -------
+        HitTuple
+            t, prim_id, u, v, position and front, with the rays' leading shape, and `mask`. t, u, v
+            and position have gradients. A miss has t +inf, prim_id -1, NaN for u, v and position,
+            and no gradient whatever the gradients of its results.
+
+        Raises
+        ------
+        ValueError
+            If an argument has the wrong shape, or the vertices are not the tree's: call
+            `BVH.refit` with them first.
+        TypeError
+            If the tree is a scene, or not over triangles.$refusals
+
+        Notes
+        -----
+        With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
+        its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
+        """
+        tree = checked_tree("closest_hit", tree)
+        given = origins, directions, vertices
+        rays = self.reals("origins", origins), self.reals("directions", directions)
+        bounds = self.reals("t_min", t_min), self.reals("t_max", t_max)
+        shape = common_shape(
+            origins=check_rows("origins", rays[0].shape),
+            directions=check_rows("directions", rays[1].shape),
+            t_min=tuple(bounds[0].shape),
+            t_max=tuple(bounds[1].shape),
+        )
+        options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
+        search = TreeSearch(tree, "closest_hit", len(shape), vertices is not None, options)
+        ends = [with_axes(x, len(shape) + 1) for x in rays]
+        limits = [with_axes(x, len(shape)) for x in bounds]
+        (t, prim_id, u, v, front), corners = self._found(search, vertices, [*ends, *limits], shape)
+        origins, directions = (self._spread(x, shape) for x in ends)
+        t, u, v, position = self.hitting(origins, directions, corners, t, u, v, prim_id >= 0)
+        return HitTuple(*self.returned((t, prim_id, u, v, position, front), given))
+
+    def closest_point(
+        self,
+        tree: BVH,
+        points: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None,
+        *,
+        max_distance: Array | ArrayLike = math.inf,
+        mask: int | None = None,
+        threads: int | None = None,
+    ) -> PointTuple[Array]:
+        """Find the closest point of the surface for each point, differentiably.
+
+        Parameters
+        ----------
+        tree : BVH
+            Over triangles.
+        points : $array, shape (..., 3)
+        vertices : $array, shape (n, 3), optional
+            As in `closest_hit`.
+        max_distance : float or $array, shape (...)
+            How far to look, that distance included. Without gradients.
+        mask, threads
+            As in `BVH.closest_point`.
+
+        Returns
+        -------
+        PointTuple
+            distance, position, prim_id, u and v, with the points' leading shape, and `mask`. All
+            but prim_id have gradients. A miss has distance +inf, prim_id -1, NaN for the rest, and
+            no gradient.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `closest_hit`.
+
+        Notes
+        -----
+        The gradient of the distance of p from the closest point q is (p - q) / abs(p - q), and -w_i
+        times that by vertex i; 0 on the surface, where there is none: `signed_distance` has one
+        there. A position moves in its face if it is inside of it, along the edge if it is on one,
+        and with the vertex if it is one; this is of one side where p is on the border between such
+        regions.
+        """
+        options = {"mask": mask, "threads": threads}
+        return self._nearest("closest_point", tree, points, vertices, max_distance, options)
+
+    def distance(
+        self,
+        tree: BVH,
+        points: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None,
+        *,
+        max_distance: Array | ArrayLike = math.inf,
+        mask: int | None = None,
+        threads: int | None = None,
+    ) -> Array:
+        """Return the distance of each point from the surface, differentiably.
+
+        Parameters
+        ----------
+        tree, points, vertices, max_distance, mask, threads
+            As in `closest_point`.
+
+        Returns
+        -------
+        $result of float64, shape (...)
+            As in `closest_point`.
+        """
+        options = {"mask": mask, "threads": threads}
+        return self._nearest("distance", tree, points, vertices, max_distance, options).distance
+
+    def signed_distance(
+        self,
+        tree: BVH,
+        points: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None,
+        *,
+        method: InsideRule = "parity",
+        mask: int | None = None,
+        threads: int | None = None,
+    ) -> Array:
+        """Return the distance of each point from a closed surface, negative inside, differentiably.
+
+        Parameters
+        ----------
+        tree, points, vertices, mask, threads
+            As in `closest_point`.
+        method : {"parity", "winding"}
+            As in `BVH.contains`.
+
+        Returns
+        -------
+        $result of float64, shape (...)
+            As in `BVH.signed_distance`. The sign is held fixed. On the surface, where the value is
+            0, the gradient is the normal of the face, (v1-v0) x (v2-v0) normalised: this is the
+            derivative if normals point outward, and on an edge or a vertex the derivative of one
+            side.
+        """
+        options = {"method": method, "mask": mask, "threads": threads}
+        return self._nearest("signed_distance", tree, points, vertices, math.inf, options).distance
+
+    def _nearest(
+        self,
+        query: str,
+        tree: BVH,
+        points: Array | ArrayLike,
+        vertices: Array | ArrayLike | None,
+        max_distance: Array | ArrayLike,
+        options: dict[str, Any],
+    ) -> PointTuple[Array]:
+        """Return closest points; for the query "signed_distance", with signed distances."""
+        tree = checked_tree(query, tree)
+        check_distance(max_distance)
+        given = points, vertices
+        rows, bound = self.reals("points", points), self.reals("max_distance", max_distance)
+        shape = common_shape(
+            points=check_rows("points", rows.shape), max_distance=tuple(bound.shape)
+        )
+        search = TreeSearch(tree, query, len(shape), vertices is not None, options)
+        rows, bound = with_axes(rows, len(shape) + 1), with_axes(bound, len(shape))
+        (distance, prim_id, u, v, position), corners = self._found(
+            search, vertices, [rows, bound], shape
+        )
+        rows, signed = self._spread(rows, shape), query == "signed_distance"
+        distance, position, u, v = self.approaching(
+            rows, corners, distance, position, u, v, prim_id >= 0, signed
+        )
+        return PointTuple(*self.returned((distance, position, prim_id, u, v), given))
+
+    def _found(
+        self,
+        search: TreeSearch,
+        vertices: Array | ArrayLike | None,
+        queries: Sequence[Array],
+        shape: tuple[int, ...],
+    ) -> tuple[list[Array], Array]:
+        """Return what is found, and the corners of faces, which depend on the vertices if given."""
+        if vertices is None:
+            *found, corners = self.search(search, [None, *queries], shape)
+            return found, corners
+        known = self.reals("vertices", vertices)
+        check_shape(search.tree, known.shape)
+        *found, rows = self.search(search, [known, *queries], shape)
+        if len(known):
+            return found, self.summable(known)[rows]
+        xp = self.library.xp
+        return found, xp.zeros((*rows.shape, 3), dtype=xp.float64)
+
+    def _spread(self, rows: Array, shape: tuple[int, ...]) -> Array:
+        """Return a row of three for each query."""
+        return self.library.xp.broadcast_to(self.summable(rows), (*shape, 3))

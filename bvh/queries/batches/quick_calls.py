@@ -1,0 +1,397 @@
+"""Quick calls: a single ray or point, or a small batch of rays, with little around the kernel.
+
+To check and convert arguments takes as long as a hundred rays, and to hand fifty arrays to a kernel
+longer than one ray. So arguments that are already as kernels take them are not checked, and what is
+searched stays in memory, as do the arrays of a thread (`scratch.py`): a call passes addresses.
+
+Kernels and answers are those of batches. Each query here returns None where the general path is
+needed: where arguments must be checked, no batch has compiled the kernel yet, or there is no memory
+for so many hits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.answers.hit_points import source_of
+from bvh.queries.answers.result_bases import filler
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, kernel_for
+from bvh.queries.batches.scratch import (
+    BOOL,
+    COUNTED,
+    FEW,
+    HIT_SHELVES,
+    KEPT,
+    LISTED,
+    NO_PERMUTATION,
+    POINT_SHELVES,
+    SHELF,
+    HitMemory,
+    Kept,
+    OnePoint,
+    OneRay,
+)
+from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
+from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
+from bvh.runtime.cpus import settings
+from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
+from bvh.runtime.simd import peek, pointer_to, poke
+from bvh.runtime.user_calls import call_stored
+from bvh.traversal.rays.blocks import BLOCK
+from bvh.traversal.rays.candidates import ClosestGoal
+from bvh.traversal.rays.closest_hit import no_measurements
+from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
+from bvh.traversal.rays.hit_details import Columns
+from bvh.traversal.rays.leaf_hits import AllGoal
+from bvh.traversal.rays.one_ray import cast_function
+from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, ids_of, owners_of
+from bvh.tree.primitives import Custom, Triangles
+
+# Rays of a small batch; faces that are found for a single point.
+MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
+
+UNMEASURED = no_measurements()
+CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
+NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+I8, COPY = np.int64(0), np.ndarray.copy
+
+hits_of, scene_hits_of = (filler(kind) for kind in HITS)
+all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
+points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
+
+
+class Searched:
+    """What quick calls search: arrays of a tree or scene, and where kernels find them in memory.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        Those of a scene may be replaced.
+    kind : type
+        The class of their primitives.
+    address : int
+        Where the row of the tree is.
+    one_ray : tuple
+        The function that casts a single ray (see `cast_function`), the address, and options that
+        cull nothing, and for which all masks count; None before the first ray.
+    split : bool
+        A primitive may be in several leaves of a tree.
+    """
+
+    __slots__ = (
+        "_before", "_near", "_now", "_rays", "address", "arrays", "kind", "one_ray", "split",
+    )  # fmt: skip
+
+    arrays: TreeArrays
+    address: int
+    one_ray: tuple[Any, int, Any] | None
+    # The arrays, and those that they replaced: another thread may have the address of their row.
+    _now: Any
+    _before: Any
+    # The arrays in memory, for rays and for points; None before the first of them.
+    _rays: Kept | None
+    _near: Kept | None
+
+    def __init__(self, arrays: TreeArrays, split: bool) -> None:
+        self.kind: type = type(arrays.primitives)
+        self.split, self._now = split, None
+        self.adopt(arrays)
+
+    def adopt(self, arrays: TreeArrays) -> None:
+        """Search other arrays from now on."""
+        self._before, self._now = self._now, arrays
+        self.arrays, self.address = arrays, arrays.row.address
+        self.one_ray = self._rays = self._near = None
+
+    def first_ray(self) -> tuple[Any, int, Any]:
+        """Return what casts a single ray; the first call compiles it."""
+        every = (0, -1) if self.kind is Instanced else 0
+        cast = self.one_ray = cast_function(self.arrays), self.address, every
+        return cast
+
+    def for_rays(self) -> Kept:
+        """Return the arrays in memory."""
+        known, arrays = self._rays, self.arrays
+        # Two threads may both write them to memory.
+        if known is None or known.held is not arrays:
+            known = self._rays = Kept(arrays.row, held=arrays)
+        return known
+
+    def for_points(self) -> Kept | None:
+        """Return the arrays and a mask of all bits in memory; None if they are not of triangles."""
+        if self.kind is not Triangles:
+            return None
+        near = self._near
+        if near is None:
+            near = self._near = Kept(self.arrays.row, -1, held=self.arrays)
+        return near
+
+    def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
+        """Return the arrays for so many rays, and the merged tree of a scene if they are its."""
+        return self.arrays, None
+
+
+# `searched` is the address of the kernel's first argument, and `memory` that of an array of
+# float64, which is filled here, and of all other arguments.
+
+
+@entry
+def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f):
+    """Call a kernel for a ray, whose range is in memory, or for a point and a largest distance."""
+    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f)
+    for i in range(6):
+        poke(numbers, i, given[i])
+    # Behind that array's address, shape and stride.
+    call_stored(kinds, kernel, searched, memory + 24)
+
+
+# The function behind this entry for the types of a kernel, and the kernel's address, by the keys of
+# `jit.signatures`; None where there is no address.
+calls: dict[tuple[Any, ...], Any] = {}
+
+
+def kept_call(key: tuple[Any, ...]) -> Any:
+    """Return the function that calls a kernel, and the kernel's address, or None.
+
+    None before a batch has compiled the kernel, for whose types the function is compiled; there is
+    no address of one for users' primitives.
+    """
+    if key not in calls and key in entry_points:
+        compiled, signature = signatures[key]
+        address = address_of(compiled, types.none(*signature))
+        kinds = types.TypeRef(types.Tuple(signature))
+        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 6)
+        calls[key] = (entry_point(call_kernel, given), address) if address else None
+    return calls.get(key)
+
+
+def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
+    """Return the hit of one ray as the kernel has it: (t, prim_id, u, v, front[, leaf])."""
+    kernel, address, every = searched.one_ray or searched.first_ray()
+    # Faster than `*ray`.
+    ox, oy, oz, dx, dy, dz = ray
+    return kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+
+
+def closest_hit(
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
+) -> Any:
+    """Return the closest hit of each ray."""
+    ray = plain_ray(origins, directions)
+    if ray is None or searched is None:
+        rays = plain_rays(origins, directions, t_min, t_max, MOST)
+        return None if rays is None or searched is None else _closest_hits(searched, rays)
+    # As `cast_ray`, in less time.
+    kernel, address, every = searched.one_ray or searched.first_ray()
+    ox, oy, oz, dx, dy, dz = ray
+    found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+    if not every:
+        # Not in a scene: this takes less time than to ask for the class.
+        return hits_of(found, (searched.arrays.primitives, 0, ray))
+    view: Any = searched
+    t, prim_id, u, v, front, leaf = found
+    owner = view.owners.item(leaf) if leaf >= 0 else -1
+    return scene_hits_of((t, prim_id, u, v, front, owner, leaf), (view, view.moves, ray))
+
+
+def any_hit(
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
+) -> NDArray[np.bool_] | bool | None:
+    """Return for each ray whether it hits anything."""
+    ray = plain_ray(origins, directions)
+    if ray is not None and searched is not None:
+        kernel, address, every = searched.one_ray or searched.first_ray()
+        ox, oy, oz, dx, dy, dz = ray
+        found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+        return found[1] >= 0  # type: ignore[no-any-return]
+    rays = plain_rays(origins, directions, t_min, t_max, MOST)
+    if rays is None or searched is None:
+        return None
+    n = len(rays.origins)
+    arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
+    primitives: object = arrays.primitives
+    ids = NO_CODES if type(primitives) is Instanced else NO_IDS
+    return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
+
+
+def _closest_hits(searched: Searched, rays: Rays) -> Any:
+    """Return the closest hit of each ray of a small batch."""
+    n = len(rays.origins)
+    arrays, whole = searched.for_batch(n)
+    primitives: Any = arrays.primitives
+    t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, BOOL)
+    prim_id = np.empty(n, ids_of(primitives))
+    columns = t, prim_id, u, v, front
+    if not _run(arrays, rays, n, CLOSEST, columns):
+        return None
+    if type(primitives) is Instanced:
+        leaf, prim_id = hit_codes(prim_id)
+        named = t, prim_id, u, v, front, owners_of(primitives, leaf), leaf
+        return scene_hits_of(named, source_of(arrays, searched, rays))
+    if whole is None:
+        return hits_of(columns, source_of(arrays, None, rays))
+    # A merged tree is over triangles, which need no rays.
+    view: Any = searched
+    return whole.named(hits_of(columns, (view, view.moves, None)))
+
+
+def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
+    """Call the kernel; return False for trees that it does not know, or that are empty.
+
+    It takes plain tuples for named ones, and truths as bytes.
+    """
+    # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
+    settings()
+    kind = type(arrays.primitives)
+    if kind is Custom or arrays.nodes.data.size == 0:
+        return False
+    order = n, 0, NO_PERMUTATION, AUTO
+    kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
+    if kernel is None:
+        t, prim_id, u, v, front = out
+        columns = Columns(t, prim_id, u, v, front.view(np.uint8))
+        kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
+    scratch = SHELF.take()
+    scratch.measured[:] = UNMEASURED
+    kernel(arrays.row, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
+    SHELF.give_back(scratch)
+    return True
+
+
+def all_hits(
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+) -> Any:
+    """Return the hits of a ray; each crossing `once`, or not."""
+    view: Any = searched
+    gathered = _gathered(searched, origin, direction, t_min, t_max, KEPT + once)
+    if gathered is None:
+        return None
+    memory, one, arrays = gathered
+    n, primitives = one.state[FILLED], arrays.primitives
+    columns = [*map(COPY, one.few[n] if n <= FEW else one.views(n))]
+    if view.kind is not Instanced:
+        ray = None if view.kind is Triangles else one.numbers[:6].tolist()
+        hits = all_hits_of((*columns, ()), (primitives, 0, ray))
+    else:
+        leaf, ray = columns.pop(), None if view.plain else one.numbers[:6].tolist()
+        # Sooner than by an index.
+        owners = primitives.owners.take(leaf)
+        hits = scene_all_hits_of((*columns, (), owners, leaf), (view, view.moves, ray))
+    HIT_SHELVES[memory.ids].give_back(memory)
+    return hits
+
+
+def count_hits(
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+) -> int | None:
+    """Return how many hits a ray has."""
+    way = (LISTED if searched is None or searched.split else COUNTED) + once
+    gathered = _gathered(searched, origin, direction, t_min, t_max, way)
+    if gathered is None:
+        return None
+    memory, one, _ = gathered
+    count: int = one.counts[0]
+    HIT_SHELVES[memory.ids].give_back(memory)
+    return count
+
+
+def _gathered(
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+) -> tuple[HitMemory, OneRay, Any] | None:
+    """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
+    if searched is None or not type(t_min) is type(t_max) is float:
+        return None
+    ray, kind = plain_ray(origin, direction), searched.kind
+    key = "gather_hits", kind, AllGoal
+    call = calls.get(key) or kept_call(key)
+    if ray is None or call is None:
+        return None
+    kept = searched.for_rays()
+    arrays = kept.held
+    if arrays.nodes.data.size == 0:
+        return None
+    memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
+    one = memory.single
+    if one is None:
+        one = memory.single = OneRay(memory)
+    run, kernel = call
+    numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
+    numbers[6], numbers[7] = t_min, t_max
+    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
+    # Otherwise there are more hits than memory for them; it is full of them, and given up.
+    return (memory, one, arrays) if one.state[NEXT] == 1 else None
+
+
+def closest_point(searched: Searched | None, point: Any, limit: float, count: int | None) -> Any:
+    """Return the closest point, or those in `count` faces."""
+    if searched is None or count is not None:
+        return None if searched is None else _nearest(searched, point, limit, count)
+    near, kind = searched.for_points(), searched.kind
+    one = _measured(near, kind, point, limit, 0)
+    if near is None or one is None:
+        return None
+    numbers, name = one.numbers, one.name[0]
+    distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
+    POINT_SHELVES[kind].give_back(one)
+    if kind is Triangles:
+        return points_of((distance, position, name, u, v))
+    # Both are -1 for -1.
+    leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
+    owner = near.held.primitives.owners.item(leaf) if leaf >= 0 else -1
+    return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
+
+
+def distance(searched: Searched | None, point: Any, limit: float) -> float | None:
+    """Return the distance of a point."""
+    if searched is None:
+        return None
+    one = _measured(searched.for_points(), searched.kind, point, limit, 1)
+    if one is None:
+        return None
+    found: float = one.numbers[4]
+    POINT_SHELVES[searched.kind].give_back(one)
+    return found
+
+
+def _measured(
+    near: Kept | None, kind: type, point: Any, limit: float, what: int
+) -> OnePoint | None:
+    """Call the kernel for one point; return the memory with all about it, or its distance."""
+    numbers, key = plain_point(point), ("closest_points", kind)
+    call = calls.get(key) or kept_call(key)
+    if near is None or numbers is None or call is None:
+        return None
+    one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, numbers
+    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
+    return one
+
+
+def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
+    """Return the closest points in `count` faces."""
+    near, kind, numbers = searched.for_points(), searched.kind, plain_point(point)
+    kernel = entry_points.get(("nearest_points", kind))
+    if near is None or numbers is None or kernel is None:
+        return None
+    if type(count) is not int or not 1 <= count <= MOST_FACES:
+        return None
+    one = POINT_SHELVES[kind].take()
+    written = one.numbers
+    written[0], written[1], written[2] = numbers
+    written[3] = limit
+    d, names = np.empty(count), np.empty(count, np.int64)
+    weights, position = np.empty((count, 2)), np.empty((count, 3))
+    found = d, names, weights, position
+    kernel(near.arguments, one.point, one.limit, one.scratch, 0, 1, count, found)
+    POINT_SHELVES[kind].give_back(one)
+    u, v = weights[:, 0], weights[:, 1]
+    if kind is Triangles:
+        return points_of((d, position, names.astype(np.int32), u, v))
+    leaf, prim_id = hit_codes(names)
+    owners = near.held.primitives.owners[leaf]
+    owners[leaf < 0] = -1
+    return scene_points_of((d, position, prim_id, u, v, owners, leaf))

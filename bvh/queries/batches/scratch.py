@@ -1,0 +1,147 @@
+"""Scratch memory of a thread for rays and points, kept from call to call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.threads import Shelf
+from bvh.runtime.user_calls import NO_CALL, stored_words
+from bvh.traversal.rays.blocks import BLOCK
+from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
+from bvh.traversal.rays.every_hit.visits import new_visits
+from bvh.traversal.rays.hit_details import Columns
+from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
+from bvh.traversal.rays.ray_batch import EVERY, SINGLES
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles
+
+NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
+# More hits than any ray has.
+ALL = 2**62
+# Hits of a ray block that there is memory for at first.
+FIRST_CAPACITY = 16 * BLOCK
+# Lists of so few hits have views of the memory that they are copied from.
+FEW = 8
+
+# What is wanted of all hits of a ray: to count them, to list them for that, or to keep them.
+COUNTED, LISTED, KEPT = 0, 2, 4
+# For each of these and each rule of edges: whether each crossing is one hit, whether hits are
+# listed, and whether they are kept, as of `AllGoal` and `Wanted`.
+WAYS = [
+    (once, listed, kept)
+    for listed, kept in ((False, False), (True, False), (True, True))
+    for once in (False, True)
+]
+
+# Kept from batch to batch; what is measured is shared by the threads of one batch alone.
+SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
+
+
+class Kept:
+    """Arguments of a kernel in memory, their address, and what they refer to, which stays alive."""
+
+    __slots__ = ("_words", "address", "arguments", "held")
+
+    def __init__(self, *arguments: Any, held: Any = None) -> None:
+        self.arguments, self.held = arguments, held
+        self._words = np.array(stored_words(arguments), np.int64)
+        self.address: int = self._words.ctypes.data
+
+
+class HitMemory:
+    """Memory of one thread: the hits of a ray block, and those of a chunk."""
+
+    def __init__(self, ranked: int, ids: Any) -> None:
+        self.ids = ids
+        self.visits = new_visits()
+        self.nearest = new_nearest_hits(max(ranked, 1), ids)
+        self.state = np.zeros(3, np.int64)
+        self.out: Columns = new_columns(FIRST_CAPACITY, ids)
+        self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
+        self.grown = False
+        # How a single ray is given this memory; None before the first.
+        self.single: OneRay | None = None
+
+    def reserve(self, capacity: int) -> None:
+        """Reserve memory for the hits of a ray block."""
+        self.found = new_found_hits(capacity, self.ids)
+        self.pairs: Pairs = new_pairs(capacity, self.ids)
+        self.grown = True
+
+    def enlarge_out(self, capacity: int) -> None:
+        """Reserve memory for the hits of a chunk."""
+        self.out = new_columns(capacity, self.ids)
+        self.grown = True
+
+
+# Kept from batch to batch, by the type of ids, as long as it has not grown.
+HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
+    ids: Shelf(partial(HitMemory, 0, ids)) for ids in (np.int32, np.int64)
+}
+
+
+class OneRay:
+    """One ray, and what its hits are written to, as the kernel takes them."""
+
+    def __init__(self, memory: HitMemory) -> None:
+        numbers, counts = np.zeros(8), np.zeros(1, np.int64)
+        o, d = numbers[:3].reshape(1, 3), numbers[3:6].reshape(1, 3)
+        rays, scratch = (o, d, numbers[6:7], numbers[7:], EVERY), SHELF.take()
+        gathered = memory.pairs, memory.out, counts, memory.state
+        self.kept = [
+            Kept(
+                numbers, rays, (1, 0, NO_PERMUTATION, SINGLES), scratch,
+                (0, once, listed, memory.found, memory.visits),
+                (NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept), gathered, 0, 1,
+            )
+            for once, listed, kept in WAYS
+        ]  # fmt: skip
+        self.addresses = [kept.address for kept in self.kept]
+        # Items of these are read and written sooner than those of arrays.
+        self.numbers: Any = numbers.data
+        self.counts: Any = counts.data
+        self.state: Any = memory.state.data
+        self.out = memory.out
+        self.few = [self.views(count) for count in range(FEW + 1)]
+
+    def views(self, n: int) -> tuple[NDArray[Any], ...]:
+        """Return views of n hits, as the first fields of `AllHits`; of codes also the leaves."""
+        t, prim_id, u, v, front = (column[:n] for column in self.out)
+        hits = t, u, v, front.view(BOOL), np.array((0, n), np.int64)
+        if prim_id.dtype == np.int32:
+            return prim_id, *hits
+        halves = prim_id.view(np.int32).reshape(n, 2)
+        low, high = (0, 1) if np.little_endian else (1, 0)
+        return halves[:, low], *hits, halves[:, high]
+
+
+class OnePoint:
+    """One point, and what is written about it, as the kernels take them."""
+
+    def __init__(self, scene: bool) -> None:
+        from bvh.traversal.points.scratch import new_scratch as new_point_scratch
+
+        numbers, name, none = np.zeros(10), np.zeros(1, np.int64), np.empty(0)
+        self.scratch = tuple(new_point_scratch(scene))
+        self.point, self.limit = numbers[:3].reshape(1, 3), numbers[3:4]
+        self.position = numbers[7:]
+        weights, position = numbers[5:7].reshape(1, 2), self.position.reshape(1, 3)
+        found = numbers[4:5], name, weights, position
+        distance = numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3)
+        given = numbers, self.point, self.limit, self.scratch, 0, 1
+        self.kept = Kept(*given, found), Kept(*given, distance)
+        self.addresses = [kept.address for kept in self.kept]
+        # Items of these are read and written sooner than those of arrays.
+        self.numbers: Any = numbers.data
+        self.name: Any = name.data
+
+
+POINT_SHELVES: dict[type, Shelf[OnePoint]] = {
+    Triangles: Shelf(partial(OnePoint, False)),
+    Instanced: Shelf(partial(OnePoint, True)),
+}
