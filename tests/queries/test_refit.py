@@ -92,8 +92,15 @@ def assert_answers(tree: BVH, fresh: BVH, rng: Rng) -> None:
         assert tree.closest_hit(rays[0][i], rays[1][i]).prim_id == prim[i]
 
 
-@pytest.mark.parametrize("quality", BUILDERS)
-@pytest.mark.parametrize("move", MOVES)
+def moves_of_builders() -> list[Any]:
+    """Return moves and builders; brute force decides the largest and least numbers slowly."""
+    pairs = [(move, quality) for move in MOVES for quality in BUILDERS]
+    long = [move in ("largest", "least") and quality != "medium" for move, quality in pairs]
+    marks = [pytest.mark.long if is_long else () for is_long in long]
+    return [pytest.param(*pair, marks=mark) for pair, mark in zip(pairs, marks, strict=True)]
+
+
+@pytest.mark.parametrize("move, quality", moves_of_builders())
 def test_moves(move: str, quality: str, rng: Rng) -> None:
     """A refitted tree answers like a fresh one, bit for bit, and can be refitted again."""
     points, faces = needles(rng)
