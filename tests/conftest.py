@@ -21,6 +21,7 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import count_of
 from bvh.tree.stats import check
 from tests.commands import Run
+from tests.warm_kernels import compile_package
 
 # A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,8 +46,7 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
 
 
 # Files that take longest, the longest first, so that no process is left with one at the end. Those
-# that stand side by side compile kernels of different families, as each waits for what the other
-# compiles. Those that share a cluster follow each other.
+# that share a cluster follow each other.
 FIRST = (
     "test_groups", "test_user_calls", "test_parts", "test_user_functions", "test_scene_rays",
     "test_kernel_shelves", "test_all_hits", "test_lab_page", "test_viewer_page", "test_bench",
@@ -84,6 +84,20 @@ INSTANCED = ("scene/test_scene_rays", "scene/test_scene_packets", "scene/test_sc
              "scene/test_scene_overlaps")  # fmt: skip
 
 TESTS = Path(__file__).parent
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the package's kernels before tests are dealt out to several processes.
+
+    Each process stays in a family, whose kernels share their helpers: those that tests compile, as
+    they need them, take twice as long, while the other process waits for some of them.
+    """
+    config = session.config
+    processes = getattr(config.option, "tx", None) or ()
+    whole = TESTS in {(config.invocation_params.dir / name).resolve() for name in config.args}
+    is_worker = hasattr(config, "workerinput")
+    if len(processes) > 1 and whole and not (is_worker or config.option.collectonly):
+        compile_package(len(processes))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,81 +1,73 @@
-"""Tasks of queries, one for each chunk of Dask arrays, and the fields of their results.
+"""Tasks of queries, one for each chunk of Dask arrays.
 
-A tree is one key of the graph (see `tree_handles`), and the fields of a result share their tasks:
+A tree is one key of the graph (see `tree_handles`), and the columns of a result share their tasks:
 ``dask.compute(hits.t, hits.prim_id)`` casts once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import signature
-from typing import Any
+from types import EllipsisType, MethodType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bvh.distributed.merging import Column
+from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
-from bvh.distributed.tree_handles import handle_of
-from bvh.queries.hierarchy import BVH
+from bvh.distributed.tree_handles import Handle, Searched, handle_of
 from bvh.queries.query_arguments import check_method, check_options
-from bvh.queries.results import (
-    ClosestPoints,
-    CountedHits,
-    CountedSceneHits,
-    Hits,
-    SceneClosestPoints,
-    SceneHits,
-)
+from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
 from bvh.scene.scene import Scene
 
-FLOAT, ID, BOOL, COUNT = np.float64, np.int32, np.bool_, np.int64
+if TYPE_CHECKING:
+    from dask.array import Array
+    from dask.delayed import Delayed
 
-# Fields of results and their dtypes; `position` has one more axis.
-HIT_FIELDS = {"t": FLOAT, "prim_id": ID, "u": FLOAT, "v": FLOAT, "front": BOOL}
-POINT_FIELDS = {"distance": FLOAT, "position": FLOAT, "prim_id": ID, "u": FLOAT, "v": FLOAT}
-SCENE_FIELDS = {"instance_id": ID, "leaf": ID}
-COST_FIELDS = {"nodes": ID, "tests": ID}
-SINGLE_FIELDS = {
-    "any_hit": BOOL, "visible": BOOL, "count_hits": COUNT, "distance": FLOAT,
-    "signed_distance": FLOAT, "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT,
-    "_touched": BOOL,
-}  # fmt: skip
+# Arguments of a query by name, and columns of a lazy result.
+Arguments = dict[str, object]
+LazyColumns = dict[str, "Array"]
+Shape = tuple[int, ...]
 
 NO_PROGRESS = (
     "progress must be None for Dask arrays: use dask.diagnostics.ProgressBar, or "
     "distributed.progress"
 )
 
-# Arguments that are arrays, with the number of axes of one query.
-AXES = {
-    "rays": 0, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
-    "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
-    "p": 1, "q": 1,
-}  # fmt: skip
+
+def searched(target: object) -> Searched:
+    """Return what is a tree, a scene or parts; raise a TypeError for all else."""
+    if not isinstance(target, Searched):
+        raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
+    return target
 
 
-def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def shapes_of(verb: Verb) -> dict[str, Shape]:
+    """Return the arguments that may be Dask arrays; those of `rays` make them (see `RayBlocks`)."""
+    return {"rays": (), **verb.arrays}
+
+
+def checked_options(query: MethodType, arguments: Arguments) -> dict[str, Any]:
     """Return the arguments that are given; raise for those that no query would take.
 
     A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as there
     are CPUs.
     """
-    if not isinstance(target, BVH | Scene | Parts):
-        raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
-    given = {name: value for name, value in arguments.items() if value is not None}
+    verb = declared(query)
+    given: dict[str, Any] = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
         raise ValueError(NO_PROGRESS)
-    known = {"rays", *signature(getattr(type(target), verb)).parameters}
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    for name in given.keys() - shapes_of(verb).keys() - set(verb.options):
+        raise TypeError(f"{verb.name}() got an unexpected keyword argument {name!r}")
     cull_code(given.get("cull"))
     flags = given.get("sort"), given.get("validate_rays", False)
     check_options(*flags, given.get("filter"), given.get("data"))
-    flag("counters", given.get("counters", False))
+    counters = flag("counters", given.get("counters", False))
+    if isinstance(query.__self__, Parts):
+        refuse(given.get("filter"), counters)
     check_method(given.get("method", "parity"))
     for name in {"k", "max_hits"} & set(given):
         given[name] = whole_number(name, given[name])
@@ -85,41 +77,40 @@ def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[s
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
-def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the result of a query as Dask arrays: one task for each chunk."""
+def query_chunks(
+    target: Searched, verb: Verb, arrays: LazyColumns, options: dict[str, Any]
+) -> LazyColumns:
+    """Return the columns of a result as Dask arrays: one task for each chunk."""
     import dask.array as da
 
-    fields, wrap = _fields(target, verb, options)
-    rank = max(array.ndim - AXES[name] for name, array in arrays.items())
-    inputs: list[Any] = []
+    ids = np.int64 if isinstance(target, Parts) else np.int32
+    kinds = verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
+    shapes, inputs, rank = shapes_of(verb), list[Any](), 0
     for name, array in arrays.items():
-        core = [f"{name} {k}" for k in range(AXES[name])]
+        core = [f"{name} {k}" for k in range(len(shapes[name]))]
         inputs += [array, (*_leading(array.ndim - len(core)), *core)]
-    # Unlike the fields of `apply_gufunc`, these are fused with what is computed of them.
+        rank = max(rank, array.ndim - len(core))
+    # Unlike the outputs of `apply_gufunc`, these are fused with what is computed of them.
     leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
     # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": held("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
-    task, single = _Task(verb, list(arrays), fields, rest), len(fields) == 1
-    kind = next(iter(fields.values())) if single else np.float64
-    none = np.empty((0,) * rank, kind)
+    task, kind = _ChunkQuery(verb.name, list(arrays), kinds, rest), next(iter(kinds.values()))
     found = da.blockwise(
-        task, leading, *inputs, target=target_key(target), dtype=kind, meta=none, **data
-    )
-    if single:
-        return wrap(found)
-    columns = []
-    for number, (name, kind) in enumerate(fields.items()):
+        task, leading, *inputs, target=target_key(target), dtype=kind,
+        meta=np.empty((0,) * rank, kind), **data,
+    )  # fmt: skip
+    if len(kinds) == 1:
+        return {verb.name: found}
+    columns = {}
+    for number, (name, kind) in enumerate(kinds.items()):
         core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
-        none = np.empty((0,) * (rank + len(core)), kind)
-        new = {axis: sizes[axis] for axis in core}
-        columns.append(
-            da.blockwise(
-                _field, (*leading, *core), found, leading, number, None, new_axes=new, dtype=kind,
-                meta=none, token=f"{verb}-{name}",
-            )
+        columns[name] = da.blockwise(
+            _column, (*leading, *core), found, leading, number, None, dtype=kind,
+            new_axes={axis: sizes[axis] for axis in core},
+            meta=np.empty((0,) * (rank + len(core)), kind), token=f"{verb.name}-{name}",
         )  # fmt: skip
-    return wrap(*columns)
+    return columns
 
 
 def _leading(rank: int) -> tuple[str, ...]:
@@ -127,46 +118,42 @@ def _leading(rank: int) -> tuple[str, ...]:
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
-def _field(found: tuple[NDArray[Any], ...], number: int) -> NDArray[Any]:
-    """Return a field of the result of a chunk."""
+def _column(found: tuple[Column, ...], number: int) -> Column:
+    """Return a column of the result of a chunk."""
     return found[number]
 
 
-class _Task:
-    """Function of a task: one query of one chunk, as a tuple of its fields."""
+class _ChunkQuery:
+    """Function of a task: one query of one chunk, as a tuple of columns, or the only one."""
 
     def __init__(
-        self, verb: str, names: list[str], fields: dict[str, Any], options: dict[str, Any]
-    ) -> None:
-        self._verb, self._names, self._fields, self._options = verb, names, fields, options
+        self, verb: str, names: list[str], kinds: dict[str, type[np.generic]],
+        options: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         self.__name__ = verb
 
-    def __call__(self, *arrays: NDArray[Any], target: Any, **data: Any) -> Any:
+    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Column | tuple[Column, ...]:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
         with task_threads(self._options["threads"]):
             if "rays" in given:
                 found = self._of_blocks(given.pop("rays"), target.open(), given, data)
             else:
-                found = self._columns(
-                    getattr(target.open(), self._verb)(**given, **self._options, **data)
-                )
-        return found if len(self._fields) > 1 else found[0]
+                query = getattr(target.open(), self._verb)
+                found = self._columns(query(**given, **self._options, **data))
+        return found if len(self._kinds) > 1 else found[0]
 
-    def _columns(self, found: Any) -> tuple[NDArray[Any], ...]:
-        """Return the fields of a result; those of a single query become arrays, too."""
-        if len(self._fields) == 1:
+    def _columns(self, found: object) -> tuple[Column, ...]:
+        """Return the columns of a result; those of a single query become arrays, too."""
+        if len(self._kinds) == 1:
             return (np.asarray(found),)
-        return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._fields.items())
+        return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._kinds.items())
 
     def _of_blocks(
-        self,
-        rays: RayBlocks,
-        target: Any,
-        given: dict[str, NDArray[Any]],
-        data: dict[str, Any],
-    ) -> tuple[NDArray[Any], ...]:
-        """Return the fields of the results of all blocks of a chunk."""
-        whole: tuple[NDArray[Any], ...] | None = None
+        self, rays: RayBlocks, target: Searched, given: dict[str, Column], data: dict[str, Any]
+    ) -> tuple[Column, ...]:
+        """Return the columns of the results of all blocks of a chunk."""
+        whole: tuple[Column, ...] | None = None
         rank = len(rays.shape)
         for within, _, result in rays.cast(target, self._verb, self._options | data, given):
             found = self._columns(result)
@@ -178,13 +165,13 @@ class _Task:
                     return found
                 whole = tuple(np.empty(full, column.dtype) for column in found)
             for column, some in zip(whole, found, strict=True):
-                index: Any = (..., *within)
+                index: tuple[slice | EllipsisType, ...] = (..., *within)
                 column[index] = some
         assert whole is not None
         return whole
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return "bvh", self._verb, self._names, self._fields, self._options
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return "bvh", self._verb, self._names, self._kinds, self._options
 
 
 def _alone(block: Any) -> Any:
@@ -194,7 +181,7 @@ def _alone(block: Any) -> Any:
     return block
 
 
-def held(name: str, value: Any) -> Any:
+def held(name: str, value: object) -> Delayed:
     """Return a value as one key of a graph."""
     from dask.base import tokenize
     from dask.delayed import delayed
@@ -202,73 +189,52 @@ def held(name: str, value: Any) -> Any:
     return delayed(value, name=f"{name}-{tokenize(value)}", traverse=False)
 
 
-def target_key(target: Any) -> Any:
+def target_key(target: Searched) -> Delayed:
     """Return a tree, a scene or parts as one key of a graph."""
     return held(type(target).__name__.lower(), handle_of(target))
 
 
-def _fields(
-    target: Any, verb: str, options: dict[str, Any]
-) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """Return the fields of a query's result with their dtypes, and its class."""
-    if verb in SINGLE_FIELDS:
-        return {verb: SINGLE_FIELDS[verb]}, lambda field: field
-    in_scene, counted = isinstance(target, Scene), bool(options.get("counters"))
-    fields: dict[str, Any] = dict(HIT_FIELDS if verb == "closest_hit" else POINT_FIELDS)
-    fields |= (SCENE_FIELDS if in_scene else {}) | (COST_FIELDS if counted else {})
-    if isinstance(target, Parts):
-        fields["prim_id"] = np.int64
-    kind: type[Any]
-    if verb == "closest_hit" and counted:
-        kind = CountedSceneHits if in_scene else CountedHits
-    elif verb == "closest_hit":
-        kind = SceneHits if in_scene else Hits
-    else:
-        kind = SceneClosestPoints if in_scene else ClosestPoints
-    return fields, lambda *columns: kind(**dict(zip(fields, columns, strict=True)))
-
-
-def as_dask(name: str, value: Any) -> Any:
-    """Return an argument as a Dask array whose last axis, if it has one, is in one chunk."""
+def as_dask(name: str, value: object, shape: Shape) -> Array:
+    """Return an argument as a Dask array whose axes of each query are in one chunk."""
     import dask.array as da
 
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
-    axes = AXES[name]
+    axes = len(shape)
     if axes:
-        width = {"planes": "k, 4"}.get(name, "3")
-        if array.ndim < axes or array.shape[-1] != int(width[-1]):
-            raise ValueError(f"{name} must have shape (..., {width}), got {array.shape}")
+        if array.ndim < axes or array.shape[-1] != shape[-1]:
+            wanted = ", ".join("k" if size < 0 else str(size) for size in shape)
+            raise ValueError(f"{name} must have shape (..., {wanted}), got {array.shape}")
         array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
     return array
 
 
-def _chunked_as(array: Any, rays: Any) -> Any:
+def unified(arrays: LazyColumns, shapes: dict[str, Shape]) -> LazyColumns:
+    """Return arrays with the same chunks along their leading axes, which must broadcast."""
+    import dask.array as da
+
+    leading = {name: a.shape[: a.ndim - len(shapes[name])] for name, a in arrays.items()}
+    try:
+        np.broadcast_shapes(*leading.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {shape}" for name, shape in leading.items() if shape)
+        raise ValueError(f"leading shapes do not broadcast: {listed}") from None
+    if "rays" in arrays:
+        # Their blocks are no arrays, and cannot be cut: all else takes their chunks.
+        rays = arrays["rays"]
+        arrays = {n: a if n == "rays" else _chunked_as(a, rays) for n, a in arrays.items()}
+    # Leading axes are numbered from the last; an axis of the queries themselves has a name.
+    pairs: list[Any] = []
+    for name, array in arrays.items():
+        tail = [f"{name} {k}" for k in range(len(shapes[name]))]
+        pairs += [array, (*range(len(leading[name]), 0, -1), *tail)]
+    return dict(zip(arrays, da.core.unify_chunks(*pairs)[1], strict=True))
+
+
+def _chunked_as(array: Array, rays: Array) -> Array:
     """Return an array of numbers with the chunks of rays, along the axes that are as long."""
     last = range(-1, -1 - min(array.ndim, rays.ndim), -1)
     return array.rechunk(
         {k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]}
     )
-
-
-def unified(names: list[str], arrays: list[Any]) -> list[Any]:
-    """Return arrays with the same chunks along their leading axes, which must broadcast."""
-    import dask.array as da
-
-    shapes = [a.shape[: a.ndim - AXES[n]] for n, a in zip(names, arrays, strict=True)]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        listed = ", ".join(f"{n} {s}" for n, s in zip(names, shapes, strict=True) if s)
-        raise ValueError(f"leading shapes do not broadcast: {listed}") from None
-    if names[:1] == ["rays"]:
-        # Their blocks are no arrays, and cannot be cut: all else takes their chunks.
-        arrays = [arrays[0], *(_chunked_as(a, arrays[0]) for a in arrays[1:])]
-    # Leading axes are numbered from the last; an axis of the queries themselves has a name.
-    pairs: list[Any] = []
-    for name, array, shape in zip(names, arrays, shapes, strict=True):
-        tail = [f"{name} {k}" for k in range(array.ndim - len(shape))]
-        pairs += [array, (*range(len(shape), 0, -1), *tail)]
-    found: list[Any] = da.core.unify_chunks(*pairs)[1]
-    return found

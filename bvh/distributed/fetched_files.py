@@ -35,30 +35,19 @@ _rejected: set[Path] = set()
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A file to be fetched.
+class WantedFile:
+    """A file to be fetched."""
 
-    Attributes
-    ----------
-    name : str
-        Of the copy, with a digest in it.
-    size : int
-        In bytes; no more are read.
-    digest : str or None
-        BLAKE2b of the content; None if it is not known.
-    label : str
-        What messages begin with.
-    opened : callable
-        Returns the file that is fetched, as a context.
-    check : callable
-        Raises a ValueError unless a path is the file, as far as can be seen at once.
-    """
-
+    # Of the copy, with a digest in it.
     name: str
+    # In bytes; no more are read.
     size: int
+    # BLAKE2b of the content; None if it is not known.
     digest: str | None
+    # What messages begin with.
     label: str
     opened: Callable[[], AbstractContextManager[BinaryIO]]
+    # Raises a ValueError unless a path is the file, as far as can be seen at once.
     check: Callable[[Path], None]
 
     def fetch(self, file: BinaryIO) -> None:
@@ -85,16 +74,8 @@ class Wanted:
         return path not in _rejected
 
 
-def fetched(wanted: Wanted) -> Path:
-    """Return the local copy of a file; fetch it unless it is there already.
-
-    Raises
-    ------
-    ValueError
-        If what is fetched is not the file.
-    OSError
-        If BVH_PARTS_DIR is no folder that can be written to.
-    """
+def fetched(wanted: WantedFile) -> Path:
+    """Return the local copy of a file; fetch it unless it is there. ValueError if it is another."""
     path = cache_folder() / wanted.name
     if wanted.is_good(path):
         return path
@@ -111,7 +92,7 @@ def fetched(wanted: Wanted) -> Path:
     return path
 
 
-def _put(temporary: Path, path: Path, wanted: Wanted) -> None:
+def _put(temporary: Path, path: Path, wanted: WantedFile) -> None:
     """Give a file that was fetched its name."""
     try:
         os.replace(temporary, path)

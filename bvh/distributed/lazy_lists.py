@@ -6,13 +6,23 @@ How many hits there are is not known before they are found, so that they are not
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bvh.distributed.chunk_tasks import AXES, held, target_key, unified
+from bvh.distributed.chunk_tasks import LazyColumns, held, shapes_of, target_key, unified
+from bvh.distributed.tree_handles import Handle, Searched
+from bvh.queries.results import AllHits, Overlaps
+from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
+# Results for a chunk: of a scene, those of a scene.
+ChunkLists = AllHits | Overlaps
 
 
 class LazyLists:
@@ -43,10 +53,10 @@ class LazyLists:
     array([1, 0, 1])
     """
 
-    def __init__(self, chunks: Any) -> None:
+    def __init__(self, chunks: NDArray[np.object_]) -> None:
         self.chunks = chunks
 
-    def joined(self) -> Any:
+    def joined(self) -> Delayed:
         """Return one result for all chunks, lazily: a `Delayed` of the class of the chunks'.
 
         Examples
@@ -61,7 +71,7 @@ class LazyLists:
 
         return delayed(join)(self.chunks.tolist(), self.chunks.shape)
 
-    def compute(self, **options: Any) -> Any:
+    def compute(self, **options: Any) -> ChunkLists:
         """Compute all chunks, and return one result; options as in `dask.compute`.
 
         Examples
@@ -72,50 +82,44 @@ class LazyLists:
         >>> tree.all_hits(origins, [0.0, 0.0, -1.0]).compute().counts
         array([1, 0, 1])
         """
-        return self.joined().compute(**options)
+        found: ChunkLists = self.joined().compute(**options)
+        return found
 
     def __repr__(self) -> str:
         return f"LazyLists({number_of(self.chunks.size, 'chunks')})"
 
 
 def lazy_lists(
-    target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]
+    target: Searched, verb: Verb, arrays: LazyColumns, options: dict[str, Any]
 ) -> LazyLists:
-    """Return the lists of a query of Dask arrays.
-
-    Parameters
-    ----------
-    target : BVH, Scene or Parts
-    verb : str
-    arrays : dict
-        Dask arrays, by the names of arguments.
-    options : dict
-        All other arguments.
-    """
+    """Return the lists of a query of Dask arrays, whose chunks are the same."""
     import dask.array as da
     from dask.delayed import delayed
 
-    leading = np.broadcast_shapes(*(a.shape[: a.ndim - AXES[n]] for n, a in arrays.items()))
-    rank = len(leading)
-    full = unified(
-        list(arrays),
-        [da.broadcast_to(a, leading + a.shape[a.ndim - AXES[n] :]) for n, a in arrays.items()],
-    )
+    shapes = shapes_of(verb)
+    ranks = {name: a.ndim - len(shapes[name]) for name, a in arrays.items()}
+    leading = np.broadcast_shapes(*(a.shape[: ranks[name]] for name, a in arrays.items()))
+    full = {n: da.broadcast_to(a, leading + a.shape[ranks[n] :]) for n, a in arrays.items()}
+    full = unified(full, shapes)
     task, key = delayed(_query, pure=True), target_key(target)
     if "data" in options:
         options = options | {"data": held("data", options["data"])}
-    blocks = [array.to_delayed().reshape(array.numblocks[:rank]) for array in full]
-    chunks = np.empty(blocks[0].shape, object)
+    rank = len(leading)
+    blocks = {n: a.to_delayed().reshape(a.numblocks[:rank]) for n, a in full.items()}
+    chunks = np.empty(next(iter(blocks.values())).shape, object)
     for index in np.ndindex(chunks.shape):
-        rays = {name: block[index] for name, block in zip(arrays, blocks, strict=True)}
-        chunks[index] = task(key, verb, rays, options)
+        given = {name: block[index] for name, block in blocks.items()}
+        chunks[index] = task(key, verb.name, given, options)
     return LazyLists(chunks)
 
 
-def _query(handle: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+def _query(
+    handle: Handle, verb: str, arrays: dict[str, NDArray[np.float64]], options: dict[str, Any]
+) -> ChunkLists:
     """Answer a query of one chunk."""
     with task_threads(options["threads"]):
-        return getattr(handle.open(), verb)(**arrays, **options)
+        found: ChunkLists = getattr(handle.open(), verb)(**arrays, **options)
+        return found
 
 
 def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
@@ -157,7 +161,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     counts = np.block(np.vectorize(lambda part: part.counts, otypes=[object])(grid).tolist())
     offsets = np.append(0, np.cumsum(counts.reshape(-1))).astype(np.int64)
     begins = offsets[:-1].reshape(counts.shape)
-    columns: dict[str, Any] = {
+    columns = {
         field.name: np.empty(offsets[-1], getattr(first, field.name).dtype)
         for field in fields(first)
         if field.name not in ("offsets", "shape")
@@ -168,7 +172,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
         for axis in range(grid.ndim)
     ]  # fmt: skip
     for index in np.ndindex(grid.shape):
-        part: Any = grid[index]
+        part: ChunkLists = grid.item(index)
         where = tuple(slice(edges[a][k], edges[a][k + 1]) for a, k in enumerate(index))
         shift = begins[where].reshape(-1) - part.offsets[:-1]
         rows = np.repeat(shift, np.diff(part.offsets)) + np.arange(part.offsets[-1])

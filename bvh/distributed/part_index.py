@@ -73,7 +73,7 @@ def file_digest(path: Path, size: int = CONTENT_DIGEST_SIZE) -> str:
         return content_digest(iter(partial(file.read, PIECE), b""), size)
 
 
-def index_digest(content: dict[str, Any]) -> str:
+def index_digest(content: dict[str, object]) -> str:
     """Return the checksum of the content of an index, other than itself."""
     rest = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -100,11 +100,8 @@ def file_system(url: str) -> tuple[Any, str]:
 def read_index(place: str) -> Index:
     """Read and check the index of a folder, and that it has the files that the index tells of.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or it is of another version, or damaged, or a file is missing, cut off or
-        another one; the message says which. Files at URLs are looked at when they are fetched.
+    A ValueError says what is missing, damaged or another file. Files at URLs are looked at when
+    they are fetched.
     """
     try:
         if is_url(place):
@@ -162,13 +159,7 @@ def _index_of(content: dict[str, Any]) -> Index:
 
 
 def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
-    """Return the files of a part in a local folder: its tree's and its ids'.
-
-    Raises
-    ------
-    ValueError
-        If one is missing, cut off, or another file; the message names the part.
-    """
+    """Return the checked files of a part in a local folder: its tree's and its ids'."""
     tree, ids = folder / tree_name(number), folder / ids_name(number)
     for path in (tree, ids):
         check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")

@@ -114,6 +114,6 @@ def check_record(part: PartRecord, has_content_digests: bool) -> None:
         raise ValueError("is damaged: groups are not 32 bits")
 
 
-def whole(*numbers: Any) -> bool:
+def whole(*numbers: object) -> bool:
     """Return whether all are integers from 0 that int64 holds."""
     return all(type(number) is int and 0 <= number < 2**63 for number in numbers)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from bvh.distributed.merging import Column
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.tree_handles import Searched
 from bvh.runtime.cpus import task_threads
 
-Maker = Callable[..., tuple[Any, Any]]
+Maker = Callable[..., tuple[ArrayLike, ArrayLike]]
 Slices = tuple[slice, ...]
 
 # Rays of a block: 6 MB of directions, and as much of results. Chunks of millions, made and cast as
@@ -24,44 +25,21 @@ all_of = slice(None)
 
 
 class RayBlocks:
-    """Rays of a chunk, which are made when they are asked for.
+    """Rays of a chunk, a place in the shape of its source, which are made when asked for."""
 
-    Parameters
-    ----------
-    function, args
-        As in `RaySource`.
-    place : tuple of slice
-        The chunk, in the shape of the source.
-    """
-
-    def __init__(self, function: Maker, args: tuple[Any, ...], place: Slices) -> None:
+    def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
     def cast(
-        self, target: Any, verb: str, options: dict[str, Any], bounds: dict[str, NDArray[Any]]
-    ) -> Iterator[tuple[Slices, Slices, Any]]:
-        """Query a tree, a scene or parts, block by block.
+        self, target: Searched, verb: str, options: dict[str, object], bounds: dict[str, Column]
+    ) -> Iterator[tuple[Slices, Slices, object]]:
+        """Yield the results of blocks of rays: where each is in the chunk, and in the source.
 
-        Parameters
-        ----------
-        target : BVH, Scene or Parts
-            Parts are given all rays at once, as each block would visit all of them.
-        verb : str
-        options : dict
-            Arguments that are no arrays.
-        bounds : dict
-            Arguments that are, such as `t_min`: they broadcast with the shape of the chunk.
-
-        Yields
-        ------
-        within, place : tuple of slice
-            The block within the chunk, and within the source. Along axes of length 1, `within` is
-            everything, as results may be longer there.
-        found
-            The result.
+        `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk. Along
+        axes of length 1, a block is everything in the chunk, as results may be longer there.
         """
-        # A filter is given the row of a ray in its chunk.
+        # Each block would visit all parts. A filter is given the row of a ray in its chunk.
         whole = isinstance(target, Parts) or options.get("filter") is not None
         most = prod(self.shape) if whole else BLOCK
         sizes = block_shape(self.shape, most)
@@ -77,7 +55,7 @@ class RayBlocks:
             found = getattr(target, verb)(origins, directions, **some, **options)
             yield tuple(within), tuple(place), found
 
-    def _made(self, place: Slices) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _made(self, place: Slices) -> tuple[Column, Column]:
         """Return the rays of a block."""
         shape = tuple(axis.stop - axis.start for axis in place)
         with task_threads(1):
@@ -94,16 +72,16 @@ def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _part_of(array: NDArray[Any], within: list[slice]) -> Any:
+def _part_of(array: Column, within: list[slice]) -> Column:
     """Return the part of an array that broadcasts with a block."""
     axes = zip(array.shape[::-1], reversed(within), strict=False)
     # Axes before those of the rays are not divided.
     return array[(..., *[all_of if size == 1 else some for size, some in axes][::-1])]
 
 
-def _shared(origins: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _shared(origins: Column, shape: tuple[int, ...]) -> Column:
     """Return origins of rays of a shape: one point where all share it, which saves a copy."""
     if origins.size and not any(origins.strides[:-1]):
-        one: NDArray[Any] = origins[(0,) * (origins.ndim - 1)]
+        one: Column = origins[(0,) * (origins.ndim - 1)]
         return one
     return np.broadcast_to(origins, (*shape, 3))

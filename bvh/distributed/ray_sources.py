@@ -9,17 +9,24 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise, product, starmap
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.distributed.chunk_tasks import checked_options, held, target_key
-from bvh.distributed.lazy_queries import lazy_query
+from bvh.distributed.chunk_tasks import checked_options, held, searched, target_key
+from bvh.distributed.lazy_queries import answer
+from bvh.distributed.merging import Floats
 from bvh.distributed.ray_blocks import Maker, RayBlocks
+from bvh.distributed.tree_handles import Handle, Searched
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
+
+if TYPE_CHECKING:
+    from dask.array import Array
+    from dask.delayed import Delayed
 
 VERBS = ("closest_hit", "any_hit", "count_hits", "all_hits")
 
@@ -71,8 +78,8 @@ class RaySource:
         self,
         function: Maker,
         shape: tuple[int, ...],
-        chunks: Any = "auto",
-        args: tuple[Any, ...] = (),
+        chunks: int | str | tuple[int | str | tuple[int, ...], ...] = "auto",
+        args: tuple[object, ...] = (),
     ) -> None:
         try:
             from dask.array.core import normalize_chunks
@@ -82,7 +89,7 @@ class RaySource:
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
         self.shape, self._maker = tuple(map(int, shape)), _Maker(function, args)
 
-    def _blocks(self) -> Any:
+    def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`.
 
         Without an axis for coordinates it is fused with the query that takes it.
@@ -104,10 +111,14 @@ class RaySource:
         graph = HighLevelGraph.from_collections(name, layer, dependencies=held_maker)
         return da.Array(graph, name, self.chunks, dtype=np.float64)
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return "bvh.RaySource", self._maker, self.shape, self.chunks
 
-    def closest_hit(self, target: Any, **options: Any) -> Any:
+    def _answer(self, verb: str, target: object, options: dict[str, Any]) -> Any:
+        """Return the result of a query, lazily."""
+        return answer(getattr(searched(target), verb), {"rays": self._blocks(), **options})
+
+    def closest_hit(self, target: Searched, **options: Any) -> Hits:
         """Return the closest hits, lazily; options as in `BVH.closest_hit`.
 
         Examples
@@ -119,9 +130,10 @@ class RaySource:
         >>> rays.closest_hit(tree).t.compute().shape
         (3, 4)
         """
-        return lazy_query(target, "closest_hit", {"rays": self._blocks(), **options})
+        hits: Hits = self._answer("closest_hit", target, options)
+        return hits
 
-    def any_hit(self, target: Any, **options: Any) -> Any:
+    def any_hit(self, target: Searched, **options: Any) -> Array:
         """Return which rays hit anything, lazily; options as in `BVH.any_hit`.
 
         Examples
@@ -133,9 +145,9 @@ class RaySource:
         >>> int(rays.any_hit(tree).sum().compute())
         1
         """
-        return lazy_query(target, "any_hit", {"rays": self._blocks(), **options})
+        return self._answer("any_hit", target, options)
 
-    def count_hits(self, target: Any, **options: Any) -> Any:
+    def count_hits(self, target: Searched, **options: Any) -> Array:
         """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`.
 
         Examples
@@ -147,11 +159,15 @@ class RaySource:
         >>> rays.count_hits(tree).max().compute().item()
         1
         """
-        return lazy_query(target, "count_hits", {"rays": self._blocks(), **options})
+        return self._answer("count_hits", target, options)
 
     def reduce(
-        self, target: Any, function: Callable[..., Any], verb: str = "closest_hit", **options: Any
-    ) -> Any:
+        self,
+        target: Searched,
+        function: Callable[..., ArrayLike],
+        verb: str = "closest_hit",
+        **options: Any,
+    ) -> Delayed:
         """Return the sum of what a function makes of the results of blocks of rays, lazily.
 
         For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
@@ -198,7 +214,7 @@ class RaySource:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        options = checked_options(target, verb, options)
+        options = checked_options(getattr(searched(target), verb), options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task, key = _Reduction(self._maker, function, verb, options), target_key(target)
@@ -246,30 +262,29 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
     return RaySource(_tile, (camera.height, camera.width), tile, (camera,))
 
 
-def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[NDArray[Any], NDArray[Any]]:
+def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[Floats, Floats]:
     """Return the rays of a tile of a camera's picture."""
     x = (np.arange(columns.start, columns.stop) + 0.5) / camera.pixel_ratio
     y = (np.arange(rows.start, rows.stop) + 0.5) / camera.pixel_ratio
     return camera.ray(x, y[:, None])
 
 
-def _blocks_of(place: tuple[slice, ...], maker: Any) -> RayBlocks:
+def _blocks_of(place: tuple[slice, ...], maker: _Maker) -> RayBlocks:
     """Return the rays of a chunk."""
-    blocks: RayBlocks = maker(place)
-    return blocks
+    return maker(place)
 
 
 class _Maker:
     """Function of a task that prepares the rays of a chunk."""
 
-    def __init__(self, function: Maker, args: tuple[Any, ...]) -> None:
+    def __init__(self, function: Maker, args: tuple[object, ...]) -> None:
         self._function, self._args = function, args
         self.__name__ = "rays"
 
     def __call__(self, place: tuple[slice, ...]) -> RayBlocks:
         return RayBlocks(self._function, self._args, place)
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return "bvh.rays", self._function, self._args
 
 
@@ -277,25 +292,25 @@ class _Reduction:
     """Function of a task that sums what a user's function makes of the results of a chunk."""
 
     def __init__(
-        self, make: _Maker, function: Callable[..., Any], verb: str, options: dict[str, Any]
+        self, make: _Maker, function: Callable[..., ArrayLike], verb: str, options: dict[str, Any]
     ) -> None:
         self._make, self._function, self._verb, self._options = make, function, verb, options
         self.__name__ = "reduced"
 
-    def __call__(self, handle: Any, place: tuple[slice, ...]) -> Any:
+    def __call__(self, handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
         with task_threads(self._options["threads"]):
             results = self._make(place).cast(handle.open(), self._verb, self._options, {})
             return _sum(self._function(found, *where) for _, where, found in results)
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return "bvh.reduced", self._make, self._function, self._verb, self._options
 
 
-def _reduced(task: Any, handle: Any, place: tuple[slice, ...]) -> Any:
+def _reduced(task: _Reduction, handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
     """Return the sum of a chunk."""
     return task(handle, place)
 
 
-def _sum(values: Iterable[Any]) -> Any:
+def _sum(values: Iterable[ArrayLike]) -> ArrayLike:
     """Return the sum of numbers or arrays."""
     return reduce(add, values)

@@ -53,13 +53,7 @@ class MappedTree:
         self.path, self.checksum, self._tree, self.offset = path, checksum, tree, offset
 
     def open(self) -> BVH:
-        """Return the tree; a process opens it once.
-
-        Raises
-        ------
-        ValueError
-            If there is no such file here, or it is another one.
-        """
+        """Return the tree; a process opens it once. ValueError if it is not here, or another."""
         if self._tree is None:
             key = self.path, self.checksum
             with _guard.lock:
@@ -86,7 +80,7 @@ class MappedTree:
         assert isinstance(tree, BVH)
         return tree
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_tree": None}
 
     def __dask_tokenize__(self) -> tuple[str, str, str, int]:
@@ -102,13 +96,7 @@ class MappedScene:
         self._scene: Scene | None = None
 
     def open(self) -> Scene:
-        """Return the scene; a process that it was sent to opens it once.
-
-        Raises
-        ------
-        ValueError
-            If there is no such file here, or it is another one.
-        """
+        """Return the scene; a process that it was sent to opens it once."""
         with _guard.lock:
             if self._scene is None:
                 key = self.path, self.checksum
@@ -133,7 +121,7 @@ class MappedScene:
         assert isinstance(scene, Scene)
         return scene
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"path": self.path, "checksum": self.checksum, "_content": None, "_scene": None}
 
     def __dask_tokenize__(self) -> tuple[str, str, str]:
@@ -145,7 +133,7 @@ class HeldTree:
 
     def __init__(self, tree: BVH) -> None:
         self._tree: BVH | None = None
-        self._token: Any = None
+        self._token: object = None
         # Again, if another thread refits the tree between the two.
         while self._tree is None or tree.__dask_tokenize__() != self._token:
             self._token, self._tree = tree.__dask_tokenize__(), copy.copy(tree)
@@ -161,12 +149,12 @@ class HeldTree:
                     self._pickled = None
         return self._tree
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # A scheduler passes on the bytes that it has.
         pickled = self._pickled or pickle.dumps(self._tree, protocol=5)
         return {"_token": self._token, "_tree": None, "_pickled": pickled}
 
-    def __dask_tokenize__(self) -> Any:
+    def __dask_tokenize__(self) -> object:
         return self._token
 
 
@@ -189,10 +177,10 @@ class HeldScene:
             self._scene = _SceneUnpickler(io.BytesIO(self._state), self._trees).load()
         return self._scene
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_scene": None}
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return self._token
 
 
@@ -203,7 +191,7 @@ class _ScenePickler(pickle.Pickler):
         super().__init__(stream, protocol=5)
         self._trees, self._rows = trees, dict[int, int]()
 
-    def persistent_id(self, thing: Any) -> int | None:
+    def persistent_id(self, thing: object) -> int | None:
         if not isinstance(thing, BVH):
             return None
         row = self._rows.setdefault(id(thing), len(self._trees))
@@ -219,9 +207,8 @@ class _SceneUnpickler(pickle.Unpickler):
         super().__init__(stream)
         self._trees = trees
 
-    def persistent_load(self, row: Any) -> BVH:
-        tree: BVH = self._trees[row].open()
-        return tree
+    def persistent_load(self, row: int) -> BVH:
+        return self._trees[row].open()
 
 
 class HeldParts:
@@ -234,14 +221,15 @@ class HeldParts:
         """Return the parts."""
         return self._parts
 
-    def __dask_tokenize__(self) -> Any:
+    def __dask_tokenize__(self) -> object:
         return self._parts.__dask_tokenize__()
 
 
+Searched = BVH | Scene | Parts
 Handle = MappedTree | HeldTree | MappedScene | HeldScene | HeldParts
 
 
-def handle_of(target: BVH | Scene | Parts) -> Handle:
+def handle_of(target: Searched) -> Handle:
     """Return what stands for a tree, a scene or parts in a graph."""
     if isinstance(target, Scene):
         return _mapped_scene(target) or HeldScene(target)

@@ -16,7 +16,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
@@ -43,7 +43,7 @@ WINDINGS, CLOSED = 4, 1024
 
 class TreeQueries(
     DistanceQueries,
-    RayQueries[Hits, AllHits, TreeCaster],
+    CasterQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],
     OverlapQueries[Overlaps, Pairs],

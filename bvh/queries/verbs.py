@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
-from inspect import signature
+from inspect import signature, unwrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -110,4 +110,4 @@ def verb(
 
 def verb_of(query: Callable[..., Any]) -> Verb | None:
     """Return the declaration of a function or method; None if it has none."""
-    return _declared.get(getattr(query, "__func__", query))
+    return _declared.get(unwrap(getattr(query, "__func__", query)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 from numba import extending, typeof, types
@@ -22,6 +22,17 @@ from bvh.runtime.cache.kernel_cache import (
     prune_cache,
 )
 from bvh.runtime.compiler.code_generator import host_features, leave_to_numba
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    CodeGenerator,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
@@ -31,6 +42,10 @@ __all__ = [
     "notice", "prune_cache", "typeof", "types",
 ]  # fmt: skip
 
+F = TypeVar("F", bound=Callable[..., object])
+Function = Callable[..., object]
+Options = dict[str, object]
+
 try:
     if os.environ.get("BVH_PLAIN_COMPILER") == "1":
         raise ImportError("asked for")
@@ -38,8 +53,8 @@ try:
 except (ImportError, AttributeError):
     # Another version of Numba: it compiles kernels as it does any function, and takes longer.
     leave_to_numba()
-    HELPER: dict[str, Any] = {}
-    ENTRY: dict[str, Any] = {}
+    HELPER: Options = {}
+    ENTRY: Options = {}
 else:
     HELPER = {"pipeline_class": HelperCompiler}
     ENTRY = {"pipeline_class": EntryCompiler}
@@ -50,7 +65,7 @@ else:
 # the first caller that compiles it, which may be a user's fastmath kernel.
 # No fastmath, not even "contract": a fused multiply-add where none is written breaks the
 # error-free transformations, and inf/NaN have a meaning in the slab tests.
-OPTIONS: dict[str, Any] = {
+OPTIONS: Options = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": False,
@@ -59,26 +74,26 @@ OPTIONS: dict[str, Any] = {
 
 # Wrappers for calls from C and Python cost a third of the compile time: entries are not called from
 # C, helpers from neither.
-NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
-NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
+NOT_FROM_C: Options = {"no_cfunc_wrapper": True}
+NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+def _compiled(function: Function, **options: object) -> Dispatcher:
     """Return the function with these options, to be compiled when it is first called."""
     return numba.njit(**OPTIONS | options)(function)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Function) -> Dispatcher:
     """Compile a helper that kernels call; it is not cached on its own."""
     return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER))
 
 
-def inlined(function: Callable[..., Any]) -> Any:
+def inlined(function: Function) -> Dispatcher:
     """Compile a small helper that is always inlined into its callers."""
     return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True}))
 
 
-def _for_types(compiled: Any) -> Any:
+def _for_types(compiled: Dispatcher) -> Dispatcher:
     """Compile a helper for the types of its arguments, constants included.
 
     Numba compiles it again for each value of a constant, such as the row that an accessor reads.
@@ -86,7 +101,7 @@ def _for_types(compiled: Any) -> Any:
     if isinstance(compiled, Dispatcher):
         template = compiled.get_call_template
 
-        def of_types(args: Any, kws: Any) -> Any:
+        def of_types(args, kws):
             general = tuple(types.unliteral(arg) for arg in args)
             return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
 
@@ -94,48 +109,51 @@ def _for_types(compiled: Any) -> Any:
     return compiled
 
 
-def alone(function: Callable[..., Any]) -> Any:
+def alone(function: Function) -> Dispatcher:
     """Compile a function that kernels call by its address."""
     return _compiled(function, **NOT_FROM_PYTHON)
 
 
 # Makes an intrinsic from a function that returns (signature, codegen).
-llvm_operation: Callable[..., Any] = extending.intrinsic
+llvm_operation: Callable[[Callable[..., Operation]], Callable[..., Any]] = extending.intrinsic
 # The same; constant arguments keep their values in their types.
-literal_operation: Callable[..., Any] = extending.intrinsic(prefer_literal=True)
+literal_operation: Callable[[Callable[..., Operation]], Callable[..., Any]] = extending.intrinsic(
+    prefer_literal=True
+)
 
 
-def emits(emit: Callable[..., Any]) -> Callable[..., Any]:
+def emits(emit: Callable[..., Value]) -> CodeGenerator:
     """Return the code generator of an intrinsic that emit(builder, *arguments) writes."""
     return lambda context, builder, signature, args: emit(builder, *args)
 
 
 @llvm_operation
-def stay_outlined(typingctx: Any) -> Any:
+def stay_outlined(typingctx: TypingContext) -> Operation:
     """Forbid inlining of the function that calls this: for rare, long code.
 
     Without it LLVM inlines the exact arithmetic wherever it might be needed, which makes compile
     times ten times as long.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         builder.function.attributes.add("noinline")
         return context.get_dummy_value()
 
     return types.void(), codegen
 
 
-def by_type(function: Callable[..., Any], inline: bool = False) -> Any:
+def by_type(function: Function, inline: bool = False) -> Callable[[F], F]:
     """Make the decorated function choose what `function` compiles to, by its arguments' types.
 
     With `inline` it is always inlined into its callers, as by `inlined`.
     """
-    return extending.overload(
+    decorator: Callable[[F], F] = extending.overload(
         function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
     )
+    return decorator
 
 
-def entry(function: Callable[..., Any]) -> Any:
+def entry(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls, and cache its machine code on disk."""
     compiled = _compiled(function, **NOT_FROM_C | ENTRY)
     if isinstance(compiled, Dispatcher):
@@ -146,7 +164,7 @@ def entry(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-def entry_point(compiled: Any, signature: tuple[Any, ...]) -> Any:
+def entry_point(compiled: Dispatcher, signature: tuple[Type, ...]) -> Callable[..., Any]:
     """Return the function behind an entry for arguments of these types; the first call compiles it.
 
     It does not look at their types, as Numba's dispatcher does for microseconds: its callers see to
@@ -154,16 +172,21 @@ def entry_point(compiled: Any, signature: tuple[Any, ...]) -> Any:
     """
     with raise_lost_interrupts():
         compiled.compile(signature)
-    return compiled.overloads[signature].entry_point
+    point: Callable[..., Any] = compiled.overloads[signature].entry_point
+    return point
 
+
+Key = tuple[str | type, ...]
 
 # Functions behind entries, by the entry's name and the classes that decide its arguments' types;
 # those entries, and the types.
-entry_points: dict[tuple[Any, ...], Any] = {}
-signatures: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+entry_points: dict[Key, Callable[..., Any]] = {}
+signatures: dict[Key, tuple[Dispatcher, tuple[Type, ...]]] = {}
 
 
-def kept_entry_point(compiled: Any, kinds: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+def kept_entry_point(
+    compiled: Dispatcher, kinds: tuple[type, ...], arguments: Sequence[object]
+) -> Callable[..., Any]:
     """Return the function behind an entry for such arguments, whose types follow from `kinds`."""
     key = compiled.__name__, *kinds
     if key not in entry_points:
@@ -172,7 +195,7 @@ def kept_entry_point(compiled: Any, kinds: tuple[Any, ...], arguments: tuple[Any
     return entry_points[key]
 
 
-def address_of(compiled: Any, signature: Any) -> int:
+def address_of(compiled: Dispatcher, signature: Signature) -> int:
     """Compile a function for a signature; return the address of its machine code.
 
     It has the calling convention of compiled functions, not that of C. 0 where this version of

@@ -8,16 +8,34 @@ so that a function with twenty of them spends more on its call than on its work.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
 
+import numpy as np
 from llvmlite import ir
 from numba import extending
 from numba.core import cgutils
 
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation, types
 
+Number = TypeVar("Number", bound=np.generic)
+Function = TypeVar("Function", bound=Callable[..., object])
+
 # By class of a tuple, the function that makes its pointers, where that takes more than the rule.
-SPECIAL: dict[type, Callable[..., Any]] = {}
+SPECIAL: dict[type, Callable[..., object]] = {}
+
+
+class Pointer(Generic[Number]):
+    """The address of numbers inside kernels (see `simd.memory`), for annotations of tuples."""
 
 
 def as_pointers(arrays):
@@ -28,10 +46,10 @@ def as_pointers(arrays):
     """
 
 
-def pointers_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def pointers_of(kind: type) -> Callable[[Function], Function]:
     """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         SPECIAL[kind] = function
         return function
 
@@ -44,10 +62,10 @@ def _choose_pointers(arrays):
 
 
 @llvm_operation
-def _all_pointers(typingctx: Any, value: Any) -> Any:
+def _all_pointers(typingctx: TypingContext, value: Type) -> Operation:
     """Return a tuple with pointers in place of its arrays."""
 
-    def result_type(kind: Any) -> Any:
+    def result_type(kind: Type) -> Type:
         if isinstance(kind, types.Array):
             return types.CPointer(kind.dtype)
         if isinstance(kind, types.BaseTuple):
@@ -55,7 +73,7 @@ def _all_pointers(typingctx: Any, value: Any) -> Any:
             return types.BaseTuple.from_types(parts, getattr(kind, "instance_class", None))
         return kind
 
-    def convert(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    def convert(context: Context, builder: Builder, kind: Type, value: Value) -> Value:
         if isinstance(kind, types.Array):
             return context.make_array(kind)(context, builder, value).data
         if isinstance(kind, types.BaseTuple):
@@ -67,7 +85,7 @@ def _all_pointers(typingctx: Any, value: Any) -> Any:
         context.nrt.incref(builder, kind, value)
         return value
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         return convert(context, builder, value, args[0])
 
     return result_type(value)(value), codegen
@@ -76,20 +94,20 @@ def _all_pointers(typingctx: Any, value: Any) -> Any:
 class Reference(types.Type):
     """The address of a tuple in the memory of a function that is still running."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Type) -> None:
         self.target = target
         super().__init__(name=f"Reference({target})")
 
 
 @extending.register_model(Reference)
 class _ReferenceModel(extending.models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: extending.models.DataModelManager, kind: Reference) -> None:
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
 
 
 @llvm_operation
-def refer(typingctx: Any, value: Any) -> Any:
+def refer(typingctx: TypingContext, value: Type) -> Operation:
     """Store a tuple in the stack frame of the calling function; return the reference to it.
 
     The caller must outlive all uses: an inlined function may not return it.
@@ -99,12 +117,12 @@ def refer(typingctx: Any, value: Any) -> Any:
 
 
 @llvm_operation
-def follow(typingctx: Any, reference: Any) -> Any:
+def follow(typingctx: TypingContext, reference: Type) -> Operation:
     """Return the tuple behind a reference."""
     if not isinstance(reference, Reference):
         return None
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         value = builder.load(args[0])
         # The caller releases what is returned.
         context.nrt.incref(builder, reference.target, value)
@@ -114,13 +132,13 @@ def follow(typingctx: Any, reference: Any) -> Any:
 
 
 @llvm_operation
-def borrowed(typingctx: Any, value: Any) -> Any:
+def borrowed(typingctx: TypingContext, value: Type) -> Operation:
     """Return an array, or a tuple of them, that counts no references; the owner must outlive it.
 
     Threads that count references to one array wait for each other.
     """
 
-    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    def strip(context: Context, builder: Builder, kind: Type, value: Value) -> Value:
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, value)
             for field in ("meminfo", "parent"):
@@ -135,20 +153,20 @@ def borrowed(typingctx: Any, value: Any) -> Any:
         context.nrt.incref(builder, kind, value)
         return value
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         return strip(context, builder, value, args[0])
 
     return value(value), codegen
 
 
 @literal_operation
-def stack_memory(typingctx: Any, size: Any) -> Any:
+def stack_memory(typingctx: TypingContext, size: Type) -> Operation:
     """Return the address of `size` bytes in the stack frame of the caller, aligned for numbers."""
     if not isinstance(size, types.IntegerLiteral):
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         # Not Numba's own helper: it fills with zeros, and LLVM then spends a minute on storing
         # thousands of single bytes.
         with builder.goto_entry_block():

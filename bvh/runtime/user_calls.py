@@ -13,9 +13,9 @@ Kernels themselves are called so where their arguments stay in memory from call 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
@@ -23,6 +23,16 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.np import numpy_support
 
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import Dispatcher, address_of, alone, llvm_operation, typeof, types
 
 # Compiled functions that are kept for the next query, one for each type of data.
@@ -32,42 +42,47 @@ WORD = ir.IntType(64)
 F8, I4, I8 = types.float64, types.int32, types.int64
 VECTOR = types.UniTuple(F8, 3)
 
+T = TypeVar("T")
+# Reads data at an address.
+Load = Callable[[int], object]
+
 
 class Interface(NamedTuple):
     """Signature of users' functions of one purpose."""
 
     parameters: tuple[str, ...]
-    kinds: tuple[Any, ...]  # of all parameters but the data
-    result: Any
-    around: Callable[[Any, Any], Callable[..., Any]]  # (function, load) -> the function to compile
+    kinds: tuple[Type, ...]  # of all parameters but the data
+    result: Type
+    # (function, load) -> the function to compile
+    around: Callable[[Dispatcher, Load], Callable[..., object]]
 
 
 class UserCall(NamedTuple):
     """A user's function and its data as kernels take them; `kept` must outlive their calls."""
 
-    function: Any  # an address, 0 for no function; or the function itself
-    data: Any  # an address; or the data itself
-    kept: Any
+    function: int | Dispatcher  # an address, 0 for no function; or the function itself
+    data: object  # an address; or the data itself
+    kept: object
 
 
 NO_CALL = UserCall(0, 0, None)
 
 
-def _filter(function: Any, load: Any) -> Callable[..., Any]:
+def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
 
     return call
 
 
-def _scene_filter(function: Any, load: Any) -> Callable[..., Any]:
+def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
 
     return call
 
 
-def _intersect(function: Any, load: Any) -> Callable[..., Any]:
+def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)
@@ -88,7 +103,7 @@ INTERSECT = Interface(
 )  # fmt: skip
 
 
-def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
+def user_call(function: Dispatcher, data: object, interface: Interface) -> UserCall:
     """Return a user's function and its data as kernels take them."""
     kind = typeof(data)
     if not _is_flat(kind):
@@ -101,13 +116,13 @@ def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
 
 
 @lru_cache(maxsize=MAX_KEPT)
-def _compiled(function: Any, interface: Interface, kind: Any) -> tuple[int, Any]:
+def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
     """Compile a user's function for data of a type; return its address and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.result(*interface.kinds, I8)), compiled
 
 
-def _is_flat(kind: Any) -> bool:
+def _is_flat(kind: Type) -> bool:
     """Return whether values of a type are arrays and numbers, or tuples of them."""
     if isinstance(kind, types.BaseTuple):
         return all(_is_flat(part) for part in kind)
@@ -116,7 +131,7 @@ def _is_flat(kind: Any) -> bool:
     return type(kind) is types.Array or isinstance(kind, numbers | empty)
 
 
-def _words(value: Any, kind: Any) -> Iterator[bytes]:
+def _words(value: Any, kind: Type) -> Iterator[bytes]:
     """Yield what `_loader` reads: words of 8 bytes."""
     if isinstance(kind, types.BaseTuple):
         for part, part_kind in zip(value, kind, strict=True):
@@ -128,10 +143,10 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
         yield number + bytes(-len(number) % 8)
 
 
-def _read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
+def _read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
     """Return the value of a type that begins at a word in memory, and where the next one begins."""
 
-    def word(i: int) -> Any:
+    def word(i: int) -> Value:
         return builder.gep(at, [ir.Constant(WORD, i)])
 
     if isinstance(kind, types.BaseTuple):
@@ -162,12 +177,12 @@ def _read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
     return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
 
-def _loader(kind: Any) -> Any:
+def _loader(kind: Type) -> Load:
     """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
 
     @llvm_operation
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def load(typingctx: TypingContext, address: Type) -> Operation:
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
             return _read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
 
         return kind(I8), codegen
@@ -175,7 +190,10 @@ def _loader(kind: Any) -> Any:
     return load
 
 
-def _call_at(context: Any, builder: Any, address: Any, result: Any, kinds: Any, values: Any) -> Any:
+def _call_at(
+    context: Context, builder: Builder, address: Value, result: Type, kinds: Sequence[Type],
+    values: Values,
+) -> Value:  # fmt: skip
     """Call the function at an address; what it raises is raised."""
     convention = context.call_conv
     kind = convention.get_function_type(result, kinds).as_pointer()
@@ -187,14 +205,14 @@ def _call_at(context: Any, builder: Any, address: Any, result: Any, kinds: Any, 
     return value
 
 
-def _by_address(interface: Interface) -> Any:
+def _by_address(interface: Interface) -> Callable[[int, tuple[object, ...]], object]:
     """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
 
     @llvm_operation
-    def call(typingctx: Any, address: Any, arguments: Any) -> Any:
+    def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
         kinds = (*interface.kinds, I8)
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
             values = cgutils.unpack_tuple(builder, args[1])
             return _call_at(context, builder, args[0], interface.result, kinds, values)
 
@@ -208,7 +226,7 @@ call_scene_filter = _by_address(SCENE_FILTER)
 call_intersect = _by_address(INTERSECT)
 
 
-def _flat(kind: Any) -> Iterator[Any]:
+def _flat(kind: Type) -> Iterator[Type]:
     """Yield the types within a tuple's type, in order; a function takes them one by one anyway."""
     if isinstance(kind, types.BaseTuple):
         for part in kind:
@@ -218,13 +236,15 @@ def _flat(kind: Any) -> Iterator[Any]:
 
 
 @llvm_operation
-def call_stored(typingctx: Any, kinds: Any, function: Any, first: Any, rest: Any) -> Any:
+def call_stored(
+    typingctx: TypingContext, kinds: Type, function: Type, first: Type, rest: Type
+) -> Operation:
     """Call a kernel (kinds, its address, ...) whose first argument and the rest are in memory.
 
     `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
         leaves, values = [], []
         head, *tail = kinds.instance_type
         for address, parts in ((args[2], (head,)), (args[3], tail)):
@@ -252,7 +272,7 @@ def stored_words(value: Any) -> list[int]:
     return [int(value)]
 
 
-def user_function(name: str, function: Any, interface: Interface) -> Any:
+def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
     """Return a compiled function; raise a TypeError if kernels cannot call it."""
     got = getattr(function, "__name__", None) or type(function).__name__
     if not isinstance(function, Dispatcher) or function.targetoptions.get("forceobj", False):
@@ -267,7 +287,7 @@ def user_function(name: str, function: Any, interface: Interface) -> Any:
     return function
 
 
-def user_data(data: Any) -> Any:
+def user_data(data: T) -> T:
     """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
     try:
         passable = not _holds_object(typeof(data))
@@ -282,12 +302,12 @@ def user_data(data: Any) -> Any:
     return data
 
 
-def user_filter(function: Any, data: Any, interface: Interface = FILTER) -> UserCall:
+def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:
     """Return a filter with its data, as kernels take them."""
     return user_call(user_function("filter", function, interface), user_data(data), interface)
 
 
-def _holds_object(kind: Any) -> bool:
+def _holds_object(kind: Type) -> bool:
     """Return whether a type is that of Python objects, or of an array or a tuple of them."""
     if isinstance(kind, types.BaseTuple):
         return any(_holds_object(part) for part in kind)

@@ -22,7 +22,6 @@ from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.traversal.overlaps import tree_pairs
-from bvh.traversal.overlaps.distance_memory import TABLE, tree_table
 from bvh.tree.arrays import TreeArrays
 
 Ids = NDArray[np.int32]
@@ -117,11 +116,12 @@ def _by_subtrees(
                 pair = int(which[first])
                 group, done = groups[pair], False
                 tree_pairs.begin_with(pair_search, entries[first:stop])
-                trees = instance_pairs.trees_of(job, pair)
+                own, other = instance_pairs.trees_of(job, pair)
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = tree_pairs.meet(
-                        *trees, to_first[k], False, pair_search, pairs, 0, tree_pairs.STEPS
-                    )
+                        own.row, other.row, to_first[k], False, pair_search, pairs, 0,
+                        tree_pairs.STEPS,
+                    )  # fmt: skip
                     if pair_search.state[tree_pairs.MET]:
                         touching[group] = True
                         enough[0] = enough[1]
@@ -133,7 +133,8 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
     """Return the work on whole pairs of leaves, many a call."""
     job = found.job
     mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
-    tables = _tree_tables(job.own.trees, mine), _tree_tables(job.other.trees, theirs)
+    # What is behind the addresses lives in `job`.
+    rows = _row_addresses(job.own.trees, mine), _row_addresses(job.other.trees, theirs)
     tasks = np.stack([mine, theirs, found.groups], axis=1).astype(np.int64)
     shelf = Shelf(
         lambda: (tree_pairs.new_pair_search(1), np.empty(2 * tree_pairs.MAX_LEAF_PAIRS, np.int32))
@@ -145,25 +146,19 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
             pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
             while not (done or cancel[0]):
                 done = tree_pairs.find_contacts(
-                    *tables,
-                    tasks[begin:end],
-                    to_first,
-                    pair_search,
-                    pairs,
-                    touching,
-                    enough,
+                    *rows, tasks[begin:end], to_first, pair_search, pairs, touching, enough,
                     tree_pairs.STEPS,
-                )
+                )  # fmt: skip
 
     return work
 
 
-def _tree_tables(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
-    """Return the tables of trees, one after the other; zeros for those that are not used."""
-    tables = np.zeros((len(trees), TABLE), np.int64)
+def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
+    """Return the addresses of the rows of trees; 0 for those that are not used."""
+    addresses = np.zeros(len(trees), np.int64)
     for number in np.unique(used).tolist():
-        tables[number] = tree_table(trees[number])
-    return tables.ravel()
+        addresses[number] = trees[number].row.address
+    return addresses
 
 
 def find_touching(

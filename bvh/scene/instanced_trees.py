@@ -29,34 +29,20 @@ from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
-from bvh.tree.instanced import BITS as AT_BITS
-from bvh.tree.instanced import BLOCKS as AT_BLOCKS
 from bvh.tree.instanced import (
     BOUND,
-    BOXES,
-    FACES,
-    FRAME,
     HIGHEST,
-    KIND,
     LOWEST,
     MIRRORED,
     NORM,
-    OBBS,
-    POINTS,
     SHIFT_ERROR,
     TRANSFORM_SIZE,
-    TREE_SIZE,
-    TRIANGLES,
     VERTEX_ERROR,
     Instanced,
 )
-from bvh.tree.instanced import GROUPS as AT_GROUPS
-from bvh.tree.instanced import IDS as AT_IDS
-from bvh.tree.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
 from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
-
-KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 
 @entry
@@ -110,19 +96,6 @@ def _column_sign(maps, i):
     )
 
 
-def _addresses(arrays: TreeArrays) -> list[int]:
-    """Return a tree's row in `Instanced.trees`: the addresses of its arrays, and its kind."""
-    row = [0] * TREE_SIZE
-    points, *faces = arrays_of(arrays.primitives)
-    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
-    row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
-    row[FACES] = faces[0].ctypes.data if faces else 0
-    row[FRAME] = arrays.frame.ctypes.data
-    row[KIND] = KINDS[type(arrays.primitives)]
-    row[AT_BITS] = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
-    return row
-
-
 class InstancedTrees(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
@@ -165,7 +138,7 @@ class InstancedTrees(Searched):
         masks: NDArray[np.uint32],
         owners: NDArray[np.int32],
     ) -> None:
-        # Kernels have the addresses of these arrays: they must live as long as this object.
+        # Kernels have the addresses of their rows: they must live as long as this object.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
@@ -183,7 +156,7 @@ class InstancedTrees(Searched):
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
-        table = np.array([_addresses(tree) for tree in self.trees], np.int64).reshape(-1, TREE_SIZE)
+        rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
@@ -191,7 +164,7 @@ class InstancedTrees(Searched):
         self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
+        flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
         self._instanced = Instanced._make([*columns, self.masks, self.owners])
         super().__init__(self._top(), any(tree._quality == "high" for tree in trees))
@@ -229,8 +202,8 @@ class InstancedTrees(Searched):
     def for_points(self) -> Kept | None:
         """Return the arrays, the metrics and a mask of all bits in memory."""
         near, arrays = self._near, self.arrays
-        if self.plain and (near is None or near.arguments[0] is not arrays):
-            near = self._near = Kept(arrays, self.metrics, -1)
+        if self.plain and (near is None or near.held is not arrays):
+            near = self._near = Kept(arrays.row, self.metrics, -1, held=arrays)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
@@ -240,8 +213,7 @@ class InstancedTrees(Searched):
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
-        kinds = self._instanced.trees.reshape(-1, TREE_SIZE)[:, KIND]
-        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
         leaf = int(found[0])

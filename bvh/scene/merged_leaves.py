@@ -23,7 +23,7 @@ from bvh.runtime.arguments import thread_count
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, hit_codes
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import Triangles, arrays_of
 
 # Triangles, vertices and leaves up to which leaves are merged, in some 14 MB. At that size one tree
 # was still the faster for all kinds of rays, even where all leaves shared a BLAS.
@@ -180,7 +180,9 @@ class LeafMerger:
 
     def _least_seconds(self) -> float:
         """Return the least time of a build; infinite where there is too much to merge, or none."""
-        sizes = np.array([[len(array) for array in tree.primitives] for tree in self._trees])
+        sizes = np.array(
+            [[len(array) for array in arrays_of(tree.primitives)] for tree in self._trees]
+        )
         which = self._tree_of[self._visible()]
         points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)
         if not 0 < faces <= MAX_ROWS or points > MAX_ROWS:

@@ -19,7 +19,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import (
@@ -45,7 +45,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 class SceneQueries(
     SceneContent,
-    RayQueries[SceneHits, SceneAllHits, SceneCaster],
+    CasterQueries[SceneHits, SceneAllHits, SceneCaster],
     SightQueries,
     PointQueries[SceneClosestPoints],
     OverlapQueries[SceneOverlaps, ScenePairs],

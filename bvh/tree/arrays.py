@@ -1,24 +1,28 @@
-"""`TreeArrays`: the arrays of a tree, as kernels take them."""
+"""`TreeArrays`: the arrays of a tree, its row, and the pointers that kernels make of either."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
 from bvh.runtime.user_calls import INTERSECT, user_call
+from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS, row_bits
-from bvh.tree.primitives import Custom, Primitives
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
+from bvh.tree.solids import SOLIDS, BoxRow, ObbRow
 from bvh.tree.wide_nodes import WideNodes
 
 
-class TreeArrays(NamedTuple):
-    """The arrays of a tree, all read-only."""
-
+class _Arrays(NamedTuple):
     nodes: WideNodes
     groups: NDArray[np.float32]  # see `triangle_groups`; empty for other primitives
     primitives: Primitives
@@ -27,16 +31,70 @@ class TreeArrays(NamedTuple):
     face_bits: NDArray[np.int32] = NO_BITS
 
 
+class TriangleRow(NamedTuple):
+    """The row of a tree over triangles (see `rows`), as kernels take it."""
+
+    address: int
+
+
+class CustomRow(NamedTuple):
+    """The row of a tree over a user's primitives, and what `Custom` holds besides arrays."""
+
+    address: int
+    intersect: object
+    data: object
+
+
+class SceneRow(NamedTuple):
+    """The row of the TLAS of a scene."""
+
+    address: int
+
+
+TreeRow = TriangleRow | BoxRow | ObbRow | CustomRow | SceneRow
+
+ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
+    Triangles: (rows.TRIANGLES, TriangleRow),
+    **{solid.arrays: (solid.code, solid.row) for solid in SOLIDS},
+    Custom: (rows.USERS, CustomRow),
+    Instanced: (rows.LEAVES, SceneRow),
+}
+
+
+class TreeArrays(_Arrays):
+    """The arrays of a tree, all read-only."""
+
+    @cached_property
+    def row(self) -> TreeRow:
+        """The row of the tree, as kernels take it; it lives as long as this object."""
+        # Of two threads that make it, both get what is kept.
+        words = self.__dict__.setdefault("_words", self.words())
+        primitives = self.primitives
+        users = primitives[1:] if isinstance(primitives, Custom) else ()
+        return ROWS[type(primitives)][1](words.ctypes.data, *users)
+
+    def words(
+        self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
+    ) -> NDArray[np.int64]:
+        """Return a row of its own, with what distances need; the arrays must live as long."""
+        nodes, groups, primitives, frame, bits = self
+        kind, _ = ROWS[type(primitives)]
+        return rows.new_row(nodes, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
+
+    def __getstate__(self) -> None:
+        """Rows are of this process."""
+
+
 class TreePointers(NamedTuple):
     """The pointers of a tree inside kernels."""
 
-    blocks: Any
-    ids: Any
-    groups: Any
-    primitives: Any
-    frame: Any
-    face_bits: Any
-    has_bits: Any  # without them all faces count
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    groups: Pointer[np.float32]
+    primitives: Primitives | Instanced  # pointers
+    frame: Pointer[np.float64]
+    face_bits: Pointer[np.int32]
+    has_bits: bool  # without them all faces count
 
 
 @pointers_of(TreeArrays)
@@ -50,6 +108,57 @@ def _tree_pointers(arrays):
         pointer(arrays.face_bits),
         len(arrays.face_bits) > 0,
     )
+
+
+@inlined
+def _pointers(row, primitives):
+    return TreePointers(
+        rows.blocks(row), rows.ids(row), rows.groups(row), primitives, rows.frame(row),
+        rows.bits(row), rows.has_bits(row),
+    )  # fmt: skip
+
+
+@pointers_of(TriangleRow)
+def _triangle_pointers(arrays):
+    row = rows.row_at(arrays.address)
+    return _pointers(row, Triangles(rows.points(row), rows.faces(row)))
+
+
+def _solid_pointers(kind: type) -> Callable[..., object]:
+    """Return what makes pointers of the row of a tree over a kind of solids."""
+
+    def make(arrays):
+        row = rows.row_at(arrays.address)
+        return _pointers(row, kind(rows.points(row)))
+
+    return make
+
+
+for solid in SOLIDS:
+    pointers_of(solid.row)(_solid_pointers(solid.arrays))
+
+
+@pointers_of(CustomRow)
+def _custom_pointers(arrays):
+    row = rows.row_at(arrays.address)
+    return _pointers(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
+
+
+@pointers_of(SceneRow)
+def _scene_pointers(arrays):
+    row = rows.row_at(arrays.address)
+    instanced = Instanced(
+        rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),
+        rows.part(row, 3, np.int64(0)), rows.part(row, 4, np.int32(0)),
+        rows.part(row, 5, np.int32(0)),
+    )  # fmt: skip
+    return _pointers(row, instanced)
+
+
+@inlined
+def is_empty(tree):
+    """Return whether the tree of a row has no nodes, so that nothing is found in it."""
+    return rows.is_empty(rows.row_at(tree.address))
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
@@ -80,7 +189,7 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
     return arrays._replace(nodes=nodes, face_bits=NO_BITS)
 
 
-def bytes_of(*held: Any) -> int:
+def bytes_of(*held: object) -> int:
     """Return the bytes of all arrays in tuples, lists and dicts, each memory once."""
     sizes: dict[int, int] = {}
     rest = list(held)

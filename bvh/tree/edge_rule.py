@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
-from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of
+from bvh.tree.instanced import Instanced, kind_of, leaf_of
 from bvh.tree.primitives import Triangles, corners
+from bvh.tree.rows import TRIANGLES
 
 
 @kernel

@@ -8,8 +8,6 @@ were not there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,13 +38,13 @@ def hides_faces(groups: NDArray[np.uint32] | None) -> bool:
 
 
 @inlined
-def sharing_lanes(bits: Any, group: Any, mask: Any) -> Any:
+def sharing_lanes(bits, group, mask):
     """Return the lanes of a triangle group whose faces share a bit with a mask, as a vector."""
     shared = load(bits, group * WIDTH, WIDTH) & splat(np.int32(mask), WIDTH)
     return shared != np.int32(0)
 
 
 @inlined
-def sharing(bits: Any, group: Any, mask: Any) -> Any:
+def sharing(bits, group, mask):
     """Return the lanes of a triangle group whose faces share a bit with a mask, as bits."""
     return np.int64(mask_bits(sharing_lanes(bits, group, mask)))

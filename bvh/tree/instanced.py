@@ -20,16 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
-from bvh.geometry.boxes import read_box
-from bvh.geometry.obbs import obb_interval, read_obb
-from bvh.geometry.transforms import rounded_dot, rows_of, transformed_point
+from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, pointer_to
-
-# Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has. That of the
-# bits of faces is 0 where all count.
-BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, FRAME, BITS, TREE_SIZE = 0, 1, 2, 3, 4, 5, 6, 7, 8
-TRIANGLES, BOXES, OBBS = 0, 1, 2
+from bvh.runtime.simd import peek
+from bvh.tree import rows as tree_rows
+from bvh.tree.solids import instanced_solid
 
 # Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
 # rows of four numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -45,8 +40,6 @@ MAP_SIZE, MAP_ROW = 12, 4
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
 
-F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
-
 # Primitives of a scene by their codes, or of a tree by their ids.
 Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
@@ -57,7 +50,7 @@ class Instanced(NamedTuple):
     maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
     inverses: NDArray[np.float64]  # MAP_SIZE numbers, correctly rounded
     transforms: NDArray[np.float64]  # TRANSFORM_SIZE numbers
-    trees: NDArray[np.int64]  # TREE_SIZE numbers
+    trees: NDArray[np.int64]  # the address of the tree's row (see `rows`)
     masks: NDArray[np.int32]
     owners: NDArray[np.int32]  # the instance of each tree
 
@@ -81,39 +74,15 @@ def code_of(leaf, prim):
 
 
 @inlined
+def row_of(instanced, leaf):
+    """Return the row of a leaf's tree."""
+    return tree_rows.row_at(peek(instanced.trees, leaf))
+
+
+@inlined
 def kind_of(instanced, leaf):
     """Return the kind of a tree's primitives."""
-    return peek(instanced.trees, leaf * TREE_SIZE + KIND)
-
-
-@inlined
-def frame_of(instanced, leaf):
-    """Return the frame of a leaf's tree."""
-    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + FRAME), F8)
-
-
-@inlined
-def blocks_of(instanced, leaf):
-    """Return the nodes of a leaf's tree."""
-    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + BLOCKS), F4)
-
-
-@inlined
-def groups_of(instanced, leaf):
-    """Return the triangle groups of a leaf's tree."""
-    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + GROUPS), F4)
-
-
-@inlined
-def bits_address(instanced, leaf):
-    """Return the address of the bits of the faces of a leaf's tree; 0 where all count."""
-    return peek(instanced.trees, leaf * TREE_SIZE + BITS)
-
-
-@inlined
-def prim_ids_of(instanced, leaf):
-    """Return the primitive ids of a leaf's tree, a row of lanes for each group."""
-    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + IDS), I4)
+    return tree_rows.kind(row_of(instanced, leaf))
 
 
 @inlined
@@ -129,10 +98,8 @@ def face_corners(points, faces, prim):
 @inlined
 def local_corners(instanced, code):
     """Return the vertices of a triangle in the coordinates of its tree."""
-    at = leaf_of(code) * TREE_SIZE
-    points = pointer_to(peek(instanced.trees, at + POINTS), F8)
-    faces = pointer_to(peek(instanced.trees, at + FACES), I4)
-    return face_corners(points, faces, prim_of(code))
+    row = row_of(instanced, leaf_of(code))
+    return face_corners(tree_rows.points(row), tree_rows.faces(row), prim_of(code))
 
 
 @kernel
@@ -183,31 +150,13 @@ def local_point(transforms, at, p):
     )
 
 
-@inlined
-def _product_row(w, rows):
-    """Return a row times an affine map, each entry rounded once from double-doubles."""
-    p, q, r = rows
-    _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
-    _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
-    _, z = rounded_dot((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
-    _, h = rounded_dot(w, (p[3], q[3], r[3]))
-    return x, y, z, h
-
-
 @kernel
 def instanced_interval(instanced, code, o, d):
-    """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
+    """Return (hit, near, far) of a ray and an instanced solid."""
     stay_outlined()
-    leaf, prim = leaf_of(code), prim_of(code)
-    inverse, at = instanced.inverses, leaf * MAP_SIZE
-    rows = rows_of(inverse, at)
-    records = pointer_to(peek(instanced.trees, leaf * TREE_SIZE + POINTS), F8)
-    if kind_of(instanced, leaf) == BOXES:
-        lower, upper = read_box(records, prim)
-        return obb_interval(o, d, lower, upper, rows)
-    lower, upper, (x, y, z) = read_obb(records, prim)
-    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
-    return obb_interval(o, d, lower, upper, rows)
+    leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
+    rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
+    return instanced_solid(tree_rows.kind(tree), tree_rows.points(tree), prim_of(code), rows, o, d)
 
 
 def primitives_class(tree: Any) -> type:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 import bvh
 from bvh.distributed.out_of_core import part_visits
@@ -97,6 +98,38 @@ def test_bad_arguments(verb: str, arguments: int, options: dict[str, Any], tmp_p
     with pytest.raises(wanted.type) as found:
         getattr(parts, verb)(*given, **options)
     assert str(found.value) == str(wanted.value)
+
+
+@njit
+def _every(ray_id: int, prim_id: int, t: float, u: float, v: float, data: int) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize(
+    ("verb", "options", "message"),
+    [
+        ("closest_hit", {"counters": True}, "counters must be False for parts"),
+        ("closest_hit", {"filter": _every}, "filter must be None for parts"),
+        ("any_hit", {"filter": _every}, "filter must be None for parts"),
+        ("all_hits", {"filter": _every}, "filter must be None for parts"),
+        ("count_hits", {"filter": _every}, "filter must be None for parts"),
+        ("count_hits", {"data": 3}, "data must be None where there is no filter"),
+    ],
+)
+def test_options_that_parts_do_not_take(
+    verb: str, options: dict[str, Any], message: str, lazily: bool, tmp_path: Path
+) -> None:
+    """They are named, also before a lazy query is computed; queries that parts lack are absent."""
+    vertices, faces = sphere(1)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    origins: Any = np.zeros((4, 3))
+    if lazily:
+        origins = pytest.importorskip("dask.array").from_array(origins)
+    with pytest.raises(ValueError, match=message):
+        getattr(parts, verb)(origins, [0.0, 0.0, 1.0], **options)
+    for name in ("caster", "visible", "pick", "overlap_tree", "self_overlaps", "distance_to"):
+        assert not hasattr(parts, name)
 
 
 def test_positions_of_hits(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -21,6 +21,7 @@ from tests.cases.part_checks import (
     same,
 )
 from tests.cases.partitions import WAYS, cut_parts, parts_of, random_parts
+from tests.cases.shares import shared
 from tests.cases.soups import soup
 
 # Families that are tested with Dask as well: it takes long.
@@ -39,7 +40,7 @@ def small_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_visits")
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", shared(sorted(FAMILIES), 3))
 def test_hostile_families(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     family = build(name)
     parts = random_parts(tmp_path / "parts", family.vertices, family.faces, rng)

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,7 +124,7 @@ def ray_triangle(
     return Hit(t, round_quotient(s20, volume), round_quotient(s01, volume), slope < 0)
 
 
-def closest_hit(
+def hits_of_rays(
     vertices: ArrayLike,
     faces: ArrayLike,
     origins: ArrayLike,
@@ -132,48 +132,43 @@ def closest_hit(
     t_min: ArrayLike = 0.0,
     t_max: ArrayLike = math.inf,
     cull: str | None = None,
-) -> Hits:
-    """Return the nearest hit of each ray: the least (t, prim_id)."""
-    best: list[tuple[int, Hit]] = []
-    for found in _hits_of_rays(vertices, faces, origins, directions, t_min, t_max, cull):
-        miss = (-1, Hit(math.inf, math.nan, math.nan, False))
-        best.append(min(found, key=_order, default=miss))
+) -> Iterator[list[tuple[int, Hit]]]:
+    """Yield each ray's hits as (prim_id, Hit), in the order of prim_id."""
+    if cull not in (None, "back", "front"):
+        raise ValueError(f"cull must be None, 'back' or 'front', got {cull!r}")
+    corners = np.asarray(vertices, np.float64)[np.asarray(faces, np.int64).reshape(-1, 3)]
+    finite = np.isfinite(corners).all(axis=(1, 2))
+    for o, d, begin, end in _rays(origins, directions, t_min, t_max):
+        found = []
+        if is_ray(o, d, begin, end):
+            prims = np.flatnonzero(finite)
+            prims = prims[~surely_missed(o, d, corners[prims])]
+            for prim in prims.tolist():
+                hit = ray_triangle(o, d, *corners[prim].tolist(), begin, end, cull)
+                if hit is not None:
+                    found.append((prim, hit))
+        yield found
+
+
+def closest_hit(*question: Any, **options: Any) -> Hits:
+    """Return the least (t, prim_id) of the hits of each ray, asked as `hits_of_rays` is."""
+    miss = (-1, Hit(math.inf, math.nan, math.nan, False))
+    best = [min(hits, key=_order, default=miss) for hits in hits_of_rays(*question, **options)]
     return _as_hits([(hit.t, prim, hit.u, hit.v, hit.front) for prim, hit in best])
 
 
-def any_hit(
-    vertices: ArrayLike,
-    faces: ArrayLike,
-    origins: ArrayLike,
-    directions: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = math.inf,
-    cull: str | None = None,
-) -> NDArray[np.bool_]:
+def any_hit(*question: Any, **options: Any) -> NDArray[np.bool_]:
     """Tell for each ray whether it hits anything."""
-    found = _hits_of_rays(vertices, faces, origins, directions, t_min, t_max, cull)
-    return np.array([bool(hits) for hits in found], np.bool_)
+    return np.array([bool(hits) for hits in hits_of_rays(*question, **options)], np.bool_)
 
 
-def all_hits(
-    vertices: ArrayLike,
-    faces: ArrayLike,
-    origins: ArrayLike,
-    directions: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = math.inf,
-    cull: str | None = None,
-) -> AllHits:
+def all_hits(*question: Any, **options: Any) -> AllHits:
     """Return every hit of every ray; each face that touches the ray counts."""
-    found = _hits_of_rays(vertices, faces, origins, directions, t_min, t_max, cull)
-    rows = [(i, *item) for i, hits in enumerate(found) for item in sorted(hits, key=_order)]
-    return AllHits(
-        np.array([i for i, _, _ in rows], np.int64),
-        np.array([prim for _, prim, _ in rows], np.int32),
-        np.array([hit.t for _, _, hit in rows], np.float64),
-        np.array([hit.u for _, _, hit in rows], np.float64),
-        np.array([hit.v for _, _, hit in rows], np.float64),
-    )
+    found = enumerate(hits_of_rays(*question, **options))
+    rows = [(i, prim, *hit[:3]) for i, hits in found for prim, hit in sorted(hits, key=_order)]
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    kinds = np.int64, np.int32, np.float64, np.float64, np.float64
+    return AllHits(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
 
 
 def surely_missed(o: ArrayLike, d: ArrayLike, corners: Floats) -> NDArray[np.bool_]:
@@ -302,32 +297,6 @@ def closest_hit_float(
         miss = (math.inf, -1, math.nan, math.nan, False)
         best.append((t[i], i, u[i], v[i], det[i] > 0) if hit else miss)
     return _as_hits(best)
-
-
-def _hits_of_rays(
-    vertices: ArrayLike,
-    faces: ArrayLike,
-    origins: ArrayLike,
-    directions: ArrayLike,
-    t_min: ArrayLike,
-    t_max: ArrayLike,
-    cull: str | None,
-) -> Iterator[list[tuple[int, Hit]]]:
-    """Yield each ray's hits as (prim_id, Hit), in the order of prim_id."""
-    if cull not in (None, "back", "front"):
-        raise ValueError(f"cull must be None, 'back' or 'front', got {cull!r}")
-    corners = np.asarray(vertices, np.float64)[np.asarray(faces, np.int64).reshape(-1, 3)]
-    finite = np.isfinite(corners).all(axis=(1, 2))
-    for o, d, begin, end in _rays(origins, directions, t_min, t_max):
-        found = []
-        if is_ray(o, d, begin, end):
-            prims = np.flatnonzero(finite)
-            prims = prims[~surely_missed(o, d, corners[prims])]
-            for prim in prims.tolist():
-                hit = ray_triangle(o, d, *corners[prim].tolist(), begin, end, cull)
-                if hit is not None:
-                    found.append((prim, hit))
-        yield found
 
 
 def _rays(

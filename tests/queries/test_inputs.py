@@ -244,10 +244,16 @@ def test_validate_rays_takes_every_ray_that_can_hit() -> None:
     """Lines, single points of t, the smallest and largest directions; and no rays at all."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     for t_min in (-np.inf, 0.0, 2.0, np.inf):
-        tree.closest_hit([0, 0, 0], [5e-324, 0, -1.7e308], t_min, np.inf, validate_rays=True)
-    tree.closest_hit([0, 0, 0], [1, 0, 0], 2.0, 2.0, validate_rays=True)
+        rays = [0, 0, 0], [5e-324, 0, -1.7e308], t_min, np.inf
+        checked, hit = (tree.closest_hit(*rays, validate_rays=check) for check in (True, False))
+        assert (checked.prim_id, checked.t) == (hit.prim_id, hit.t)
+        # The line passes the triangle's edge at x = -2.9e-632.
+        assert not hit.mask
+    hit = tree.closest_hit([-1, 0, 0], [1, 0, 0], 2.0, 2.0, validate_rays=True)
+    assert (hit.prim_id, hit.t) == (0, 2.0)
     for shape in ((0, 3), (0, 5, 3)):
-        tree.closest_hit(np.empty(shape), np.zeros(3), validate_rays=True)
+        none = tree.closest_hit(np.empty(shape), np.zeros(3), validate_rays=True)
+        assert none.t.shape == none.prim_id.shape == shape[:-1]
 
 
 def test_a_tree_owns_its_arrays(rng: np.random.Generator) -> None:

@@ -244,7 +244,9 @@ def test_pruning_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (age(tmp_path / ("a" * 20), 400) / "folder").mkdir()
     os.utime(tmp_path / ("a" * 20), (0, 0))
     os.utime(tmp_path / ("a" * 20) / "folder", (0, 0))
-    kernel_cache.prune_cache()
+    other = age(tmp_path / ("b" * 20), 400)
+    assert kernel_cache.prune_cache() == [other] and not other.exists()
+    assert (tmp_path / ("a" * 20) / "folder").is_dir() and (current / "kernel").is_file()
 
 
 WARM = """

@@ -82,7 +82,7 @@ def test_named_folders(shelf: Path, tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("what", ["folder", "version", "kernel"])
-def test_what_others_can_write_to(what: str, shelf: Path) -> None:
+def test_shelves_that_others_can_write_to_are_not_used(what: str, shelf: Path) -> None:
     """It is not loaded, and that is said once."""
     [version] = shelf.iterdir()
     [kernel] = version.glob("bvh.*")

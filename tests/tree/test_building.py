@@ -83,7 +83,9 @@ def test_stats(rng: np.random.Generator) -> None:
     # In WIDTH lanes of four bytes each: eight rows of a node, a row of ids, eleven rows of a
     # group of triangles; three vertices and a face.
     assert one.bytes == 4 * WIDTH * (8 + 1 + 11) + 72 + 12
-    tree = BVH.from_triangles(*soup(rng, 3_000))
+    mesh, began = soup(rng, 3_000), time.perf_counter()
+    tree = BVH.from_triangles(*mesh)
+    elapsed = time.perf_counter() - began
     stats, ids = tree.stats(), tree.arrays.nodes.ids
     boxes, codes, _, inner, leaf = lanes_of(tree.arrays.nodes.data)
     inside, leaves, depth, cost = [(0, 1)], [], 0, 1.0
@@ -102,7 +104,8 @@ def test_stats(rng: np.random.Generator) -> None:
                 cost += share * rows
     assert (stats.leaves, stats.depth, stats.largest_leaf) == (len(leaves), depth, max(leaves))
     assert (stats.nodes, sum(leaves)) == (len(codes), 3_000)
-    assert stats.sah_cost == pytest.approx(cost) and 0.0 < stats.build_seconds < 60.0
+    assert stats.sah_cost == pytest.approx(cost)
+    assert 0.0 < stats.build_seconds <= elapsed
     empty = BVH.from_triangles([], []).stats()
     assert (empty.sah_cost, empty.nodes, empty.leaves, empty.depth) == (0.0, 0, 0, 0)
 

@@ -9,13 +9,14 @@ import math
 import time
 from dataclasses import fields
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
+from bvh.distributed.merging import Column
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_sources import camera_rays
 from bvh.queries.hierarchy import BVH
@@ -39,7 +40,7 @@ class HitSummary(NamedTuple):
     far: float
 
     @classmethod
-    def of(cls, kind: str, columns: tuple[NDArray[Any], ...]) -> HitSummary:
+    def of(cls, kind: str, columns: tuple[Column, ...]) -> HitSummary:
         """Return that of columns t and prim_id, and instance_id of a scene."""
         t, prim_id, *ids = columns
         hit = prim_id >= 0
@@ -121,7 +122,7 @@ def _summary(client: Client, hits: Hits, shown: ShownBar) -> HitSummary:
     return summary
 
 
-def _of_chunk(kind: str, *columns: NDArray[Any]) -> NDArray[np.object_]:
+def _of_chunk(kind: str, *columns: Column) -> NDArray[np.object_]:
     """Return the summary of a chunk, as an array of one object."""
     block = np.empty((1,) * columns[0].ndim, object)
     block.flat[0] = HitSummary.of(kind, columns)

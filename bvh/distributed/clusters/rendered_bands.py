@@ -25,6 +25,7 @@ from bvh.runtime.arguments import thread_count
 from bvh.scene.scene import Scene
 
 if TYPE_CHECKING:
+    from dask.array import Array
     from distributed import Client
 
 # Bands of a picture in a task.
@@ -76,7 +77,9 @@ def _seen_on(
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(task_size(client, shape[0] * shape[1]))
     rays = RaySource(sample_rays, shape, tile, (view, samples))
-    ids = rays.closest_hit(parts, t_min=view.t_min, t_max=view.t_max, threads=threads).prim_id
+    ids: Array = rays.closest_hit(
+        parts, t_min=view.t_min, t_max=view.t_max, threads=threads
+    ).prim_id
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)

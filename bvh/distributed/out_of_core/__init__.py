@@ -9,9 +9,8 @@ Each file imports only from those above it.
 | `part_folder.py` | Folder of a partitioned mesh: one file for each part's tree, one for its ids, and an index |
 | `open_parts.py` | Parts that are open: mapped trees with their ids, as many as memory is given for |
 | `part_visits.py` | Visits of parts: which rays, points and regions go to which part, near to far |
-| `part_results.py` | Merging of answers from parts of a mesh: the least by (t, id), sums, sorted lists |
+| `part_targets.py` | Targets of queries of a mesh in parts: parts are searched near to far, and answers merged |
 | `part_content.py` | Content of a mesh in parts: boxes, sizes, sources and vertices, read from its folder |
-| `part_points.py` | Point queries of a mesh in parts: closest points, distances, containment, winding numbers |
 | `part_pictures.py` | Pictures of a mesh in parts: of a tree over the triangles that a camera sees |
 | `parts.py` | `Parts`: a mesh in parts, each a tree in a file, with the queries of one tree |
 | `partitioning.py` | `bvh.partition`: cuts a mesh larger than memory into parts, each a tree in a file |

@@ -38,25 +38,15 @@ STL_ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribut
 
 
 class Window(NamedTuple):
-    """Triangles that follow each other in a source.
-
-    Attributes
-    ----------
-    source : str
-        Name of the file, or number of the mesh, that they are of.
-    number : int
-        How many files or meshes are before it; a file may be there twice.
-    corners : ndarray of float64, shape (n, 3, 3)
-    vertex_ids : ndarray of int64, shape (n, 3)
-        Numbers of the vertices, unique over all sources.
-    groups : ndarray of uint32, shape (n,), optional
-        Bits of the triangles, of a tree that has them.
-    """
+    """Triangles that follow each other in a source, whose file or number of a mesh is named."""
 
     source: str
+    # How many files or meshes are before it; a file may be there twice.
     number: int
-    corners: NDArray[np.float64]
-    vertex_ids: NDArray[np.int64]
+    corners: NDArray[np.float64]  # (n, 3, 3)
+    # Numbers of the vertices, unique over all sources.
+    vertex_ids: NDArray[np.int64]  # (n, 3)
+    # Bits of the triangles, of a tree that has them.
     groups: NDArray[np.uint32] | None = None
 
 
@@ -64,23 +54,12 @@ class _Rows(NamedTuple):
     """Vertices and faces of a binary PLY file, in place."""
 
     path: str
-    vertex: tuple[int, int, np.dtype[Any]]
-    face: tuple[int, int, np.dtype[Any]]
+    vertex: tuple[int, int, np.dtype[np.void]]
+    face: tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Read the triangles of a source, in order.
-
-    Parameters
-    ----------
-    source : path, iterable of paths, or iterable of meshes
-        A mesh is whatever `BVH.from_mesh` takes, or a tree over triangles.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the source, or a part of it, is no mesh; the message names it.
-    """
+    """Read the triangles of paths or meshes, one or several, in order; errors name which."""
     first_vertex = 0
     for number, item in enumerate(_items(source)):
         is_path = isinstance(item, str | os.PathLike)
@@ -170,7 +149,7 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
 
 
-def _read(path: str, row: np.dtype[Any], count: int, offset: int) -> NDArray[Any]:
+def _read(path: str, row: np.dtype[np.void], count: int, offset: int) -> NDArray[np.void]:
     """Read rows of a file whose size has been checked."""
     found = np.fromfile(path, row, count, offset=offset)
     if len(found) != count:
@@ -199,7 +178,7 @@ def _ply_rows(path: str) -> _Rows | None:
     if names.count("vertex") != 1 or "face" not in names[names.index("vertex") :]:
         return None
     end: int | None = header.end()
-    places: dict[str, tuple[int, int, np.dtype[Any]]] = {}
+    places: dict[str, tuple[int, int, np.dtype[np.void]]] = {}
     for (name, count, _), row in zip(elements, layouts, strict=True):
         if end is None or row is None or count < 0:
             end = None
@@ -259,9 +238,9 @@ def _ply_header(text: str) -> tuple[str, list[tuple[str, int, list[list[str]]]]]
     return order, elements
 
 
-def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[Any] | None:
+def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[np.void] | None:
     """Return the layout of an element; of a face, as if its list had three entries."""
-    fields: list[tuple[Any, ...]] = []
+    fields: list[tuple[str, str] | tuple[str, str, int]] = []
     for words in properties:
         if words[0] != "list":
             fields.append((words[1], order + PLY_TYPES[words[0]]))

@@ -11,13 +11,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed.fetched_files import Wanted, fetched, reject
+from bvh.distributed.fetched_files import WantedFile, fetched, reject
 from bvh.distributed.part_index import (
     Index,
     check_file,
@@ -39,21 +39,21 @@ BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 # for at once (0), as not all servers know parts of files.
 REQUEST, WHOLE = 1 << 25, 0
 
-# What tells a file from any that takes its place, or that it becomes when it is written to.
+# Identity of a file's content.
 State = tuple[int, ...]
 
 # Files whose bytes have been checked in this process, with what of the index they were checked by.
-_checked: set[tuple[Any, ...]] = set()
+_checked: set[tuple[object, ...]] = set()
 
 
-class Part(NamedTuple):
+class OpenPart(NamedTuple):
     """An open part: its tree, the ids of its triangles in the whole, the states of both files."""
 
     tree: BVH
     ids: NDArray[np.int64]
     files: dict[Path, State]
 
-    def ids_of(self, prim_id: Any) -> NDArray[np.int64]:
+    def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the ids in the whole of primitives of the part; -1 for -1."""
         ids = np.full(prim_id.shape, -1, np.int64)
         hit = prim_id >= 0
@@ -77,24 +77,18 @@ class Part(NamedTuple):
 
 
 class OpenParts:
-    """Parts of a folder, opened when they are needed; those used last stay open.
+    """Parts of a folder, or URL, opened when they are needed; those used last stay open.
 
-    Parameters
-    ----------
-    place : str
-        Folder or URL.
-    index : Index
-    memory : int
-        Bytes of files to be mapped at a time.
+    They are as many as `memory` bytes of files hold.
     """
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
-        self._open: OrderedDict[int, Part] = OrderedDict()
+        self._open: OrderedDict[int, OpenPart] = OrderedDict()
         self._lock = threading.RLock()
 
     @contextlib.contextmanager
-    def part(self, number: int) -> Iterator[Part]:
+    def part(self, number: int) -> Iterator[OpenPart]:
         """Open a part; what the memory does not hold beside it is closed."""
         with self._lock:
             part = self._open.pop(number, None)
@@ -127,7 +121,7 @@ class OpenParts:
                 if _state(path) != state:
                     raise ValueError(f"{label} was changed while it was checked")
 
-    def _opened(self, number: int) -> Part:
+    def _opened(self, number: int) -> OpenPart:
         """Map the files of a part, checked at the first time in a process."""
         if not is_url(self._place):
             return self._mapped(number, *checked_files(Path(self._place), self._index, number))
@@ -152,7 +146,7 @@ class OpenParts:
             opened = partial(files.open, path, "rb", block_size=size_of_block)
             try:
                 found.append(
-                    fetched(Wanted(key + Path(name).suffix, size, digest, label, opened, check))
+                    fetched(WantedFile(key + Path(name).suffix, size, digest, label, opened, check))
                 )
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
@@ -170,7 +164,7 @@ class OpenParts:
         address = content_digest([f"{self._place}/{tree_name(number)}".encode()])
         return f"{part.tree_header}-{address}"
 
-    def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> Part:
+    def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""
         record, name = self._index.parts[number], f"{self._place}: part {number}"
         files = {path: _state(path) for path in (tree_path, ids_path)}
@@ -188,7 +182,7 @@ class OpenParts:
             ids = _mapped_ids(ids_path, files[ids_path], record, self._index.triangles)
         except ValueError as error:
             raise ValueError(f"{name} ({ids_name(number)}): {error}") from None
-        return Part(tree, ids, files)
+        return OpenPart(tree, ids, files)
 
     def renew(self) -> None:
         """Replace the lock by a new one."""

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.distributed.merging import Rows
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
-from bvh.distributed.out_of_core.part_results import shaped
-from bvh.distributed.out_of_core.part_visits import PartVisits, Rows
-from bvh.distributed.part_index import (
-    Index,
-    Source,
-    is_url,
-    read_index,
-)
+from bvh.distributed.out_of_core.part_visits import PartVisits
+from bvh.distributed.part_index import Index, Source, is_url, read_index
 from bvh.distributed.part_records import PartRecord
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, integers, number_of
+from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
 
 Self = TypeVar("Self", bound="PartContent")
@@ -172,7 +168,7 @@ class PartContent:
             found[here] = tree.vertices[tree.faces[row]]
         return found.reshape(*wanted.shape, 3, 3)
 
-    def groups_of(self, prim_id: ArrayLike) -> Any:
+    def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
         """Return the bits of triangles, by which `mask` of a query tells those that count.
 
         It opens every part.
@@ -209,7 +205,8 @@ class PartContent:
             for tree, here, row in self._trees_of(wanted.reshape(-1)):
                 if tree.groups is not None:
                     found[here] = tree.groups[row]
-        return shaped(found, wanted.shape)
+        bits: NDArray[np.uint32] | int = shaped(wanted.shape, found)[0]
+        return bits
 
     @property
     def _has_groups(self) -> bool:
@@ -247,10 +244,10 @@ class PartContent:
     def __setstate__(self, state: tuple[str, Index, int, tuple[int, ...] | None]) -> None:
         self._set(*state)
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return "bvh.Parts", self._place, self._index.digest, self._memory, self._chosen
 
-    def source_of(self, prim_id: ArrayLike) -> tuple[Any, Any]:
+    def source_of(self, prim_id: ArrayLike) -> tuple[CountResult, CountResult]:
         """Return the source of each triangle, and the face in it.
 
         Parameters

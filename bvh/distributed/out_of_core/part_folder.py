@@ -117,11 +117,8 @@ class NewFolder:
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     """Prepare a folder for parts; after an exception, remove what has been written.
 
-    Raises
-    ------
-    FileExistsError
-        If there are files in it, other than of a run that was interrupted, or if another process
-        writes to it.
+    FileExistsError if there are files in it, other than of a run that was interrupted, or if
+    another process writes to it.
     """
     place = os.fspath(folder)
     if is_url(place):

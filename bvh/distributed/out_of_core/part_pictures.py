@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera, check_camera
-from bvh.distributed.out_of_core.part_points import PartPoints
+from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
-from bvh.runtime.arguments import whole_number
+from bvh.runtime.arguments import TruthResult, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 # Rays at a time.
@@ -22,10 +22,11 @@ TOGETHER = 1 << 20
 MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
-class PartPictures(PartPoints):
+class PartPictures(PartContent):
     """Pictures of `Parts`, which has the queries of rays."""
 
     closest_hit: Callable[..., Hits]
+    any_hit: Callable[..., TruthResult]
 
     def visible_tree(
         self,

@@ -17,13 +17,7 @@ CELLS = 64
 
 
 class Grid:
-    """Counts and boxes of triangles by the cell that their centroid is in.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of float64, shape (3,)
-        Corners of the box of all centroids.
-    """
+    """Counts and boxes of triangles by the cell that their centroid is in, in a box of all."""
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
         self._lower = lower

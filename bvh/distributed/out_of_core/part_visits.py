@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.out_of_core.open_parts import OpenParts, Part
+from bvh.distributed.merging import Column, Floats, Rows
+from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
+from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import PointBatch, RayBatch
-from bvh.runtime.arguments import ALL_BITS
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
+from bvh.runtime.arguments import ALL_BITS, kernel_input
+from bvh.runtime.progress_bars import Progress
+from bvh.traversal.rays.ray_batch import EVERY, Rays
 
 # Rays that visit the parts together: some 200 MB with all that is made of them.
 TOGETHER = 1 << 20
@@ -23,13 +26,10 @@ POINTS, PAIRS = 1 << 17, 1 << 22
 DENORMALS = 2.0**-1070
 _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
-Rows = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 # What is done in a part: with the rows of a batch, and the number of the part.
-Visit = Callable[[Part, Rows, int], None]
+Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
-Wanted = Callable[[Rows, Floats], NDArray[np.bool_]]
+IsWanted = Callable[[Rows, Floats], NDArray[np.bool_]]
 
 
 class _Group(NamedTuple):
@@ -43,14 +43,8 @@ class _Group(NamedTuple):
 class PartVisits:
     """Parts with their boxes, as rays, points and regions visit them.
 
-    Parameters
-    ----------
-    opened : OpenParts
-    boxes : ndarray of float64, shape (n, 6)
-        NaN for parts that are not visited.
-    bits : ndarray of uint32, shape (n,)
-        All bits of groups that faces of a part have. A part shares one with a mask exactly if it
-        has a face that counts.
+    Parts whose box is NaN are not visited. `bits` are all that faces of a part have as groups: it
+    shares one with a mask exactly if it has a face that counts.
     """
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
@@ -61,32 +55,39 @@ class PartVisits:
     def of_rays(
         self,
         batch: RayBatch,
+        options: RayOptions,
         visit: Visit,
-        progress: ProgressLike | None,
-        wanted: Wanted | None = None,
+        wanted: IsWanted,
         finish: Callable[[], None] | None = None,
     ) -> None:
         """Visit the parts that rays may hit, near to far, with the t at which each is entered.
 
         `finish` is called after all visits of some rays, which are those before the others.
         """
-        with heard(progress) as report:
-            for rows in _blocks(batch.size, report, TOGETHER):
-                for some in _runs(rows, len(self._valid), partial(self._met, batch, counted=True)):
-                    self._visit_parts(self._met(batch, some), visit, wanted)
-                    if finish is not None:
-                        finish()
+        inside = RayOptions(threads=options.threads)
+        for rows in _blocks(batch.size, options.progress, TOGETHER):
+            for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
+                self._visit_parts(self._met(batch, inside, some), visit, wanted)
+                if finish is not None:
+                    finish()
 
-    def _met(self, batch: RayBatch, rows: Rows, counted: bool = False) -> Any:
-        """Return the parts that rays may hit, with these rays; or only how many for each."""
+    def _box_target(self) -> RaySearch:
+        """Return the tree over the boxes of parts."""
         if self._box_tree is None:
             self._box_tree = BVH._of_boxes(self._boxes[:, :3], self._boxes[:, 3:])
-        ranges = (some_of(column, rows) for column in (batch.rays.t_min, batch.rays.t_max))
-        if counted:
-            return self._box_tree.count_hits(*rays_of(batch, rows), *ranges)
-        met = self._box_tree.all_hits(*rays_of(batch, rows), *ranges)
+        return self._box_tree._ray_target()
+
+    def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
+        """Return how many parts each of some rays may hit."""
+        some = rays_of(batch, rows, masked=False)
+        return np.asarray(self._box_target().count_hits(some, options, once=True))
+
+    def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[_Group]:
+        """Return the parts that rays may hit, with these rays."""
+        some = rays_of(batch, rows, masked=False)
+        met = self._box_target().all_hits(some, options, once=False)
         part, of, entry = met.prim_id, rows[met.ray_id], met.t
-        if _are_masked(batch) or not self._bits.all():
+        if batch.masked or not self._bits.all():
             shared = self._bits[part] & some_of(batch.rays.masks, of).view(np.uint32) != 0
             part, of, entry = part[shared], of[shared], entry[shared]
         return _grouped(part, of, entry)
@@ -95,8 +96,8 @@ class PartVisits:
         self,
         batch: PointBatch,
         visit: Visit,
-        progress: ProgressLike | None,
-        wanted: Wanted,
+        progress: Progress | None,
+        wanted: IsWanted,
         count: int | None = None,
         mask: int = -1,
     ) -> None:
@@ -105,27 +106,28 @@ class PartVisits:
         With a `count` of triangles wanted for each point, parts are not known to be too far.
         """
         valid = self._counting(mask)
-        with heard(progress) as report:
-            for block in _blocks(batch.size, report, max(POINTS // (count or 1), 1)):
-                farthest = self._farthest(batch.points[block], valid) if count is None else None
+        for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
+            farthest = self._farthest(batch.points[block], valid) if count is None else None
 
-                def reach(rows: Rows, block: Rows = block, most: Any = farthest) -> Floats:
-                    limits = some_of(batch.limits, rows)
-                    return limits if most is None else np.minimum(limits, most[rows - block[0]])
+            def reach(
+                rows: Rows, first: int = int(block[0]), most: Floats | None = farthest
+            ) -> Floats:
+                limits = some_of(batch.limits, rows)
+                return limits if most is None else np.minimum(limits, most[rows - first])
 
-                def crowd(rows: Rows, reach: Any = reach) -> Rows:
-                    points, limits = batch.points[rows], reach(rows)
-                    total = np.zeros(len(rows), np.int64)
-                    for number in valid.tolist():
-                        total[self._near(number, points, limits)[0]] += 1
-                    return total
+            def crowd(rows: Rows, reach: Callable[[Rows], Floats] = reach) -> Rows:
+                points, limits = batch.points[rows], reach(rows)
+                total = np.zeros(len(rows), np.int64)
+                for number in valid.tolist():
+                    total[self._near(number, points, limits)[0]] += 1
+                return total
 
-                for rows in _runs(block, len(valid), crowd):
-                    points, limits = batch.points[rows], reach(rows)
-                    found = [self._near(number, points, limits) for number in valid.tolist()]
-                    part = np.repeat(valid, [len(row) for row, _ in found])
-                    row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                    self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
+            for rows in _runs(block, len(valid), crowd):
+                points, limits = batch.points[rows], reach(rows)
+                found = [self._near(number, points, limits) for number in valid.tolist()]
+                part = np.repeat(valid, [len(row) for row, _ in found])
+                row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
+                self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
     def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
         """Return the points that are no further than limits from a part, with a lower bound.
@@ -158,40 +160,36 @@ class PartVisits:
     def of_all(
         self,
         size: int,
-        visit: Callable[[Part], None],
-        progress: ProgressLike | None,
+        visit: Callable[[OpenPart], None],
+        progress: Progress | None,
         mask: int = -1,
     ) -> None:
         """Visit all parts, in order."""
-        with heard(progress) as report:
-            for number in _in_turn(self._counting(mask), size, report):
-                with self._open.part(number) as opened:
-                    visit(opened)
+        for number in _in_turn(self._counting(mask), size, progress):
+            with self._open.part(number) as opened:
+                visit(opened)
 
     def of_regions(
         self,
         size: int,
         may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
-        visit: Callable[[Part, Rows], None],
-        progress: ProgressLike | None,
+        visit: Callable[[OpenPart, Rows], None],
+        progress: Progress | None,
         mask: int = -1,
     ) -> None:
         """Visit the parts whose boxes regions may meet, in order."""
-        with heard(progress) as report:
-            for number in _in_turn(self._counting(mask), size, report):
-                rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
-                if len(rows):
-                    with self._open.part(number) as opened:
-                        visit(opened, rows)
+        for number in _in_turn(self._counting(mask), size, progress):
+            rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
+            if len(rows):
+                with self._open.part(number) as opened:
+                    visit(opened, rows)
 
-    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: Wanted | None) -> None:
+    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: IsWanted) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(group.entry)) for group in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
-            if wanted is not None:
-                still = wanted(rows, entry)
-                rows, entry = rows[still], entry[still]
+            rows = rows[wanted(rows, entry)]
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)
@@ -207,7 +205,7 @@ def _in_turn(parts: Rows, size: int, report: Progress | None) -> Iterator[int]:
         report(size, size)
 
 
-def _grouped(part: NDArray[Any], rows: Rows, entry: Floats) -> list[_Group]:
+def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[_Group]:
     """Return the parts, each with its rows."""
     # Short numbers are sorted digit by digit, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
@@ -218,26 +216,19 @@ def _grouped(part: NDArray[Any], rows: Rows, entry: Floats) -> list[_Group]:
     return [_Group(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
-def some_of(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return rows of a column; of one that all rays share, that row."""
-    return column if len(column) == 1 else column.take(rows, axis=0)
+def some_of(column: Column, rows: Rows) -> Column:
+    """Return rows of a column; of one that all queries share, that row."""
+    return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
-def rays_of(batch: RayBatch, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return origins, one for each of the rows, and directions."""
-    origins = some_of(batch.rays.origins, rows)
-    return np.broadcast_to(origins, (len(rows), 3)), some_of(batch.rays.directions, rows)
-
-
-def masks_of(batch: RayBatch, rows: NDArray[np.int64]) -> NDArray[np.uint32] | None:
-    """Return masks of rays; None if all bits count."""
-    return some_of(batch.rays.masks, rows).view(np.uint32) if _are_masked(batch) else None
-
-
-def _are_masked(batch: RayBatch) -> bool:
-    """Return whether rays have masks, other than one of all bits."""
-    masks = batch.rays.masks
-    return len(masks) != 1 or int(masks[0]) != -1
+def rays_of(
+    batch: RayBatch, rows: Rows, reach: Floats | None = None, masked: bool = True
+) -> RayBatch:
+    """Return some rays of a batch, up to where hits may still count; or without masks."""
+    o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
+    if reach is not None:
+        high = kernel_input(np.minimum(high, reach))
+    return RayBatch(Rays(o, d, low, high, masks if masked else EVERY), (len(rows),))
 
 
 def _largest(columns: Floats) -> Floats:

@@ -188,7 +188,7 @@ def _read(
     return found, grouped
 
 
-def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[Any]]:
+def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
     """Read the triangles of a file in windows."""
     size = path.stat().st_size
     for offset in range(0, size, WINDOW * TRIANGLE.itemsize):
@@ -232,7 +232,7 @@ def _split(
             yield from _split(path, largest, steps, depth=depth + 1)
 
 
-def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> None:
+def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) -> None:
     """Append triangles to the files of their parts, in order."""
     order = np.argsort(part, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(part[order]) != 0))

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bvh.distributed.out_of_core.open_parts import Part
 from bvh.distributed.out_of_core.part_pictures import PartPictures
-from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
-from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
-from bvh.queries.methods.overlap_queries import box_regions, plane_regions, sphere_regions
-from bvh.queries.query_arguments import (
-    RayBatch,
-    check_options,
-    check_rays,
-    edge_rule,
-    masked,
-    one_mask,
-    ray_batch,
-)
-from bvh.queries.results import AllHits, Hits, Overlaps
-from bvh.runtime.arguments import (
-    CountResult,
-    Cull,
-    EdgeRule,
-    TruthResult,
-    cull_code,
-    thread_count,
-    whole_number,
-)
-from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
-from bvh.runtime.progress_bars import ProgressLike
+from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
+from bvh.geometry.ray_shapes import shaped
+from bvh.queries.methods.overlap_queries import RegionQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.query_arguments import one_mask, point_batch
+from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
+from bvh.queries.verbs import Merge, verb
+from bvh.runtime.arguments import CountResult, TruthResult, thread_count
 
 
-class Parts(PartPictures):
+class Parts(
+    RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartPictures
+):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
@@ -62,13 +45,21 @@ class Parts(PartPictures):
     Notes
     -----
     What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
-    (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Parts
-    have no `filter`, `counters`, `caster`, `overlap_tree`, `self_overlaps`, `visible`, `pick` or
-    `refit`. `position` and `normal` of hits open the parts that were hit. `groups_of` gives the
-    bits of faces. Parts without a face that counts for a `mask` are not opened.
+    (see `source_of`). Parts have no `caster`, `overlap_tree`, `self_overlaps`, `visible`, `pick` or
+    `refit`, and their queries of rays no `filter` and no `counters`: a ValueError says so.
+    `position` and `normal` of hits open the parts that were hit. `groups_of` gives the bits of
+    faces. Parts without a face that counts for a `mask` are not opened.
 
     The closest hit is the least of all parts by (t, id): each is searched up to and including the
     least t found before, so that the lowest id of equal t is kept. So does `closest_point`.
+
+    Open edges are not looked for, so no warning of `contains` and `signed_distance` tells of them.
+
+    `winding_number` is the sum of the numbers of all parts, each of which is opened: clusters of
+    faces that are summed up as one are those of the parts' trees. So this alone, and what it
+    decides with ``method="winding"``, is not bit for bit the answer of one tree; the bounds of the
+    error are the same. With ``accuracy=numpy.inf`` the order of the sum differs, and so may the
+    last bits. The same holds for groups of parts in a cluster.
 
     Examples
     --------
@@ -80,328 +71,43 @@ class Parts(PartPictures):
     Parts(5120 triangles in 1 part)
     >>> parts.any_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
     array([ True, False])
+    >>> parts.closest_point([[0.0, 0.0, 3.0], [6.0, 0.0, -2.0]]).distance
+    array([2., 1.])
+    >>> parts.contains([[3.0, 0.0, 0.25], [4.5, 0.0, 0.0]])
+    array([ True, False])
+    >>> parts.overlap_box([1.5, -1.0, -1.0], [4.5, 1.0, 1.0])
+    Overlaps(1 of 1 query meets 1280 primitives)
     """
 
-    def closest_hit(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        cull: Cull | None = None,
-        mask: ArrayLike | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-    ) -> Hits:
-        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`.
+    def _quick(self) -> None:
+        return None
 
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     hits = parts.closest_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
-        >>> hits.t, hits.prim_id
-        (array([ 5., inf]), array([ 0, -1]))
-        """
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.closest_hit, locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
-        options = _options(cull, threads)
-        found, rays = Closest.misses(batch.size), batch.rays
+    def _ray_target(self) -> PartRays:
+        return PartRays(self._visits, self._open)
 
-        def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
-            return entry <= found.t[rows]
+    def _point_target(self, query: str, mask: int | None) -> PartPoints:
+        return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
 
-        def visit(part: Part, rows: Rows, number: int) -> None:
-            # The range is closed, so that a tie is found and decided by the id.
-            limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
-            hits = part.tree.closest_hit(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), limit,
-                mask=masks_of(batch, rows), sort=sort, **options,
-            )  # fmt: skip
-            columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
-            found.take(rows, Closest(hits.t, *columns, np.full(len(rows), number, np.int32)))
+    def _open_edges(self, mask: int | None) -> None:
+        return None
 
-        self._visits.of_rays(batch, visit, progress, wanted)
-        return found.shaped(batch.shape, self._open)
+    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
+        return PartRegions(self._visits, self.bounds, query, one_mask(mask))
 
-    def any_hit(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        cull: Cull | None = None,
-        mask: ArrayLike | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-    ) -> TruthResult:
-        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`.
-
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     parts.any_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
-        array([ True, False])
-        """
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.any_hit, locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
-        options = _options(cull, threads)
-        found, rays = np.zeros(batch.size, np.bool_), batch.rays
-
-        def wanted(rows: Rows, _: Floats) -> NDArray[np.bool_]:
-            return ~found[rows]
-
-        def visit(part: Part, rows: Rows, _: int) -> None:
-            found[rows] = part.tree.any_hit(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                mask=masks_of(batch, rows), sort=sort, **options,
-            )  # fmt: skip
-
-        self._visits.of_rays(batch, visit, progress, wanted)
-        return shaped(found, batch.shape)
-
-    def count_hits(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        edges: EdgeRule = "once",
-        cull: Cull | None = None,
-        mask: ArrayLike | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
+    @verb({"points": (3,)}, np.int64, Merge.SUM)
+    def _crossings(
+        self, points: ArrayLike, *, mask: int | None = None, threads: int | None = None
     ) -> CountResult:
-        """Count the hits of each ray; arguments as in `BVH.count_hits`.
+        """Count how often a ray to the outside from each point crosses."""
+        batch, target = point_batch(points), self._point_target("contains", mask)
+        found = target.crossings(batch.points, thread_count(threads))
+        return shaped(batch.shape, found)[0]
 
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     parts.count_hits([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
-        array([1, 0])
-        """
-        edge_rule(edges)
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.count_hits, locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
-        options = _options(cull, threads)
-        counts, rays = np.zeros(batch.size, np.int64), batch.rays
-
-        def visit(part: Part, rows: Rows, _: int) -> None:
-            counts[rows] += part.tree.count_hits(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                mask=masks_of(batch, rows), edges=edges, **options,
-            )  # fmt: skip
-
-        self._visits.of_rays(batch, visit, progress)
-        return shaped(counts, batch.shape)
-
-    def all_hits(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        max_hits: int | None = None,
-        edges: EdgeRule = "closed",
-        cull: Cull | None = None,
-        mask: ArrayLike | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-    ) -> AllHits:
-        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`.
-
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     hits = parts.all_hits([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
-        >>> hits.counts, hits.t
-        (array([1, 0]), array([5.]))
-        """
-        edge_rule(edges)
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.all_hits, locals())
-        limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
-        options = _options(cull, threads)
-        rays, done, found = batch.rays, [Lists.empty()], list[Lists]()
-        # Behind which no hit of a ray counts.
-        reach = np.full(1 if limit is None else batch.size, np.inf)
-
-        def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
-            return entry <= some_of(reach, rows)
-
-        def visit(part: Part, rows: Rows, number: int) -> None:
-            high = np.minimum(some_of(rays.t_max, rows), some_of(reach, rows))
-            hits = part.tree.all_hits(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), high,
-                max_hits=limit, mask=masks_of(batch, rows), edges=edges, **options,
-            )  # fmt: skip
-            ids = part.ids_of(hits.prim_id)
-            columns = hits.t, hits.u, hits.v, hits.front, np.full(len(ids), number, np.int32)
-            found.append(Lists(rows[hits.ray_id], ids, *columns))
-            if limit is not None:
-                # Where a part has as many as are wanted, nothing counts behind the last of them.
-                full = np.flatnonzero(hits.counts == limit)
-                last = hits.t[hits.offsets[full + 1] - 1]
-                reach[rows[full]] = np.minimum(reach[rows[full]], last)
-
-        def finish() -> None:
-            done.append(joined([Lists.empty(), *found]).sorted(limit))
-            found.clear()
-
-        self._visits.of_rays(batch, visit, progress, wanted, finish)
-        return joined(done).shaped(batch.shape, batch.size, self._open)
-
-    def overlap_box(
-        self,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Overlaps:
-        """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`.
-
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     parts.overlap_box([0, 0, -1], [1, 1, 1]).prim_id
-        array([0])
-        """
-        if is_foreign(lower, upper):
-            return foreign_answer(self.overlap_box, locals())
-        boxes, shape = box_regions(lower, upper, self.bounds)
-
-        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
-            return np.asarray(((boxes.lower <= high) & (boxes.upper >= low)).all(axis=1))
-
-        return self._overlaps("overlap_box", boxes, shape, may_meet, mask, threads, progress)
-
-    def overlap_sphere(
-        self,
-        center: ArrayLike,
-        radius: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Overlaps:
-        """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`.
-
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     parts.overlap_sphere([0.0, 0.0, 1.0], 2.0).prim_id
-        array([0])
-        """
-        if is_foreign(center, radius):
-            return foreign_answer(self.overlap_sphere, locals())
-        balls, shape = sphere_regions(center, radius)
-
-        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
-            # Rounding keeps the order of a gap and a radius.
-            with np.errstate(all="ignore"):
-                gaps = np.maximum(low - balls.center, balls.center - high)
-            return np.asarray(gaps.max(axis=1) <= balls.radius)
-
-        return self._overlaps("overlap_sphere", balls, shape, may_meet, mask, threads, progress)
-
-    def overlap_frustum(
-        self,
-        planes: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Overlaps:
-        """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`.
-
-        Examples
-        --------
-        >>> import bvh, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
-        ...     parts.overlap_frustum([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, -1.0, 1.0]]).prim_id
-        array([0])
-        """
-        if is_foreign(planes):
-            return foreign_answer(self.overlap_frustum, locals())
-        regions, shape = plane_regions(planes)
-        normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
-
-        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
-            with np.errstate(all="ignore"):
-                terms = np.maximum(normals * low, normals * high)
-                highest = terms.sum(axis=-1) + offsets
-                # Seven roundings of 2**-53 each, and denormal products.
-                margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
-                outside = highest < -margin
-            return np.asarray(~outside.any(axis=-1))
-
-        given = regions[:1], shape, may_meet, mask, threads, progress
-        return self._overlaps("overlap_frustum", *given)
-
-    def _overlaps(
-        self, verb: str, regions: tuple[NDArray[np.float64], ...], shape: tuple[int, ...],
-        may_meet: Callable[[Floats, Floats], NDArray[np.bool_]], mask: int | None,
-        threads: int | None, progress: ProgressLike | None,
-    ) -> Overlaps:  # fmt: skip
-        """Find what overlaps regions, in those parts that they may meet."""
-        count, threads, bits = len(regions[0]), thread_count(threads), one_mask(mask)
-        query, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-
-        def visit(part: Part, rows: Rows) -> None:
-            met = getattr(part.tree, verb)(*(r[rows] for r in regions), mask=mask, threads=threads)
-            query.append(rows[met.query_id])
-            ids.append(part.ids_of(met.prim_id))
-
-        self._visits.of_regions(count, may_meet, visit, progress, bits)
-        of, prim_id = np.concatenate(query), np.concatenate(ids)
-        order = np.lexsort((prim_id, of))
-        found: Any = prim_id[order]
-        return Overlaps(found, offsets_of(of, count), shape)
-
-
-def _options(cull: Cull | None, threads: int | None) -> dict[str, Any]:
-    """Return checked options of a query of rays, which are those of the parts' trees."""
-    cull_code(cull)
-    return {"cull": cull, "threads": thread_count(threads)}
-
-
-def _checked(
-    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-    mask: ArrayLike | None, validate: bool, sort: bool | None = None,
-) -> RayBatch:  # fmt: skip
-    """Check rays and flatten them."""
-    check_options(sort, validate, None, None)
-    batch = ray_batch(origins, directions, t_min, t_max)
-    if mask is not None:
-        batch = masked(batch, mask)
-    if validate:
-        check_rays(batch)
-    return batch
+    @verb({"points": (3,)}, np.bool_, Merge.ANY)
+    def _touched(
+        self, points: ArrayLike, *, mask: int | None = None, threads: int | None = None
+    ) -> TruthResult:
+        """Return which points are on a face."""
+        batch, target = point_batch(points), self._point_target("contains", mask)
+        found = target.touched(batch.points, thread_count(threads))
+        return shaped(batch.shape, found)[0]

@@ -27,7 +27,6 @@ from bvh.traversal.overlaps.distance_memory import (
     ClosestSearch,
     addresses,
     new_search_memory,
-    tree_table,
 )
 from bvh.traversal.overlaps.near_pairs import STEPS
 from bvh.tree.arrays import TreeArrays, frozen_primitives
@@ -209,7 +208,7 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, and the table of the addresses of both.
+    """What searches need of a tree besides its arrays, and the row of both.
 
     To fit oriented boxes takes as long as many queries; until there have been as many, boxes along
     the axes stand for them.
@@ -227,8 +226,8 @@ class KnownTree:
         self.put(arrays, plain_boxes(arrays))
 
     def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Keep boxes, and the table with their address."""
-        self.kept = tree_table(arrays, self.lowest, boxes), boxes
+        """Keep boxes, and the row with their address."""
+        self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
     def is_of(self, arrays: TreeArrays) -> bool:
         """Return whether this is about such arrays."""

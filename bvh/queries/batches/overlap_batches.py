@@ -42,7 +42,8 @@ from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
-from bvh.tree.primitives import Boxes, Primitives, Triangles
+from bvh.tree.primitives import Primitives, Triangles
+from bvh.tree.solids import Boxes
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -165,7 +166,7 @@ def _search(
     state, capacity, done = new_search(regions, begin), CAPACITY, False
     found, parts = new_found(capacity), []
     while not done:
-        done = search_regions(search.arrays, regions, end, state, found)
+        done = search_regions(search.arrays.row, regions, end, state, found)
         parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
@@ -266,7 +267,8 @@ def split_pair(
     """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
     begin_with(pair_search, np.zeros((1, ENTRY), np.int64))
     reserve_call_memory()
-    meet(arrays, others, to_first, itself, pair_search, np.empty((0, 2), np.int32), wanted, 0)
+    none = np.empty((0, 2), np.int32)
+    meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
     return pair_search.stack[pair_search.state[FIRST] : pair_search.state[HEIGHT]].reshape(
         -1, ENTRY
     )
@@ -279,7 +281,7 @@ def meeting_pairs(
     """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
-        done = meet(arrays, others, to_first, itself, pair_search, pairs, 0, STEPS)
+        done = meet(arrays.row, others.row, to_first, itself, pair_search, pairs, 0, STEPS)
         count = int(pair_search.state[MET])
         if count:
             found.append(pairs[:count].astype(np.int64))

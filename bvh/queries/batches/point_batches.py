@@ -99,9 +99,9 @@ class PointSearch(NamedTuple):
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, where it is."""
         arrays = self.rays.arrays
-        searched: TreeTarget | SceneTarget = TreeTarget(arrays, self.mask)
+        searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
-            searched = SceneTarget(arrays, self.metrics(), self.mask)
+            searched = SceneTarget(arrays.row, self.metrics(), self.mask)
         n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
         rows = n if places else 0
         entry = closest_points if count is None else nearest_points

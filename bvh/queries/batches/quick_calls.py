@@ -46,7 +46,7 @@ from bvh.traversal.rays.closest_hit import no_measurements
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
-from bvh.traversal.rays.one_ray import address_table, cast_function
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, ids_of, owners_of
@@ -75,7 +75,7 @@ class Searched:
     kind : type
         The class of their primitives.
     address : int
-        Where the table of a single ray is.
+        Where the row of the tree is.
     one_ray : tuple
         The function that casts a single ray (see `cast_function`), the address, and options that
         cull nothing, and for which all masks count; None before the first ray.
@@ -90,8 +90,7 @@ class Searched:
     arrays: TreeArrays
     address: int
     one_ray: tuple[Any, int, Any] | None
-    # The arrays and their table, and those that were replaced last: another thread may have their
-    # address.
+    # The arrays, and those that they replaced: another thread may have the address of their row.
     _now: Any
     _before: Any
     # The arrays in memory, for rays and for points; None before the first of them.
@@ -105,9 +104,8 @@ class Searched:
 
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
-        table = address_table(arrays)
-        self._before, self._now = self._now, (arrays, table)
-        self.arrays, self.address = arrays, table.ctypes.data
+        self._before, self._now = self._now, arrays
+        self.arrays, self.address = arrays, arrays.row.address
         self.one_ray = self._rays = self._near = None
 
     def first_ray(self) -> tuple[Any, int, Any]:
@@ -120,8 +118,8 @@ class Searched:
         """Return the arrays in memory."""
         known, arrays = self._rays, self.arrays
         # Two threads may both write them to memory.
-        if known is None or known.arguments[0] is not arrays:
-            known = self._rays = Kept(arrays)
+        if known is None or known.held is not arrays:
+            known = self._rays = Kept(arrays.row, held=arrays)
         return known
 
     def for_points(self) -> Kept | None:
@@ -130,7 +128,7 @@ class Searched:
             return None
         near = self._near
         if near is None:
-            near = self._near = Kept(self.arrays, -1)
+            near = self._near = Kept(self.arrays.row, -1, held=self.arrays)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
@@ -181,13 +179,13 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 
 
 def closest_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> Any:
     """Return the closest hit of each ray."""
     ray = plain_ray(origins, directions)
-    if ray is None:
+    if ray is None or searched is None:
         rays = plain_rays(origins, directions, t_min, t_max, MOST)
-        return None if rays is None else _closest_hits(searched, rays)
+        return None if rays is None or searched is None else _closest_hits(searched, rays)
     # As `cast_ray`, in less time.
     kernel, address, every = searched.one_ray or searched.first_ray()
     ox, oy, oz, dx, dy, dz = ray
@@ -202,17 +200,17 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> NDArray[np.bool_] | bool | None:
     """Return for each ray whether it hits anything."""
     ray = plain_ray(origins, directions)
-    if ray is not None:
+    if ray is not None and searched is not None:
         kernel, address, every = searched.one_ray or searched.first_ray()
         ox, oy, oz, dx, dy, dz = ray
         found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
         return found[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
-    if rays is None:
+    if rays is None or searched is None:
         return None
     n = len(rays.origins)
     arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
@@ -260,13 +258,13 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
         kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     scratch = SHELF.take()
     scratch.measured[:] = UNMEASURED
-    kernel(arrays, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
+    kernel(arrays.row, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(scratch)
     return True
 
 
 def all_hits(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
@@ -289,10 +287,10 @@ def all_hits(
 
 
 def count_hits(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
-    way = (LISTED if searched.split else COUNTED) + once
+    way = (LISTED if searched is None or searched.split else COUNTED) + once
     gathered = _gathered(searched, origin, direction, t_min, t_max, way)
     if gathered is None:
         return None
@@ -303,10 +301,10 @@ def count_hits(
 
 
 def _gathered(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
 ) -> tuple[HitMemory, OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
-    if not type(t_min) is type(t_max) is float:
+    if searched is None or not type(t_min) is type(t_max) is float:
         return None
     ray, kind = plain_ray(origin, direction), searched.kind
     key = "gather_hits", kind, AllGoal
@@ -314,7 +312,7 @@ def _gathered(
     if ray is None or call is None:
         return None
     kept = searched.for_rays()
-    arrays = kept.arguments[0]
+    arrays = kept.held
     if arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
@@ -329,10 +327,10 @@ def _gathered(
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
 
 
-def closest_point(searched: Searched, point: Any, limit: float, count: int | None) -> Any:
+def closest_point(searched: Searched | None, point: Any, limit: float, count: int | None) -> Any:
     """Return the closest point, or those in `count` faces."""
-    if count is not None:
-        return _nearest(searched, point, limit, count)
+    if searched is None or count is not None:
+        return None if searched is None else _nearest(searched, point, limit, count)
     near, kind = searched.for_points(), searched.kind
     one = _measured(near, kind, point, limit, 0)
     if near is None or one is None:
@@ -344,12 +342,14 @@ def closest_point(searched: Searched, point: Any, limit: float, count: int | Non
         return points_of((distance, position, name, u, v))
     # Both are -1 for -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
-    owner = near.arguments[0].primitives.owners.item(leaf) if leaf >= 0 else -1
+    owner = near.held.primitives.owners.item(leaf) if leaf >= 0 else -1
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
-def distance(searched: Searched, point: Any, limit: float) -> float | None:
+def distance(searched: Searched | None, point: Any, limit: float) -> float | None:
     """Return the distance of a point."""
+    if searched is None:
+        return None
     one = _measured(searched.for_points(), searched.kind, point, limit, 1)
     if one is None:
         return None
@@ -392,6 +392,6 @@ def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
     leaf, prim_id = hit_codes(names)
-    owners = near.arguments[0].primitives.owners[leaf]
+    owners = near.held.primitives.owners[leaf]
     owners[leaf < 0] = -1
     return scene_points_of((d, position, prim_id, u, v, owners, leaf))

@@ -61,7 +61,6 @@ MIN_BLOCKS, MAX_BLOCKS = 16, 128
 ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
 
@@ -212,7 +211,7 @@ def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
         if kinds[0] is Custom or kinds[1] is FirstGoal:
             return closest_hits
         with SHELF.scratch() as scratch:
-            arguments = arrays, read_only(rays), order, scratch, goal, 0, 0, out
+            arguments = arrays.row, read_only(rays), order, scratch, goal, 0, 0, out
             kernel = kept_entry_point(closest_hits, kinds, arguments)
     return kernel
 
@@ -223,12 +222,12 @@ def _trace(
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     arrays, _kept = kernel_arrays(arrays)
     n, rays, measured, order = batch.size, batch.rays, no_measurements(), _order(batch)
-    kernel = kernel_for(arrays, rays, order, goal(), out)
+    row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
             scratch = kept._replace(measured=measured)
-            kernel(arrays, rays, order, scratch, goal(), begin, end, out)
+            kernel(row, rays, order, scratch, goal(), begin, end, out)
 
     def sorted_from(begin: int) -> Order:
         return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
@@ -374,7 +373,7 @@ def _gather(
                     )  # fmt: skip
                 gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
                 arguments: Any = (
-                    arrays, batch.rays, order, scratch, goal, wanted, gathered, begin, end
+                    arrays.row, batch.rays, order, scratch, goal, wanted, gathered, begin, end
                 )  # fmt: skip
                 kernel = kept_entry_point(gather_hits, kinds, arguments) if plain else gather_hits
                 kernel(*arguments)

@@ -43,12 +43,12 @@ SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
 
 
 class Kept:
-    """Arguments of a kernel in memory, which the object keeps alive, and their address."""
+    """Arguments of a kernel in memory, their address, and what they refer to, which stays alive."""
 
-    __slots__ = ("_words", "address", "arguments")
+    __slots__ = ("_words", "address", "arguments", "held")
 
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments
+    def __init__(self, *arguments: Any, held: Any = None) -> None:
+        self.arguments, self.held = arguments, held
         self._words = np.array(stored_words(arguments), np.int64)
         self.address: int = self._words.ctypes.data
 

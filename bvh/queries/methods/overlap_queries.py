@@ -22,7 +22,8 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import Boxes
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ Pairs = TypeVar("Pairs")
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
-class OverlapQueries(Generic[Found, Pairs]):
-    """Overlap queries of `BVH` and `Scene`, which say what is searched and what results are.
+class RegionQueries(Generic[Found]):
+    """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
 
     All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
     mask is 0, are ignored; all others must be over triangles.
@@ -47,10 +48,6 @@ class OverlapQueries(Generic[Found, Pairs]):
 
     # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
     _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
-    # For the name of a query: the search for pairs with another tree or scene.
-    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
-    # The pairs that count, for a mask of each side.
-    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
@@ -212,6 +209,17 @@ class OverlapQueries(Generic[Found, Pairs]):
         regions, shape = plane_regions(planes)
         with heard(progress) as report:
             return target.overlaps(regions, shape, threads, report)
+
+
+class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
+    """Overlap queries of `BVH` and `Scene`: of regions, and for pairs of faces."""
+
+    __slots__ = ()
+
+    # For the name of a query: the search for pairs with another tree or scene.
+    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    # The pairs that count, for a mask of each side.
+    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
 
     def overlap_tree(
         self,

@@ -32,8 +32,8 @@ class PointQueries(Generic[Points]):
     _point_target: Callable[[str, int | None], PointTarget[Points]]
     # For a mask: a surface with open edges to warn about, or None.
     _open_edges: Callable[[int | None], str | None]
-    # What quick calls search.
-    _quick: Callable[..., Searched]
+    # What quick calls search; None where there are none.
+    _quick: Callable[..., Searched | None]
 
     @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
     def closest_point(

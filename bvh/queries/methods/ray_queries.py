@@ -29,16 +29,14 @@ EveryHit = TypeVar("EveryHit")
 Caster = TypeVar("Caster")
 
 
-class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
-    """Ray queries of `BVH` and `Scene`, which say what is searched and what results are."""
+class RayQueries(Generic[ClosestHits, EveryHit]):
+    """Ray queries of `BVH`, `Scene` and `Parts`, which say what is searched."""
 
     __slots__ = ()
 
     _ray_target: Callable[[], RayTarget[ClosestHits, EveryHit]]
-    # What quick calls search.
-    _quick: Callable[..., Searched]
-    # For a side to cull and a mask.
-    _caster: Callable[[int, int], Caster]
+    # What quick calls search; None where there are none.
+    _quick: Callable[..., Searched | None]
 
     @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
@@ -160,33 +158,6 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, sort, filter, data)
             return target.closest_hits(batch, options, counters)
-
-    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
-        """Return a function that casts one ray at a time, as fast as Python can call it.
-
-        For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
-        plain numbers, checks nothing, and can be called from many threads at once.
-
-        Parameters
-        ----------
-        cull, mask
-            As in `closest_hit`; the mask is one number.
-
-        Returns
-        -------
-        TreeCaster or SceneCaster
-            ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
-            front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> cast = tree.caster()
-        >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
-        (1.0, 0, 0.25, 0.25, True)
-        """
-        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))
 
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -376,3 +347,39 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, None, filter, data)
             return target.count_hits(batch, options, once)
+
+
+class CasterQueries(RayQueries[ClosestHits, EveryHit], Generic[ClosestHits, EveryHit, Caster]):
+    """Ray queries of `BVH` and `Scene`, which also cast rays one at a time."""
+
+    __slots__ = ()
+
+    # For a side to cull and a mask.
+    _caster: Callable[[int, int], Caster]
+
+    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
+        """Return a function that casts one ray at a time, as fast as Python can call it.
+
+        For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
+        plain numbers, checks nothing, and can be called from many threads at once.
+
+        Parameters
+        ----------
+        cull, mask
+            As in `closest_hit`; the mask is one number.
+
+        Returns
+        -------
+        TreeCaster or SceneCaster
+            ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
+            front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> cast = tree.caster()
+        >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
+        (1.0, 0, 0.25, 0.25, True)
+        """
+        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))

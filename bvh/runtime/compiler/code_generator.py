@@ -9,11 +9,11 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import codegen, registry
 
+from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
 from bvh.runtime.interrupts import deferred_interrupts
 
@@ -40,7 +40,7 @@ def host_features() -> dict[str, bool]:
 
 
 @lru_cache(maxsize=1)
-def kernel_context() -> Any:
+def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
     context = registry.cpu_target.target_context
     _delay_interrupts(context.codegen())
@@ -51,7 +51,7 @@ def kernel_context() -> Any:
     return context.subtarget(_internal_codegen=generator)
 
 
-def _generator(target: Target) -> Any:
+def _generator(target: Target) -> codegen.CPUCodegen:
     class Generator(codegen.JITCPUCodegen):
         def _get_host_cpu_name(self) -> str:
             return target.cpu
@@ -62,7 +62,7 @@ def _generator(target: Target) -> Any:
     return Generator("bvh.exec")
 
 
-def _delay_interrupts(generator: Any) -> None:
+def _delay_interrupts(generator: codegen.CPUCodegen) -> None:
     """Delay Ctrl-C while LLVM emits machine code: its callbacks would lose the exception."""
     engine = generator._engine
     finalize = engine.finalize_object

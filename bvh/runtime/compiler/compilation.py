@@ -14,9 +14,11 @@ Numba compile kernels as any function: with the same results, but several times 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from llvmlite import binding
+from llvmlite.binding import ModuleRef, ValueRef
 from numba import _dynfunc
 from numba.core import (
     cgutils,
@@ -34,6 +36,7 @@ from numba.core import (
 )
 
 from bvh.runtime.compiler.code_generator import kernel_context
+from bvh.runtime.compiler.code_types import Builder, Signature, Type, Value, Values
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
@@ -42,19 +45,24 @@ for _name in (
 ):  # fmt: skip
     getattr(codegen.JITCodeLibrary, _name)
 
+Emitter = Callable[[Builder, Values], Value]
+
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
 
 # The function passes of each code generator; creating them takes as long as running them.
-_function_passes: dict[Any, Any] = {}
+_function_passes: dict[
+    codegen.CPUCodegen,
+    tuple[binding.newpassmanagers.FunctionPassManager, binding.newpassmanagers.PassBuilder],
+] = {}
 
 
 class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
-    _whole: Any = None
+    _whole: ModuleRef | None = None
 
-    def _optimize_functions(self, ll_module: Any) -> None:
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
         if self._codegen not in _function_passes:
             _function_passes[self._codegen] = self._codegen._function_pass_manager()
@@ -67,7 +75,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._finalize_dynamic_globals()
         self._finalized = True
 
-    def _get_module_for_linking(self) -> Any:
+    def _get_module_for_linking(self) -> ModuleRef:
         """Return the helper and all that it calls, for functions compiled by Numba itself."""
         if self._whole is None:
             whole = codegen.JITCodeLibrary(self._codegen, self.name)
@@ -101,13 +109,13 @@ class EntryLibrary(codegen.JITCodeLibrary):
         self._finalize_final_module()
 
 
-def _own_functions(module: Any) -> list[Any]:
+def _own_functions(module: ModuleRef) -> list[ValueRef]:
     return [function for function in module.functions if not function.is_declaration]
 
 
-def _link_all(library: Any, called: list[Any]) -> None:
+def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary]) -> None:
     """Link into a library all that it calls, directly or through helpers."""
-    seen: set[Any] = set()
+    seen: set[codegen.CodeLibrary] = set()
     waiting = list(called)
     while waiting:
         other = waiting.pop()
@@ -123,7 +131,7 @@ def _link_all(library: Any, called: list[Any]) -> None:
         library._final_module.link_in(module, preserve=True)
 
 
-def _inherit(library: Any, initializers: Any) -> None:
+def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> None:
     """Pass on what must be run when cached code is loaded (older versions have none)."""
     if hasattr(library, "_reload_init"):
         library._reload_init.update(initializers)
@@ -138,14 +146,16 @@ def _short_name(name: str) -> str:
 
 # Results that Numba computes each time: the signature of a call by its function and argument types,
 # and whether a type counts references.
-_signatures: dict[Any, Any] = {}
-_counted: dict[Any, bool] = {}
+_signatures: dict[tuple[object, ...], Signature] = {}
+_counted: dict[Type, bool] = {}
 
 
 class KernelTypeInferer(typeinfer.TypeInferer):
     """Numba's type inference with a cache of the signatures of calls."""
 
-    def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
+    def resolve_call(
+        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
+    ) -> Signature | None:
         if not isinstance(fnty, types.Function | types.NumberClass):
             return super().resolve_call(fnty, pos_args, kw_args)
         key = fnty, tuple(pos_args), tuple(kw_args.items())
@@ -167,7 +177,7 @@ class KernelTypeInference(compiler_machinery.FunctionPass):
     def __init__(self) -> None:
         compiler_machinery.FunctionPass.__init__(self)
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: compiler.StateDict) -> bool:
         context, code = state.typingctx, state.func_ir
         warnings = errors.WarningsFixer(errors.NumbaWarning)
         inferer = KernelTypeInferer(context, code, warnings)
@@ -193,9 +203,9 @@ class KernelLower(lowering.Lower):
 
     def init(self) -> None:
         super().init()
-        self.operations: dict[Any, Any] = {}
+        self.operations: dict[tuple[object, ...], Emitter] = {}
 
-    def lower_block(self, block: Any) -> None:
+    def lower_block(self, block: ir.Block) -> None:
         self.pre_block(block)
         for instruction in block.body:
             # Half of all instructions delete a variable.
@@ -206,7 +216,7 @@ class KernelLower(lowering.Lower):
                 self.lower_inst(instruction)
         self.post_block(block)
 
-    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+    def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
@@ -222,29 +232,30 @@ class KernelLower(lowering.Lower):
         result = self.operations[key](self.builder, operands)
         return self.context.cast(self.builder, result, signature.return_type, resty)
 
-    def operation(self, op: Any, kinds: Any) -> Any:
+    def operation(self, op: Callable[..., object], kinds: Sequence[Type]) -> Emitter:
         """Return the code generator of an operator for operands of some types."""
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
         if key not in _signatures:
             _signatures[key] = function.get_call_type(typing, kinds, {})
-        return self.context.get_function(function, _signatures[key])
+        emitter: Emitter = self.context.get_function(function, _signatures[key])
+        return emitter
 
-    def alloca(self, name: str, type: Any) -> Any:
+    def alloca(self, name: str, type: Type) -> Value:
         kind = self.context.get_value_type(type)
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
-    def is_counted(self, kind: Any) -> bool:
+    def is_counted(self, kind: Type) -> bool:
         if kind not in _counted:
             _counted[kind] = self.context.data_model_manager[kind].contains_nrt_meminfo()
         return _counted[kind]
 
-    def incref(self, typ: Any, val: Any) -> None:
+    def incref(self, typ: Type, val: Value) -> None:
         if self.is_counted(typ):
             super().incref(typ, val)
 
-    def decref(self, typ: Any, val: Any) -> None:
+    def decref(self, typ: Type, val: Value) -> None:
         if self.is_counted(typ):
             super().decref(typ, val)
 
@@ -252,7 +263,7 @@ class KernelLower(lowering.Lower):
         if self.is_counted(self.typeof(name)):
             super().delvar(name)
 
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+    def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
         kind = self.typeof(name)
         # With debug information, every variable is in memory.
         if self.is_counted(kind) or self._disable_sroa_like_opt:
@@ -274,7 +285,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
     def __init__(self) -> None:
         compiler_machinery.LoweringPass.__init__(self)
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: compiler.StateDict) -> bool:
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
@@ -311,10 +322,10 @@ class EntryLowering(typed_passes.NativeLowering):
     _name = "bvh_entry_lowering"
 
     @property
-    def lowering_class(self) -> Any:
+    def lowering_class(self) -> type[KernelLower]:
         return KernelLower
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: compiler.StateDict) -> bool:
         state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
@@ -350,7 +361,7 @@ class KernelFlags(compiler.Flags):
 class KernelPasses(compiler_machinery.PassManager):
     """Numba's list of passes, run without events and checks: they took a twentieth of the time."""
 
-    def run(self, state: Any) -> None:
+    def run(self, state: compiler.StateDict) -> None:
         for step, _ in self.passes:
             kernel_pass = compiler_machinery._pass_registry.get(step).pass_inst
             kernel_pass.analysis = self._analysis
@@ -362,13 +373,13 @@ class KernelPasses(compiler_machinery.PassManager):
 class KernelCompiler(compiler.CompilerBase):
     """Numba's compiler with the code generator and the passes of kernels."""
 
-    lowering: Any
+    lowering: type[compiler_machinery.CompilerPass]
 
-    def __init__(self, typingctx: Any, targetctx: Any, *arguments: Any) -> None:
+    def __init__(self, typingctx: object, targetctx: object, *arguments: object) -> None:
         super().__init__(typingctx, kernel_context(), *arguments)
         self.state.flags = KernelFlags(self.state.flags)
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[compiler_machinery.PassManager]:
         manager = KernelPasses("bvh")
         for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
             manager.add_pass(step, step.__name__)

@@ -17,33 +17,10 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.triangle_distance import distance_bounds
 from bvh.geometry.triangle_overlap import triangles_touch
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, peek, poke
+from bvh.runtime.simd import WIDTH, peek, pointer, poke
+from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.common_points import common_point
-from bvh.traversal.overlaps.distance_memory import (
-    BEST,
-    BOX_MARGIN,
-    CAPACITY,
-    CONTACT,
-    COUNT,
-    DECIDED,
-    ENTRY,
-    FACE_MARGIN,
-    HEIGHT,
-    KEPT_PAIR,
-    LEFT,
-    LIMIT,
-    LOW_BITS,
-    LOWERED,
-    NO_PAIR,
-    POINTS,
-    QUERY,
-    SCALE,
-    SHARED,
-    UNTESTED,
-    doubles_at,
-    found_at,
-    task_of,
-)  # fmt: skip
+from bvh.traversal.overlaps.distance_memory import doubles_at, found_at, task_of
 from bvh.traversal.overlaps.measured_pairs import (
     add_candidate,
     lower_best,
@@ -72,6 +49,7 @@ from bvh.traversal.overlaps.side_frames import (
     set_sides,
     side_corners,
 )
+from bvh.tree.rows import is_empty
 
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
@@ -86,26 +64,26 @@ def _test(task, code):
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
     valid, a = side_corners(tree.primitives, code >> 32, own)
-    valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+    valid2, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
     if not (valid and valid2):
         return
     low = 0.0
-    if peek(state, CONTACT) == NO_PAIR:
+    if peek(state, memory.CONTACT) == memory.NO_PAIR:
         low, high, g = distance_bounds(a, b)
-        if low > peek(reals, BEST):
+        if low > peek(reals, memory.BEST):
             return
     if low <= 0.0:
         if triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2]):
-            poke(state, CONTACT, code)
-            poke(reals, BEST, 0.0)
-            poke(state, COUNT, np.int64(0))
+            poke(state, memory.CONTACT, code)
+            poke(reals, memory.BEST, 0.0)
+            poke(state, memory.COUNT, np.int64(0))
             return
-        if peek(state, CONTACT) != NO_PAIR:
+        if peek(state, memory.CONTACT) != memory.NO_PAIR:
             return
     if lower_best(reals, high):
         _direct(task, g)
     add_candidate(search, code, low, NAN)
-    if peek(state, COUNT) == CAPACITY:
+    if peek(state, memory.COUNT) == memory.CAPACITY:
         settle(task)
 
 
@@ -122,7 +100,7 @@ def _pair_at(task, i):
     """Return the code of a pair of faces that is collected."""
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, name >> 32))
-    return first << 32 | peek(task.other.ids, name & LOW_BITS)
+    return first << 32 | peek(task.other.ids, name & memory.LOW_BITS)
 
 
 @kernel
@@ -135,14 +113,14 @@ def _test_collected(task):
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
-    count = peek(state, LEFT)
-    while count > 0 and peek(state, COUNT) < CAPACITY:
+    count = peek(state, memory.LEFT)
+    while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
         # What is too far by now, or comes after a contact, is dropped on the way.
-        bound, contact = bound_of(task, FACE_MARGIN), peek(state, CONTACT)
+        bound, contact = bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
             near, pair = peek(keys, i), np.int64(0)
-            if contact != NO_PAIR:
+            if contact != memory.NO_PAIR:
                 pair = _pair_at(task, i)
             if near > bound or pair >= contact:
                 count -= 1
@@ -159,20 +137,20 @@ def _test_collected(task):
         poke(keys, best, peek(keys, count))
         poke(names, best, peek(names, count))
         low = lower_bound(search.reals, key)
-        if low > 0.0 and peek(state, LOWERED) == 0:
-            add_candidate(search, pair, low, UNTESTED)
-            if peek(state, COUNT) == CAPACITY:
+        if low > 0.0 and peek(state, memory.LOWERED) == 0:
+            add_candidate(search, pair, low, memory.UNTESTED)
+            if peek(state, memory.COUNT) == memory.CAPACITY:
                 settle(task)
         else:
-            poke(state, LOWERED, np.int64(0))
+            poke(state, memory.LOWERED, np.int64(0))
             _test(task, pair)
-    poke(state, LEFT, count)
+    poke(state, memory.LEFT, count)
 
 
 @inlined
 def _leaves(task, code, box, code2, box2):
     """Test the faces of two leaves."""
-    poke(task.search.state, LEFT, collect_faces(task, code, box, code2, box2))
+    poke(task.search.state, memory.LEFT, collect_faces(task, code, box, code2, box2))
     _test_collected(task)
 
 
@@ -196,8 +174,8 @@ def _descend_from(task, name):
         code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
     _leaves(task, code, box, code2, box2)
     # They will be found again.
-    poke(search.state, COUNT, np.int64(0))
-    poke(search.state, LEFT, np.int64(0))
+    poke(search.state, memory.COUNT, np.int64(0))
+    poke(search.state, memory.LEFT, np.int64(0))
 
 
 @kernel
@@ -210,11 +188,11 @@ def _descend(task):
         poke(stack, 2 * i, bits(peek(search.keys, i)))
         poke(stack, 2 * i + 1, peek(search.names, i))
     for _ in range(DESCENTS):
-        key, best = bound_of(task, BOX_MARGIN), np.int64(-1)
+        key, best = bound_of(task, memory.BOX_MARGIN), np.int64(-1)
         for i in range(count):
             if from_bits(peek(stack, 2 * i)) <= key:
                 key, best = from_bits(peek(stack, 2 * i)), np.int64(i)
-        if best < 0 or peek(search.state, CONTACT) != NO_PAIR:
+        if best < 0 or peek(search.state, memory.CONTACT) != memory.NO_PAIR:
             return
         poke(stack, 2 * best, bits(NAN))
         _descend_from(task, peek(stack, 2 * best + 1))
@@ -223,9 +201,9 @@ def _descend(task):
 @inlined
 def _push_root(stack):
     """Store the pair of roots as the stack's only entry; return its height."""
-    for i in range(ENTRY):
+    for i in range(memory.ENTRY):
         poke(stack, i, np.int64(0))
-    return np.int64(ENTRY)
+    return np.int64(memory.ENTRY)
 
 
 @kernel
@@ -235,28 +213,28 @@ def _begin(task, limit, hint):
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
     scale, extent = set_sides(tree, other, own, theirs)
-    poke(reals, SCALE, scale)
+    poke(reals, memory.SCALE, scale)
     margin = 0.0
     for axis in range(3):
         margin += peek(own, MARGIN + axis) + peek(theirs, MARGIN + axis)
     # Not a number, of overflow, is kept.
     extent = 1.0 if extent <= 1.0 else extent
-    poke(reals, BOX_MARGIN, margin + BOX_ERROR * extent)
-    poke(reals, FACE_MARGIN, margin + FACE_ERROR * extent)
-    poke(reals, LIMIT, limit)
-    poke(reals, BEST, limit * (1.0 + 2.0**-50) + 1e-322)
+    poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
+    poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
+    poke(reals, memory.LIMIT, limit)
+    poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
     _direct(task, minus(vector(own, SHIFT // 3), vector(theirs, SHIFT // 3)))
-    poke(state, COUNT, np.int64(0))
-    poke(state, CONTACT, np.int64(NO_PAIR))
-    poke(state, DECIDED, np.int64(0))
-    poke(state, KEPT_PAIR, np.int64(-1))
-    poke(state, LOWERED, np.int64(0))
-    poke(reals, SHARED, NAN)
-    poke(state, LEFT, np.int64(0))
+    poke(state, memory.COUNT, np.int64(0))
+    poke(state, memory.CONTACT, np.int64(memory.NO_PAIR))
+    poke(state, memory.DECIDED, np.int64(0))
+    poke(state, memory.KEPT_PAIR, np.int64(-1))
+    poke(state, memory.LOWERED, np.int64(0))
+    poke(reals, memory.SHARED, NAN)
+    poke(state, memory.LEFT, np.int64(0))
     if hint >= 0:
         _test(task, hint)
         # It will be found again.
-        poke(state, COUNT, np.int64(0))
+        poke(state, memory.COUNT, np.int64(0))
     else:
         _descend(task)
 
@@ -265,35 +243,38 @@ def _begin(task, limit, hint):
 def _continue(task, steps):
     """Continue a query; return the steps that are left, 0 if there is more to do."""
     search = task.search
-    if peek(search.state, DECIDED) != 0:
+    if peek(search.state, memory.DECIDED) != 0:
         # It had no room.
-        poke(search.state, DECIDED, np.int64(0))
-        if peek(search.state, COUNT) > 0:
+        poke(search.state, memory.DECIDED, np.int64(0))
+        if peek(search.state, memory.COUNT) > 0:
             lower_best(search.reals, peek(search.lows, 0))
-    if peek(search.state, LEFT) > 0:
+    if peek(search.state, memory.LEFT) > 0:
         _test_collected(task)
-    stack, top = search.stack, peek(search.state, HEIGHT)
-    while top > 0 and steps > 0 and peek(search.state, LEFT) == 0:
-        top -= ENTRY
-        if from_bits(peek(stack, top)) > bound_of(task, BOX_MARGIN):
+    stack, top = search.stack, peek(search.state, memory.HEIGHT)
+    while top > 0 and steps > 0 and peek(search.state, memory.LEFT) == 0:
+        top -= memory.ENTRY
+        if from_bits(peek(stack, top)) > bound_of(task, memory.BOX_MARGIN):
             continue
         steps -= 1
         code, box = peek(stack, top + 1), peek(stack, top + 2)
-        if np.int64(peek(task.tree.lowest, box)) > peek(search.state, CONTACT) >> 32 and code != 0:
+        if (
+            np.int64(peek(task.tree.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
+            and code != 0
+        ):
             continue
         code2, box2 = peek(stack, top + 3), peek(stack, top + 4)
         if code < 0 and code2 < 0:
-            apart = peek(search.state, CONTACT) == NO_PAIR
+            apart = peek(search.state, memory.CONTACT) == memory.NO_PAIR
             _leaves(task, code, box, code2, box2)
-            if apart and peek(search.state, CONTACT) != NO_PAIR:
+            if apart and peek(search.state, memory.CONTACT) != memory.NO_PAIR:
                 # From the root again, lowest faces first.
-                poke(search.state, LEFT, np.int64(0))
+                poke(search.state, memory.LEFT, np.int64(0))
                 top = _push_root(stack)
         else:
             count = open_pair(task, code, box, code2, box2)
             sort_collected(search, count)
             top = push_collected(task, top, code, box, code2, box2, np.int64(0), count)
-    poke(search.state, HEIGHT, top)
+    poke(search.state, memory.HEIGHT, top)
     return steps
 
 
@@ -303,16 +284,16 @@ def _finish(task, found, q):
     stay_outlined()
     search = task.search
     state, reals = search.state, search.reals
-    code, distance = peek(state, CONTACT), 0.0
-    if code == NO_PAIR:
-        if peek(state, DECIDED) == 0:
+    code, distance = peek(state, memory.CONTACT), 0.0
+    if code == memory.NO_PAIR:
+        if peek(state, memory.DECIDED) == 0:
             settle(task)
-        count = peek(state, COUNT)
+        count = peek(state, memory.COUNT)
         if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
             put_corners(task, count)
             return False
         code = np.int64(-1)
-        if count == 1 and peek(search.lows, 0) <= peek(reals, LIMIT):
+        if count == 1 and peek(search.lows, 0) <= peek(reals, memory.LIMIT):
             code, distance = peek(search.codes, 0), peek(search.lows, 0)
     _write(task, found, q, code, distance)
     return True
@@ -327,11 +308,11 @@ def _write(task, found, q, code, distance):
     if code < 0:
         distance = INF
     else:
-        i, j = code >> 32, code & LOW_BITS
+        i, j = code >> 32, code & memory.LOW_BITS
         _, a = side_corners(tree.primitives, i, own)
         _, b = side_corners(other.primitives, j, theirs)
-        if distance > 0.0 and code == peek(search.state, KEPT_PAIR):
-            x, y = points_at(search.reals, POINTS)
+        if distance > 0.0 and code == peek(search.state, memory.KEPT_PAIR):
+            x, y = points_at(search.reals, memory.POINTS)
         elif distance > 0.0:
             _, _, x, y = measure(search.reals, a, b)
         else:
@@ -348,12 +329,12 @@ def _write(task, found, q, code, distance):
 @inlined
 def _has_more(state):
     """Return whether a query's search is not at its end."""
-    return peek(state, HEIGHT) > 0 or peek(state, LEFT) > 0
+    return peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0
 
 
 @entry
 def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for some steps; by tables of addresses.
+    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses.
 
     The motions are the map of this side's instance, (12,), that of the other's, and matrices
     (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
@@ -364,15 +345,15 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
     """
     task = task_of(own, other, search)
     state, out = task.search.state, found_at(found)
-    while peek(state, QUERY) < end:
-        q = peek(state, QUERY)
-        if peek(state, HEIGHT) < 0:
+    while peek(state, memory.QUERY) < end:
+        q = peek(state, memory.QUERY)
+        if peek(state, memory.HEIGHT) < 0:
             limit = limits[q if len(limits) > 1 else 0]
-            poke(state, HEIGHT, np.int64(0))
-            if peek(own, 0) == 0 or peek(other, 0) == 0 or not limit >= 0.0:
+            poke(state, memory.HEIGHT, np.int64(0))
+            if is_empty(pointer(own)) or is_empty(pointer(other)) or not limit >= 0.0:
                 _write(task, out, q, np.int64(-1), INF)
-                poke(state, QUERY, q + 1)
-                poke(state, HEIGHT, np.int64(-1))
+                poke(state, memory.QUERY, q + 1)
+                poke(state, memory.HEIGHT, np.int64(-1))
                 continue
             mapped, mapped2, moved = peek(motions, 0), peek(motions, 1), peek(motions, 2)
             map_, map2, matrices = (
@@ -382,16 +363,16 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
             set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
             hint = hints[q if len(hints) > 1 else 0]
             _begin(task, limit, hint)
-            poke(state, HEIGHT, _push_root(task.search.stack))
-        if peek(state, DECIDED) == 0 or _has_more(state):
+            poke(state, memory.HEIGHT, _push_root(task.search.stack))
+        if peek(state, memory.DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):
-                if peek(state, COUNT) < CAPACITY:
+                if peek(state, memory.COUNT) < memory.CAPACITY:
                     return LATER
-                put_corners(task, CAPACITY)
+                put_corners(task, memory.CAPACITY)
                 return UNDECIDED
         if not _finish(task, out, q):
             return UNDECIDED
-        poke(state, QUERY, q + 1)
-        poke(state, HEIGHT, np.int64(-1))
+        poke(state, memory.QUERY, q + 1)
+        poke(state, memory.HEIGHT, np.int64(-1))
     return DONE

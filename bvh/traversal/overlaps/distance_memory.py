@@ -7,16 +7,17 @@ Whoever calls a kernel keeps the arrays alive.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, peek, pointer_to, shifted
+from bvh.runtime.simd import WIDTH, peek, pointer, pointer_to, shifted
+from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
-from bvh.tree.arrays import TreeArrays
+from bvh.tree import rows as tree_rows
 from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
@@ -46,13 +47,11 @@ BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
-# Numbers of a tree's table.
-TABLE = 8
 MAX_ID = 2**31 - 1
 
 
 class ClosestSearch(NamedTuple):
-    """The state of a search, and its scratch."""
+    """The state of a search, and its scratch; pointers inside kernels."""
 
     state: NDArray[np.int64]
     reals: NDArray[np.float64]
@@ -90,23 +89,23 @@ class Closest(NamedTuple):
 class NearTree(NamedTuple):
     """The pointers of a tree over triangles."""
 
-    blocks: Any
-    ids: Any
-    groups: Any
-    primitives: Any
-    frame: Any
-    lowest: Any  # see `lowest_ids`
-    boxes: Any  # see `oriented_boxes`
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    groups: Pointer[np.float32]
+    primitives: Triangles  # pointers
+    frame: Pointer[np.float64]
+    lowest: Pointer[np.int32]  # see `rows`
+    boxes: Pointer[np.float32]
 
 
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: Any
-    other: Any
-    own: Any
-    theirs: Any
-    search: Any
+    tree: NearTree
+    other: NearTree
+    own: Pointer[np.float64]
+    theirs: Pointer[np.float64]
+    search: ClosestSearch
 
 
 def new_search_memory() -> SearchMemory:
@@ -122,21 +121,9 @@ def new_search_memory() -> SearchMemory:
     return SearchMemory(search, addresses(*search))
 
 
-def addresses(*arrays: NDArray[Any] | None) -> NDArray[np.int64]:
+def addresses(*arrays: tree_rows.Array) -> NDArray[np.int64]:
     """Return the table of the addresses of arrays; 0 for None, and for arrays without items."""
-    return kernel_input(
-        np.array([0 if a is None or not a.size else a.ctypes.data for a in arrays], np.int64)
-    )
-
-
-def tree_table(
-    arrays: TreeArrays,
-    lowest: NDArray[np.int32] | None = None,
-    boxes: NDArray[np.float32] | None = None,
-) -> NDArray[np.int64]:
-    """Return the table of a tree over triangles, for `near_tree`; without what is None."""
-    triangles: Any = arrays.primitives
-    return addresses(*arrays.nodes, arrays.groups, *triangles, arrays.frame, lowest, boxes)
+    return kernel_input(np.array(tree_rows.addresses(*arrays), np.int64))
 
 
 @inlined
@@ -161,18 +148,18 @@ def _longs(table, i):
 
 
 @inlined
-def near_tree(table):
-    """Return the pointers of a tree."""
+def _near_tree(row):
+    """Return the pointers of a tree by its row."""
     return NearTree(
-        _singles(table, 0), _ints(table, 1), _singles(table, 2),
-        Triangles(doubles_at(table, 3), _ints(table, 4)), doubles_at(table, 5), _ints(table, 6),
-        _singles(table, 7),
+        tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row),
+        Triangles(tree_rows.points(row), tree_rows.faces(row)), tree_rows.frame(row),
+        tree_rows.lowest(row), tree_rows.boxes(row),
     )  # fmt: skip
 
 
 @inlined
 def task_of(own, other, table):
-    """Return the pointers of a search by its tables."""
+    """Return the pointers of a search by the rows of two trees and its table."""
     sides = doubles_at(table, 2)
     search = ClosestSearch(
         _longs(table, 0), doubles_at(table, 1), sides, _longs(table, 3), _singles(table, 4),
@@ -180,7 +167,13 @@ def task_of(own, other, table):
         doubles_at(table, 9), doubles_at(table, 10), _longs(table, 11), _longs(table, 12),
         doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
     )  # fmt: skip
-    return Task(near_tree(own), near_tree(other), sides, shifted(sides, SIDE_SIZE), search)
+    return Task(
+        _near_tree(pointer(own)),
+        _near_tree(pointer(other)),
+        sides,
+        shifted(sides, SIDE_SIZE),
+        search,
+    )
 
 
 @inlined

@@ -13,19 +13,7 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke
-from bvh.traversal.overlaps.distance_memory import (
-    BEST,
-    COUNT,
-    FACE_MARGIN,
-    KEPT_PAIR,
-    LOW_BITS,
-    NO_PAIR,
-    POINTS,
-    SCALE,
-    SHARED,
-    UNTESTED,
-    VERTICES,
-)
+from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.side_frames import side_corners
 
 # Cosines and sines, squared, that count as clear; coordinates and squares that products allow for.
@@ -90,9 +78,9 @@ def lower_best(reals, distance):
     """Lower the bound to a distance; return whether that is less."""
     # Distances are rounded: by 2 units in the last place at most, or near the least denormal.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
-    lower = distance < peek(reals, BEST)
+    lower = distance < peek(reals, memory.BEST)
     if lower:
-        poke(reals, BEST, distance)
+        poke(reals, memory.BEST, distance)
     return lower
 
 
@@ -116,39 +104,43 @@ def points_at(reals, at):
 @inlined
 def measure(reals, a, b):
     """Return (low, high, x, y) of two triangles; the same if they are nearest at known vertices."""
-    v, w = points_at(reals, VERTICES)
-    d = peek(reals, SHARED)
+    v, w = points_at(reals, memory.VERTICES)
+    d = peek(reals, memory.SHARED)
     if d == d and nearest_at(a, b, v, w):
         return d, d, v, w
     _, low, high, x, y = triangle_distance(a, b)
     if low == high and not low > d and nearest_at(a, b, x, y):
-        poke(reals, SHARED, low)
-        put_points(reals, VERTICES, x, y)
+        poke(reals, memory.SHARED, low)
+        put_points(reals, memory.VERTICES, x, y)
     return low, high, x, y
 
 
 @inlined
 def add_candidate(search, code, low, high):
     """Add a pair to the candidates, for which there is room."""
-    count = peek(search.state, COUNT)
+    count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
     poke(search.lows, count, low)
     poke(search.highs, count, high)
-    poke(search.state, COUNT, count + 1)
+    poke(search.state, memory.COUNT, count + 1)
 
 
 @inlined
 def _at_shared(reals, a, b):
     """Return whether two faces are at the shared distance, by its vertices."""
-    v, w = points_at(reals, VERTICES)
-    d = peek(reals, SHARED)
+    v, w = points_at(reals, memory.VERTICES)
+    d = peek(reals, memory.SHARED)
     return d == d and nearest_at(a, b, v, w)
 
 
 @inlined
 def lower_bound(reals, key):
     """Return a lower bound of the distance of two faces by that of lanes, squared."""
-    return (math.sqrt(key) * ROUNDED - peek(reals, FACE_MARGIN)) / peek(reals, SCALE) * ROUNDED
+    return (
+        (math.sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
+        / peek(reals, memory.SCALE)
+        * ROUNDED
+    )
 
 
 @inlined
@@ -175,23 +167,23 @@ def settle(task):
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
-    best, best_code, kept = INF, np.int64(NO_PAIR), np.int64(0)
-    count = peek(state, COUNT)
+    best, best_code, kept = INF, np.int64(memory.NO_PAIR), np.int64(0)
+    count = peek(state, memory.COUNT)
     _nearest_first(search, count)
     for i in range(count):
         code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
-        if low > peek(reals, BEST):
+        if low > peek(reals, memory.BEST):
             continue
         measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         if measured:
             valid, a = side_corners(tree.primitives, code >> 32, own)
-            valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+            valid2, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
             if not (valid and valid2):
                 continue
-            if i > 0 and high == UNTESTED and not _at_shared(reals, a, b):
+            if i > 0 and high == memory.UNTESTED and not _at_shared(reals, a, b):
                 low, high, _ = distance_bounds(a, b)
                 lower_best(reals, high)
-                if low > peek(reals, BEST):
+                if low > peek(reals, memory.BEST):
                     continue
             low, high, x, y = measure(reals, a, b)
             lower_best(reals, high)
@@ -199,20 +191,20 @@ def settle(task):
             if low < best or (low == best and code < best_code):
                 best, best_code = low, code
                 if measured:
-                    put_points(reals, POINTS, x, y)
-                    poke(state, KEPT_PAIR, code)
+                    put_points(reals, memory.POINTS, x, y)
+                    poke(state, memory.KEPT_PAIR, code)
         else:
             poke(search.codes, kept, code)
             poke(search.lows, kept, low)
             poke(search.highs, kept, high)
             kept += 1
-    if best_code != NO_PAIR:
+    if best_code != memory.NO_PAIR:
         # There is room: at least one candidate was sure.
         poke(search.codes, kept, best_code)
         poke(search.lows, kept, best)
         poke(search.highs, kept, best)
         kept += 1
-    poke(state, COUNT, kept)
+    poke(state, memory.COUNT, kept)
 
 
 @kernel
@@ -223,7 +215,7 @@ def put_corners(task, count):
     for c in range(count):
         code, at = peek(search.codes, c), 18 * c
         _, a = side_corners(tree.primitives, code >> 32, own)
-        _, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+        _, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
         for axis in range(3):
             poke(search.corners, at + axis, a[0][axis])
             poke(search.corners, at + 3 + axis, a[1][axis])

@@ -32,16 +32,7 @@ from bvh.runtime.simd import (
     splat,
     store,
 )
-from bvh.traversal.overlaps.distance_memory import (
-    BEST,
-    CONTACT,
-    FACE_MARGIN,
-    GROUP_ROWS,
-    LOWERED,
-    MAX_ID,
-    NO_PAIR,
-    SCALE,
-)
+from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.near_pairs import (
     bound_of,
     collect,
@@ -248,11 +239,11 @@ def _put_corners(rows, row, corners):
 def _lower(task, squares, mask):
     """Lower the bound of the search to the least of squared distances between points of faces."""
     state, reals = task.search.state, task.search.reals
-    nearest = math.sqrt(np.float64(least_of(squares, mask))) + peek(reals, FACE_MARGIN)
-    nearest = nearest * (1.0 + 2.0**-18) / peek(reals, SCALE)
-    if nearest < peek(reals, BEST):
-        poke(reals, BEST, nearest)
-        poke(state, LOWERED, np.int64(1))
+    nearest = math.sqrt(np.float64(least_of(squares, mask))) + peek(reals, memory.FACE_MARGIN)
+    nearest = nearest * (1.0 + 2.0**-18) / peek(reals, memory.SCALE)
+    if nearest < peek(reals, memory.BEST):
+        poke(reals, memory.BEST, nearest)
+        poke(state, memory.LOWERED, np.int64(1))
 
 
 @kernel
@@ -265,11 +256,11 @@ def collect_faces(task, code, box, code2, box2):
     stay_outlined()
     search, tree, other = task.search, task.tree, task.other
     rows, ends, count = search.rows, search.ends, np.int64(0)
-    contact = peek(search.state, CONTACT)
-    last = np.int32(min(contact >> 32, MAX_ID))
+    contact = peek(search.state, memory.CONTACT)
+    last = np.int32(min(contact >> 32, memory.MAX_ID))
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
-    reach, bound = reach_of(search.reals), bound_of(task, FACE_MARGIN)
+    reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
     least = INF
     for g in range(many):
         used = _of_use(load(tree.ids, (first + g) * WIDTH, WIDTH), last)
@@ -287,13 +278,13 @@ def collect_faces(task, code, box, code2, box2):
         if mask_bits(used) == 0:
             continue
         corners = _in_frame(group, search.their_floats)
-        n, inverse = _put_corners(rows, m * GROUP_ROWS, corners)
+        n, inverse = _put_corners(rows, m * memory.GROUP_ROWS, corners)
         used = used & (~far(_keys_of_box(corners, n, inverse, whole), bound))
         poke(search.masks, m, mask_bits(used))
         store(ends, m * WIDTH, -high)
         most = max(most, -least_of(-high, used))
     whole = _one_in_frame(one_box(task.other.boxes, box2), search.their_floats)
-    at = MAX_LEAF_ROWS * GROUP_ROWS
+    at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
         kept = _of_use(load(tree.ids, g * WIDTH, WIDTH), last) & (low <= most + reach)
@@ -307,7 +298,12 @@ def collect_faces(task, code, box, code2, box2):
         for m in range(many2):
             # One side in lanes, the one with fewer faces left one by one.
             bits, bits2 = mask_bits(kept), peek(search.masks, m)
-            lanes, lanes_at, column, column_at = at, MAX_LEAF_ROWS + g - first, m * GROUP_ROWS, m
+            lanes, lanes_at, column, column_at = (
+                at,
+                MAX_LEAF_ROWS + g - first,
+                m * memory.GROUP_ROWS,
+                m,
+            )
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
             if popcount(bits2) > popcount(bits):
                 bits, bits2 = bits2, bits
@@ -331,9 +327,9 @@ def collect_faces(task, code, box, code2, box2):
                 square, more = _nearest_edges(rows, lanes, c)
                 keys = greater(keys, more)
                 mask = mask & ~far(keys, bound)
-                if contact == NO_PAIR:
+                if contact == memory.NO_PAIR:
                     _lower(task, square, mask)
-                    reach, bound = reach_of(search.reals), bound_of(task, FACE_MARGIN)
+                    reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
                     mask = mask & ~far(keys, bound)
                 left, pair = mask_bits(mask), name + name2 + step2 * k
                 count = collect(task, doubles(keys, 0.0), left, pair, step, count)

@@ -24,14 +24,7 @@ from bvh.runtime.simd import (
     splat,
     store,
 )
-from bvh.traversal.overlaps.distance_memory import (
-    BEST,
-    BOX_MARGIN,
-    CONTACT,
-    ENTRY,
-    NO_PAIR,
-    SCALE,
-)
+from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.side_frames import (
     ALONG_MARGIN,
     ALONG_SHIFT,
@@ -60,7 +53,7 @@ DEEPEST = -16.0
 @inlined
 def reach_of(reals):
     """Return the upper bound of the distance in the frame of the pair."""
-    return (peek(reals, BEST) * peek(reals, SCALE)) * UP + 2.0**-100
+    return (peek(reals, memory.BEST) * peek(reals, memory.SCALE)) * UP + 2.0**-100
 
 
 @inlined
@@ -232,7 +225,7 @@ def open_pair(task, code, box, code2, box2):
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)
-    bound, reach = bound_of(task, BOX_MARGIN), reach_of(search.reals)
+    bound, reach = bound_of(task, memory.BOX_MARGIN), reach_of(search.reals)
     node2 = code2 if code2 >= 0 else box2 // WIDTH
     boxes2 = node_boxes(task.other.boxes, node2)
     used2 = boxes2[0][0] == boxes2[0][0]
@@ -244,8 +237,8 @@ def open_pair(task, code, box, code2, box2):
     used = boxes[0][0] == boxes[0][0]
     if code < 0:
         used = _lane_mask(used, box, node)
-    ids, contact = load(task.tree.lowest, node * WIDTH, WIDTH), peek(search.state, CONTACT)
-    touching = contact != NO_PAIR
+    ids, contact = load(task.tree.lowest, node * WIDTH, WIDTH), peek(search.state, memory.CONTACT)
+    touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))
     low = _ends(boxes, search.own_floats, task.own, -1.0)
@@ -320,5 +313,5 @@ def push_collected(task, top, code, box, code2, box2, first, count):
         poke(stack, top + 2, at)
         poke(stack, top + 3, child2)
         poke(stack, top + 4, at2)
-        top += ENTRY
+        top += memory.ENTRY
     return top

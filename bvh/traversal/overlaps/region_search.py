@@ -12,7 +12,7 @@ the only memory is that of results and one buffer for each thread.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,15 @@ from bvh.runtime.simd import (
     poke,
     shifted,
 )
-from bvh.runtime.tuple_references import as_pointers
+from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
-from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
+from bvh.traversal.overlaps.regions import PlaneRegions, Regions, decide, reach, to_local
 from bvh.tree import frame as frames
-from bvh.tree.instanced import Instanced, blocks_of, code_of, frame_of, groups_of, prim_ids_of
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers
+from bvh.tree.instanced import Instanced, code_of, row_of
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import Boxes
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, child_boxes, child_code, leaf_rows, node_at
 
@@ -76,16 +79,16 @@ class Position(NamedTuple):
 class _Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: Any
-    region: Any
-    stack: Any
-    local: Any
-    rows: Any
-    polygon: Any
-    found: Any
+    tree: TreePointers
+    region: Regions
+    stack: Pointer[np.int64]
+    local: Pointer[np.float64]
+    rows: Pointer[np.float64]
+    polygon: Pointer[np.float64]
+    found: Found
 
 
-def new_search(region: Any, begin: int) -> Search:
+def new_search(region: Regions, begin: int) -> Search:
     """Return the scratch of a search that begins with query `begin`."""
     planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
     rows, polygon = 4 * planes, (4 + ROW) * planes
@@ -180,7 +183,8 @@ def _enter(task, i, position, code, top):
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
     if peek(instanced.masks, leaf) == 0:
         return position, top
-    many = approach(task.region, i, instanced, leaf, frame_of(instanced, leaf), task.rows)
+    frame = tree_rows.frame(row_of(instanced, leaf))
+    many = approach(task.region, i, instanced, leaf, frame, task.rows)
     if many == OUTSIDE:
         return position, top
     poke(task.stack, top, np.int64(many == 0))
@@ -190,9 +194,10 @@ def _enter(task, i, position, code, top):
 @kernel
 def _visit_moved(task, i, position, entry, count):
     """Test the triangles of a leaf of a BLAS; return the new number of results."""
-    instanced, leaf = task.tree.primitives, position.leaf
-    groups, ids = groups_of(instanced, leaf), prim_ids_of(instanced, leaf)
-    error = F(frames.bound(frame_of(instanced, leaf)) * GROUP_ERROR)
+    leaf = position.leaf
+    row = row_of(task.tree.primitives, leaf)
+    groups, ids = tree_rows.groups(row), tree_rows.ids(row)
+    error = F(frames.bound(tree_rows.frame(row)) * GROUP_ERROR)
     first, number = leaf_rows(entry >> 1)
     for group in range(first, first + number):
         at = group_at(group)
@@ -240,7 +245,7 @@ def _push_tree(task, code, top):
 def _push_instanced(primitives, task, position, code, top):
     if position.base < 0:
         return _push_tree(task, code, top)
-    blocks, at = blocks_of(primitives, position.leaf), node_at(code >> 1)
+    blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)
     low, high = child_boxes(blocks, at)
     if code & 1 == 1:
         bits = np.int64(mask_bits(low[0] <= high[0]))
@@ -263,12 +268,12 @@ def _choose_push(primitives, task, position, code, top):
 
 
 @entry
-def search_regions(arrays, regions, end, search, found):
+def search_regions(row, regions, end, search, found):
     """Continue a search until query `end` or until results might not fit.
 
     Returns whether it is complete.
     """
-    tree, region, state = as_pointers(arrays), as_pointers(regions), pointer(search.state)
+    tree, region, state = as_pointers(row), as_pointers(regions), pointer(search.state)
     stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
     task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))

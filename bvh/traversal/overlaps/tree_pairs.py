@@ -30,25 +30,17 @@ from bvh.runtime.simd import (
     shifted,
     splat,
 )
-from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.overlaps.distance_memory import TABLE, near_tree
+from bvh.runtime.tuple_references import Pointer, as_pointers
+from bvh.traversal.overlaps import tree_to_tree
 from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
-    GROUP_ROWS,
-    HIGH,
-    LARGEST,
-    LOW,
-    MARGIN,
-    SAME_MESH,
-    V0,
-    V1,
-    V2,
     moved_corners,
     own_corners,
     transform_children,
     transform_group,
 )
 from bvh.tree import frame as frames
+from bvh.tree.arrays import TreePointers, TriangleRow
 from bvh.tree.triangle_groups import (
     dot,
     group_at,
@@ -76,7 +68,7 @@ PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
 # What one step may push.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
 MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
-ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
+ROWS_SIZE = tree_to_tree.GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
 HEIGHT, MET, FIRST = 0, 1, 2
 
@@ -107,11 +99,11 @@ def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: object
-    other: object
-    to_first: object
-    rows: object
-    stack: object
+    tree: TreePointers
+    other: TreePointers
+    to_first: Pointer[np.float64]
+    rows: Pointer[np.float32]
+    stack: Pointer[np.int64]
 
 
 @inlined
@@ -138,12 +130,12 @@ def _push_children(task, top, code, bits, code2, box2):
 def _overlapping(low, high, rows, k):
     """Return the mask of lanes whose boxes overlap the moved box whose rows begin at k."""
     return (
-        (low[0] <= peek(rows, HIGH * WIDTH + k))
-        & (low[1] <= peek(rows, (HIGH + 1) * WIDTH + k))
-        & (low[2] <= peek(rows, (HIGH + 2) * WIDTH + k))
-        & (high[0] >= peek(rows, LOW * WIDTH + k))
-        & (high[1] >= peek(rows, (LOW + 1) * WIDTH + k))
-        & (high[2] >= peek(rows, (LOW + 2) * WIDTH + k))
+        (low[0] <= peek(rows, tree_to_tree.HIGH * WIDTH + k))
+        & (low[1] <= peek(rows, (tree_to_tree.HIGH + 1) * WIDTH + k))
+        & (low[2] <= peek(rows, (tree_to_tree.HIGH + 2) * WIDTH + k))
+        & (high[0] >= peek(rows, tree_to_tree.LOW * WIDTH + k))
+        & (high[1] >= peek(rows, (tree_to_tree.LOW + 1) * WIDTH + k))
+        & (high[2] >= peek(rows, (tree_to_tree.LOW + 2) * WIDTH + k))
     )
 
 
@@ -166,8 +158,8 @@ def _open(task, itself, top, code, box, code2, box2):
         for axis in range(3):
             low = splat(child_lower(tree.blocks, at, axis), WIDTH)
             high = splat(child_upper(tree.blocks, at, axis), WIDTH)
-            first = load(rows, (LOW + axis) * WIDTH, WIDTH)
-            last = load(rows, (HIGH + axis) * WIDTH, WIDTH)
+            first = load(rows, (tree_to_tree.LOW + axis) * WIDTH, WIDTH)
+            last = load(rows, (tree_to_tree.HIGH + axis) * WIDTH, WIDTH)
             bits &= mask_bits((first <= high) & (last >= low))
         while bits != 0:
             k = lowest_bit(bits)
@@ -200,9 +192,9 @@ def _straddling(tree, group, rows, at, margin):
     start = group_at(group)
     v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
     bound = group_sizes(tree.groups, start) * margin
-    a = _height(n, v0, rows, at + V0 * WIDTH)
-    b = _height(n, v0, rows, at + V1 * WIDTH)
-    c = _height(n, v0, rows, at + V2 * WIDTH)
+    a = _height(n, v0, rows, at + tree_to_tree.V0 * WIDTH)
+    b = _height(n, v0, rows, at + tree_to_tree.V1 * WIDTH)
+    c = _height(n, v0, rows, at + tree_to_tree.V2 * WIDTH)
     above = lesser(a, lesser(b, c)) > bound
     below = greater(a, greater(b, c)) < -bound
     return mask_bits(~(above | below))
@@ -225,7 +217,7 @@ def _meets(task, i, j):
     tree, other, to_first, _, _ = task
     a = own_corners(tree.primitives, i, to_first)
     finite, b = moved_corners(other.primitives, j, to_first)
-    if peek(to_first, SAME_MESH) != 0.0:
+    if peek(to_first, tree_to_tree.SAME_MESH) != 0.0:
         return faces_overlap(a, b)
     return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
@@ -237,10 +229,16 @@ def _leaves(task, itself, code, code2, pairs, count):
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    x, y, z = peek(to_first, MARGIN), peek(to_first, MARGIN + 1), peek(to_first, MARGIN + 2)
+    x, y, z = (
+        peek(to_first, tree_to_tree.MARGIN),
+        peek(to_first, tree_to_tree.MARGIN + 1),
+        peek(to_first, tree_to_tree.MARGIN + 2),
+    )
     widest = max(x, max(y, z))
     for m in range(many2):
-        transform_group(other.groups, first2 + m, to_first, rows, m * GROUP_ROWS * WIDTH)
+        transform_group(
+            other.groups, first2 + m, to_first, rows, m * tree_to_tree.GROUP_ROWS * WIDTH
+        )
     for g in range(first, first + many):
         # The second tree's margins cover both.
         low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
@@ -254,13 +252,13 @@ def _leaves(task, itself, code, code2, pairs, count):
                 # A refitted tree may have faces behind one that has become invalid.
                 if j < 0:
                     continue
-                at = m * GROUP_ROWS * WIDTH + k
+                at = m * tree_to_tree.GROUP_ROWS * WIDTH + k
                 bits = mask_bits(used & _overlapping(low, high, rows, at))
                 if itself and code == code2 and g2 == g:
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
-                size = np.float64(peek(rows, at + LARGEST * WIDTH)) + bound
+                size = np.float64(peek(rows, at + tree_to_tree.LARGEST * WIDTH)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
                     i = np.int64(peek(tree.ids, g * WIDTH + lowest_bit(bits)))
@@ -276,7 +274,7 @@ def _leaves(task, itself, code, code2, pairs, count):
 
 
 @entry
-def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
+def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
     """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
@@ -284,7 +282,7 @@ def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
-        as_pointers(arrays), as_pointers(others), pointer(to_first), pointer(pair_search.rows),
+        as_pointers(own), as_pointers(other), pointer(to_first), pointer(pair_search.rows),
         pointer(pair_search.stack),
     )  # fmt: skip
     found = pointer(pairs)
@@ -337,12 +335,12 @@ def _find_contact(task, top, found, steps):
 def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, enough, steps):
     """Continue with tasks from state[FIRST], for some steps; return whether none is left.
 
-    Trees are given by their tables (see `near_tree`), TABLE numbers each, a task by its two trees
-    and its group, which is `touching` once two faces meet: then no more of it is searched. Nor is
-    anything if the second number of `enough` is not 0, which sets the first. A task begins where
-    the stack's height is below 0.
+    Trees, which are over triangles, are given by the addresses of their rows, a task by its two
+    trees and its group, which is `touching` once two faces meet: then no more of it is searched.
+    Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
+    where the stack's height is below 0.
     """
-    trees, others, maps = pointer(own), pointer(other), pointer(to_first)
+    maps = pointer(to_first)
     found, rows, stack = pointer(pairs), pointer(pair_search.rows), pointer(pair_search.stack)
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
@@ -353,8 +351,8 @@ def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, eno
             if top < 0:
                 top = _push(stack, none, none, none, none, none)
             task = Task(
-                near_tree(shifted(trees, TABLE * tasks[k, 0])),
-                near_tree(shifted(others, TABLE * tasks[k, 1])),
+                as_pointers(TriangleRow(own[tasks[k, 0]])),
+                as_pointers(TriangleRow(other[tasks[k, 1]])),
                 shifted(maps, len(to_first) // count * k), rows, stack,
             )  # fmt: skip
             met, top, steps = _find_contact(task, top, found, steps)

@@ -9,7 +9,7 @@ then, so that the lowest id is the result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,14 @@ from bvh.traversal.points.point_walks import (
     walk_float64,
 )
 from bvh.tree import frame as frames
+from bvh.tree.arrays import TreePointers, TreeRow, is_empty
 from bvh.tree.primitives import corners
 
 
 class TreeTarget(NamedTuple):
     """A tree over triangles, as point queries take it."""
 
-    tree: Any
+    tree: TreeRow | TreePointers
     mask: int
 
 
@@ -62,7 +63,7 @@ class Nearest(NamedTuple):
 
 # By the class of a target: its spaces for `walk_float32` and `walk_float64`.
 # `instanced_closest_point` adds those of scenes.
-SPACES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 
 def space_of(target, x, reach):
@@ -196,7 +197,7 @@ def closest_points(target, points, limits, scratch, begin, end, found):
     _closest_points(
         as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
         as_pointers(scratch), begin, end, as_pointers(found), len(found.position) > 0,
-        len(target.tree.nodes.data) == 0,
+        is_empty(target.tree),
     )  # fmt: skip
 
 
@@ -214,7 +215,7 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
     _nearest_points(
         as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
         as_pointers(scratch), begin, end, count, as_pointers(found),
-        len(target.tree.nodes.data) == 0,
+        is_empty(target.tree),
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, select, splat
+from bvh.runtime.tuple_references import Pointer
 from bvh.tree.face_bits import sharing, sharing_lanes
 
 ALL_LANES = (1 << WIDTH) - 1
@@ -17,9 +18,9 @@ ALL_LANES = (1 << WIDTH) - 1
 class CountedFaces(NamedTuple):
     """Which faces of a tree count: those whose bits (see `face_bits`) share one with a mask."""
 
-    bits: Any
-    has_bits: Any  # without them all count
-    mask: Any
+    bits: Pointer[np.int32]
+    has_bits: bool  # without them all count
+    mask: int
 
 
 @inlined

@@ -10,17 +10,18 @@ A leaf for which float32 is too inaccurate is traversed in float64, with the wei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, pointer, pointer_to, poke, shifted
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.simd import peek, pointer, poke, shifted
+from bvh.runtime.tuple_references import Pointer, as_pointers, pointers_of
 from bvh.traversal.points.closest_point import SPACES
 from bvh.traversal.points.counted_faces import CountedFaces
-from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, spread_point
+from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, Lanes, Point, spread_point
 from bvh.traversal.points.point_walks import (
     VISITS,
     Candidates,
@@ -35,47 +36,42 @@ from bvh.traversal.points.point_walks import (
 from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
-from bvh.tree.instanced import (
-    bits_address,
-    blocks_of,
-    code_of,
-    groups_of,
-    instanced_corners,
-    prim_ids_of,
-)
+from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers, TreeRow
+from bvh.tree.instanced import code_of, instanced_corners, row_of
 from bvh.tree.wide_nodes import LEAF_BITS
 
-F, I4 = np.float32, np.int32(0)
+F = np.float32
 
 
 class SceneTarget(NamedTuple):
     """A scene, as point queries take it."""
 
-    tree: Any  # the TLAS
-    metrics: Any  # a row for each leaf: see `world_metric`
+    tree: TreeRow | TreePointers  # the TLAS
+    metrics: NDArray[np.float64]  # a row for each leaf: see `world_metric`
     mask: int
 
 
 class TopSpace(NamedTuple):
     """The TLAS of a scene, for `walk_float32`."""
 
-    blocks: Any
+    blocks: Pointer[np.float32]
     scale: float
-    point: Any
+    point: Lanes
     box_error: float
-    target: Any
-    x: Any
+    target: SceneTarget
+    x: Point
 
 
 class TopDoubleSpace(NamedTuple):
     """The TLAS of a scene, for `walk_float64`."""
 
-    blocks: Any
+    blocks: Pointer[np.float32]
     scale: float
-    x: Any
-    weights: Any
+    x: Point
+    weights: Point
     lost: float
-    target: Any
+    target: SceneTarget
 
 
 @pointers_of(SceneTarget)
@@ -134,22 +130,21 @@ VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
 
 
 @inlined
-def _counted_faces(instanced, leaf, mask):
-    """Return which faces of a leaf's tree count."""
-    address = bits_address(instanced, leaf)
-    return CountedFaces(pointer_to(address, I4), address != 0, mask)
+def _counted_faces(row, mask):
+    """Return which faces of a tree count, by its row."""
+    return CountedFaces(tree_rows.bits(row), tree_rows.has_bits(row), mask)
 
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
     """Return the tree of a leaf; `seen` is what `seen_from` returns."""
     q, reach, lost, _ = seen
-    error = TRIANGLE_ERROR * reach + lost + 1e-30
+    error, row = TRIANGLE_ERROR * reach + lost + 1e-30, row_of(instanced, leaf)
     return InstanceSpace(
-        blocks_of(instanced, leaf), groups_of(instanced, leaf), prim_ids_of(instanced, leaf),
+        tree_rows.blocks(row), tree_rows.groups(row), tree_rows.ids(row),
         instanced, code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
         INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
-        _counted_faces(instanced, leaf, mask),
+        _counted_faces(row, mask),
     )  # fmt: skip
 
 
@@ -195,9 +190,10 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
         return walk_instance_float32(space, rows, near, scratch, p, base)[0]
     q, reach, lost, _ = seen
     weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
+    row = row_of(instanced, leaf)
     space = DoubleSpace(
-        blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), instanced, code_of(leaf, 0),
+        tree_rows.blocks(row), tree_rows.ids(row), instanced, code_of(leaf, 0),
         peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
-        _counted_faces(instanced, leaf, target.mask),
+        _counted_faces(row, target.mask),
     )  # fmt: skip
     return walk_instance_float64(space, rows, near, scratch, p, base)[0]

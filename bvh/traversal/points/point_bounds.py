@@ -33,6 +33,7 @@ from bvh.geometry.arithmetic.floats import INF, largest
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
+    Vec,
     fma,
     greater,
     lesser,
@@ -66,6 +67,10 @@ from bvh.tree.wide_nodes import (
     child_upper,
     node_at,
 )
+
+# A vector; its coordinates, each in all lanes.
+Point = tuple[float, float, float]
+Lanes = tuple[Vec, Vec, Vec]
 
 F = np.float32
 UNIT = 2.0**-24

@@ -17,7 +17,7 @@ its leaf, with the id in the low bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,23 +37,13 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.runtime.simd.lanes import compress_order
+from bvh.runtime.tuple_references import Pointer
+from bvh.traversal.points import point_bounds
 from bvh.traversal.points.counted_faces import CountedFaces, counted_bounds, counted_lanes
-from bvh.traversal.points.point_bounds import (
-    UP,
-    box_squares,
-    code_of,
-    group_bounds,
-    key_of,
-    local_bound,
-    local_distance,
-    push_near,
-    push_squares,
-    square_bound,
-    square_limit,
-)
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
-from bvh.tree.primitives import corners
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles, corners
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
@@ -64,13 +54,13 @@ NO_TRIANGLE = 2**63 - 1
 class TreeSpace(NamedTuple):
     """A tree by itself, for `walk_float32`."""
 
-    blocks: Any
-    groups: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    groups: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # local units in one unit of the world
-    point: Any  # each coordinate in all lanes
+    point: point_bounds.Lanes
     box_error: float
     error: np.float32  # of distances to triangles
     faces: CountedFaces
@@ -79,29 +69,29 @@ class TreeSpace(NamedTuple):
 class InstanceSpace(NamedTuple):
     """The tree of an instance, for `walk_float32`."""
 
-    blocks: Any
-    groups: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    groups: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced  # pointers
     base: int
     scale: float  # transformed units (see `world_metric`) in one unit of the world
-    point: Any
+    point: point_bounds.Lanes
     box_error: float
     error: np.float32
-    metric: Any
+    metric: Pointer[np.float64]
     faces: CountedFaces
 
 
 class DoubleSpace(NamedTuple):
     """A tree by itself or that of an instance, for `walk_float64`."""
 
-    blocks: Any
-    ids: Any
-    primitives: Any
+    blocks: Pointer[np.float32]
+    ids: Pointer[np.int32]
+    primitives: Triangles | Instanced
     base: int
     scale: float
-    x: Any
-    weights: Any  # of the squares of a distance's components
+    x: point_bounds.Point
+    weights: point_bounds.Point  # of the squares of a distance's components
     lost: float  # the absolute error of distances
     faces: CountedFaces
 
@@ -110,15 +100,15 @@ class Candidates(NamedTuple):
     """The closest triangle so far, and how many candidates are in the scratch."""
 
     stored: int
-    so_far: Any  # (distance, name, u, v)
+    so_far: tuple[float, int, float, float]  # distance, name, u, v
 
 
 class Rows(NamedTuple):
     """The k nearest triangles so far, sorted by (distance, name)."""
 
     k: int
-    distance: Any
-    names: Any
+    distance: Pointer[np.float64]
+    names: Pointer[np.int64]
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
@@ -133,9 +123,9 @@ def _walk_float32(space, goal, near, scratch, p, base):
     while top > base:
         top -= 1
         entry = peek(stack, top)
-        if entry > key_of(limits[1]):
+        if entry > point_bounds.key_of(limits[1]):
             continue
-        code = code_of(entry)
+        code = point_bounds.code_of(entry)
         if code >= 0:
             top = push(space, code, limits[1], scratch, top)
             # Not `else`: LLVM then makes a loop of all that leaves the limits as they are.
@@ -147,7 +137,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 def _walk_float64(space, goal, near, scratch, p, base):
     """Traverse a tree as `walk_float32` does, in float64."""
     stack, squares = scratch.stack, scratch.squares
-    bound = square_limit(near, space.scale, space.lost)
+    bound = point_bounds.square_limit(near, space.scale, space.lost)
     poke(stack, base, np.int64(0))
     poke(squares, base, 0.0)
     top = base + 1
@@ -157,10 +147,12 @@ def _walk_float64(space, goal, near, scratch, p, base):
             continue
         code = peek(stack, top)
         if code >= 0:
-            top = push_near(space.blocks, code, space.x, space.weights, bound, scratch, top)
+            top = point_bounds.push_near(
+                space.blocks, code, space.x, space.weights, bound, scratch, top
+            )
             continue
         near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
-        bound = square_limit(near, space.scale, space.lost)
+        bound = point_bounds.square_limit(near, space.scale, space.lost)
     return near, goal
 
 
@@ -173,8 +165,8 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 @inlined
 def limits_of(space, near):
     """Return the largest distance to triangles, and squared to boxes, still of use, in float32."""
-    bound = local_bound(near, space.scale)
-    return bound, square_bound(bound, space.box_error)
+    bound = point_bounds.local_bound(near, space.scale)
+    return bound, point_bounds.square_bound(bound, space.box_error)
 
 
 def push(space, code, bound, scratch, top):
@@ -182,8 +174,10 @@ def push(space, code, bound, scratch, top):
 
 
 def _push_local(space, code, bound, scratch, top):
-    squares = box_squares(space.blocks, node_at(code), space.point)
-    return push_squares(space.blocks, code, squares, bound, scratch.stack, top, scratch.spare)
+    squares = point_bounds.box_squares(space.blocks, node_at(code), space.point)
+    return point_bounds.push_squares(
+        space.blocks, code, squares, bound, scratch.stack, top, scratch.spare
+    )
 
 
 def _push_transformed(space, code, bound, scratch, top):
@@ -204,7 +198,7 @@ def triangle_bounds(space, group):
 @by_type(triangle_bounds, inline=True)
 def _choose_bounds(space, group):
     if space.instance_class is TreeSpace:
-        return lambda space, group: group_bounds(space.groups, group, space.point)
+        return lambda space, group: point_bounds.group_bounds(space.groups, group, space.point)
     return lambda space, group: stretched_bounds(space.groups, group, space.point, space.metric)
 
 
@@ -224,7 +218,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
             # then need not wait for the square root.
-            bound, square = nearest, square_bound(nearest, space.box_error)
+            bound, square = nearest, point_bounds.square_bound(nearest, space.box_error)
             near = nearer(space, near, nearest, unit)
         low = low - space.error
         bits = mask_bits((low <= bound) & (low < F(INF)))
@@ -240,8 +234,8 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
                 so_far = measure(space.primitives, scratch, count, p, so_far)
                 count = np.int64(0)
                 near = min(near, so_far[0])
-                bound = min(bound, local_bound(near, space.scale))
-                square = square_bound(bound, space.box_error)
+                bound = min(bound, point_bounds.local_bound(near, space.scale))
+                square = point_bounds.square_bound(bound, space.box_error)
     return near, (bound, square), Candidates(count, so_far)
 
 
@@ -250,8 +244,9 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = triangle_bounds(space, group)
-        worst = local_distance(near, space.scale) * UP + np.float64(space.error)
-        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * UP)))
+        error = np.float64(space.error)
+        worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
+        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= counted_lanes(space.faces, group)
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
@@ -268,7 +263,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
 
 
 # `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
-VISITS: dict[tuple[type, type], Callable[..., Any]] = {
+VISITS: dict[tuple[type, type], Callable[..., object]] = {
     (TreeSpace, Candidates): _visit_closest,
     (InstanceSpace, Candidates): _visit_closest,
     (TreeSpace, Rows): _visit_nearest,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ class PointScratch(NamedTuple):
     stack: NDArray[np.int64]
     squares: NDArray[np.float64]  # of the stack's entries, where they are in float64
     spare: NDArray[np.float32]
-    bounds: NDArray[Any]  # candidates: lower bounds of their distances, and their names
-    names: NDArray[Any]
+    # Candidates: lower bounds of their distances, and their names.
+    bounds: NDArray[np.float32] | NDArray[np.float64]
+    names: NDArray[np.int32] | NDArray[np.int64]
     lows: NDArray[np.float64]
     closest: NDArray[np.int64]  # the name of the closest triangle, where it is found in float64
 

@@ -40,8 +40,9 @@ from bvh.traversal.rays.leaf_hits import (
 )
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import TRIANGLES, Instanced, by_scene, kind_of, primitives_class
+from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
 from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 

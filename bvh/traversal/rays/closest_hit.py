@@ -50,6 +50,7 @@ from bvh.traversal.rays.ray_batch import (
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
+from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
@@ -218,16 +219,16 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
 
 
 @entry
-def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
+def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any.
 
     One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has a
     row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of one
     that is any hit, only whether there is one is written, to `columns.front`.
     """
-    if len(tree_arrays.nodes.data) == 0:
+    if is_empty(tree_row):
         return
-    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
     block, active = scratch.block, scratch.active
     for b in range(begin, end):

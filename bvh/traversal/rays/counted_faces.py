@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import pointer_to
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import slots
 from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.ray_batch import mask_of
+from bvh.tree import rows as tree_rows
 from bvh.tree.face_bits import sharing
-from bvh.tree.instanced import bits_address, by_scene
-
-I4 = np.int32(0)
+from bvh.tree.instanced import by_scene, row_of
 
 
 @inlined
@@ -29,11 +25,11 @@ def _counted_in_tree(primitives, tree, context_ref, memory, slot, group, bits):
 
 
 def _counted_in_leaf(primitives, tree, context_ref, memory, slot, group, bits):
-    address = bits_address(primitives, slots.instance(memory, slot))
-    if address != 0:
+    row = row_of(primitives, slots.instance(memory, slot))
+    if tree_rows.has_bits(row):
         _, rays, block = follow(context_ref)
         mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
-        bits &= sharing(pointer_to(address, I4), group, mask)
+        bits &= sharing(tree_rows.bits(row), group, mask)
     return bits
 
 

@@ -33,7 +33,6 @@ from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
 from bvh.tree import frame as frames
 from bvh.tree.instanced import (
-    TRIANGLES,
     Instanced,
     by_scene,
     kind_of,
@@ -41,6 +40,7 @@ from bvh.tree.instanced import (
     local_corners,
 )
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
+from bvh.tree.rows import TRIANGLES
 
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).

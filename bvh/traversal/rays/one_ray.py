@@ -1,7 +1,7 @@
 """One ray from Python: numbers in, tuple out, no arrays.
 
-To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
-addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
+To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the address
+of its row (see `tree.rows`). Scratch memory is on the stack of the call: any number of
 threads may call it at once.
 """
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, types
-from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
-from bvh.runtime.tuple_references import borrowed, stack_memory
+from bvh.runtime.simd import WIDTH, pointer_to, poke
+from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays.blocks import DOUBLE_ROWS, GROUP, Block, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
@@ -23,14 +22,17 @@ from bvh.traversal.rays.ray_batch import Context, RayPointers
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
-from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
+from bvh.tree.arrays import (
+    CustomRow,
+    SceneRow,
+    TreeArrays,
+    TriangleRow,
+    is_empty,
+    kernel_arrays,
+)
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
-
-# The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
-# those of its primitives in the order of their fields. That of the bits of faces is 0 where all
-# count.
-SIZE, NODES, IDS, GROUPS, FRAME, BITS, PRIMITIVES = range(7)
+from bvh.tree.primitives import Custom, Triangles, is_ray
+from bvh.tree.solids import SOLIDS
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -43,15 +45,6 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 EVERY = np.int64(-1)
-
-
-def address_table(arrays: TreeArrays) -> NDArray[np.int64]:
-    """Return the table of a tree, which must live as long as the table."""
-    nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
-    parts: list[NDArray[Any]] = [nodes.data, nodes.ids, arrays.groups, arrays.frame, *primitives]
-    at = [part.ctypes.data for part in parts]
-    bits = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
-    return np.array([len(nodes.data), *at[:FRAME], bits, *at[FRAME:]], np.int64)
 
 
 @kernel
@@ -98,26 +91,11 @@ def cast(tree, memory, ray, mask, cull):
 
 
 @inlined
-def _data(table, i, like):
-    """Return the i-th array of a table's primitives."""
-    return pointer_to(peek(table, PRIMITIVES + i), like)
-
-
-@inlined
-def _cast_at(table, primitives, ray, mask, cull):
-    """Return (t, prim_id, u, v, front) of one ray in the tree of a table."""
-    if peek(table, SIZE) == 0:
+def _cast_at(row, ray, mask, cull):
+    """Return (t, prim_id, u, v, front) of one ray in the tree of a row."""
+    if is_empty(row):
         return INF, np.int64(-1), NAN, NAN, False
-    tree = TreePointers(
-        pointer_to(peek(table, NODES), F4),
-        pointer_to(peek(table, IDS), I4),
-        pointer_to(peek(table, GROUPS), F4),
-        primitives,
-        pointer_to(peek(table, FRAME), F8),
-        pointer_to(peek(table, BITS), I4),
-        peek(table, BITS) != 0,
-    )
-    return cast(tree, stack_memory(SCRATCH_BYTES), ray, mask, cull)
+    return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
 def packed(cull: int, mask: int) -> int:
@@ -134,35 +112,26 @@ def packed(cull: int, mask: int) -> int:
 @entry
 def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     """Return (t, prim_id, u, v, front) of one ray in a tree over triangles; see `packed`."""
-    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
-    primitives = Triangles(_data(table, 0, F8), _data(table, 1, I4))
+    ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
     # As `packed` has put them together.
-    return _cast_at(table, primitives, ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
+    return _cast_at(TriangleRow(address), ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
 
 
-@entry
-def cast_at_boxes(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
-    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
-    return _cast_at(table, Boxes(_data(table, 0, F8)), ray, EVERY, cull)
+def _cast_at_solids(row: type) -> Any:
+    """Return what casts one ray into a tree over a kind of solids, by the class of its rows."""
 
+    def cast_at(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+        return _cast_at(row(address), ((ox, oy, oz), (dx, dy, dz), t_min, t_max), EVERY, cull)
 
-@entry
-def cast_at_obbs(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
-    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
-    return _cast_at(table, Obbs(_data(table, 0, F8)), ray, EVERY, cull)
+    cast_at.__name__ = cast_at.__qualname__ = f"cast_at_{row.__name__}"
+    return entry(cast_at)
 
 
 @entry
 def cast_at_scene(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     """Return (t, prim_id, u, v, front, leaf) of one ray in a scene; options are (cull, mask)."""
-    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
-    primitives = Instanced(
-        _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
-        _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),
-    )  # fmt: skip
-    t, code, u, v, front = _cast_at(table, primitives, ray, options[1], options[0])
+    ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
+    t, code, u, v, front = _cast_at(SceneRow(address), ray, options[1], options[0])
     return t, prim_of(code) if code >= 0 else code, u, v, front, leaf_of(code)
 
 
@@ -172,25 +141,26 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 
     Options are (cull, function, data).
     """
-    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
-    primitives = Custom(_data(table, 0, F8), options[1], borrowed(options[2]))
-    return _cast_at(table, primitives, ray, EVERY, options[0])
+    row, ray = (
+        CustomRow(address, options[1], options[2]),
+        ((ox, oy, oz), (dx, dy, dz), t_min, t_max),
+    )
+    return _cast_at(row, ray, EVERY, options[0])
 
 
 # The functions, and how many integers their last argument has where it is a tuple.
 CASTS: dict[type, tuple[Any, int]] = {
     Triangles: (cast_at_triangles, 0),
-    Boxes: (cast_at_boxes, 0),
-    Obbs: (cast_at_obbs, 0),
     Custom: (cast_at_custom, 3),
     Instanced: (cast_at_scene, 2),
+    **{solid.arrays: (_cast_at_solids(solid.row), 0) for solid in SOLIDS},
 }
 
 
 def cast_function(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
-    It takes the address of the tree's table, six floats, t_min, t_max and the side to cull; over
+    It takes the address of the tree's row, six floats, t_min, t_max and the side to cull; over
     triangles that `packed` with a mask, in a scene a tuple of both. It never asks for their types
     as Numba's dispatcher does, which costs a third of the call.
     """

@@ -36,15 +36,8 @@ from bvh.runtime.simd import WIDTH, Accessor, field, peek, pointer_to, poke, row
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.traversal.rays.blocks import BLOCK
-from bvh.tree.instanced import (
-    BLOCKS,
-    GROUPS,
-    IDS,
-    TREE_SIZE,
-    by_scene,
-    code_of,
-    is_mirrored,
-)
+from bvh.tree.instanced import by_scene, code_of, is_mirrored, row_of
+from bvh.tree.rows import GROUPS, IDS, NODES
 from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
 
 # Rays that are traced in turn, each in a slot.
@@ -183,10 +176,8 @@ def load_planes(memory, slot, block, r):
 @inlined
 def open_tree(instanced, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
-    at = leaf * TREE_SIZE
-    trees = instanced.trees
-    addresses = peek(trees, at + BLOCKS), peek(trees, at + GROUPS), peek(trees, at + IDS)
-    _set_arrays(memory, slot, addresses)
+    row = row_of(instanced, leaf)
+    _set_arrays(memory, slot, (peek(row, NODES), peek(row, GROUPS), peek(row, IDS)))
     set_instance(memory, slot, leaf)
 
 

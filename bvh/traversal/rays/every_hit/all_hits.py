@@ -21,6 +21,7 @@ from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
+from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, primitives_class
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
@@ -81,16 +82,16 @@ def _wanted_pointers(arrays):
 
 @entry
 def gather_hits(
-    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+    tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
     many they are. The goal is an `AllGoal` or a `FirstGoal`.
     """
-    if len(tree_arrays.nodes.data) == 0:
+    if is_empty(tree_row):
         return
-    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
     want, results = as_pointers(wanted), as_pointers(gathered)
     pairs_capacity = np.int64(len(gathered.pairs.order))

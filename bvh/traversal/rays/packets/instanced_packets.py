@@ -25,16 +25,15 @@ from bvh.traversal.rays.packets.packet_walk import LEAVES, enter_box, trace_pack
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
+from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import (
     BOUND,
     TRANSFORM_SIZE,
-    TRIANGLES,
-    blocks_of,
-    groups_of,
     kind_of,
-    prim_ids_of,
+    row_of,
 )
+from bvh.tree.rows import TRIANGLES
 from bvh.tree.wide_nodes import first_row
 
 F = np.float32
@@ -145,9 +144,10 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
     done = _enter_instance(context_ref, scratch, begin, end, leaf, entering)
     changed = False
     if done:
+        row = row_of(instanced, leaf)
         blas = TreePointers(
-            blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), groups_of(instanced, leaf),
-            instanced, tree.frame, tree.face_bits, False,
+            tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row), instanced,
+            tree.frame, tree.face_bits, False,
         )  # fmt: skip
         _, rays, _ = follow(context_ref)
         below = Context(blas, rays, Block(moved.lanes, moved.doubles, block.which))

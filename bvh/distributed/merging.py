@@ -1,0 +1,183 @@
+"""Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists.
+
+Distances of different parts can be compared because t is the real distance, correctly rounded, for
+each triangle alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.verbs import Merge, Verb
+
+Rows = NDArray[np.int64]
+Kinds = dict[str, type[np.generic]]
+Floats = NDArray[np.float64]
+Column = NDArray[Any]
+# Columns of a result by name, with a row for each query, or for each entry of a list.
+Columns = dict[str, Column]
+
+# What columns of records have where nothing is hit, or near.
+MISSES: dict[str, float | bool] = {
+    "t": np.inf, "distance": np.inf, "position": np.nan, "prim_id": -1, "u": np.nan, "v": np.nan,
+    "front": False, "part": -1,
+}  # fmt: skip
+# How numbers of two parts become one, and what that begins with.
+NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
+    Merge.ANY: (np.logical_or, False), Merge.LOWEST: (np.minimum, np.inf), Merge.SUM: (np.add, 0)
+}  # fmt: skip
+
+
+def merge(how: Merge, mine: Columns, other: Columns, rows: Rows | None = None) -> None:
+    """Merge answers of another part into those so far, of all queries or of some rows."""
+    if how is Merge.LEAST:
+        least = _first_few if mine["prim_id"].ndim > 1 else _least
+        least(mine, other, rows)
+        return
+    join, _ = NUMBERS[how]
+    chosen = slice(None) if rows is None else rows
+    for name, column in mine.items():
+        column[chosen] = join(column[chosen], other[name])
+
+
+def _measure(columns: Columns) -> Column:
+    """Return the column that comes before the id."""
+    return columns["t" if "t" in columns else "distance"]
+
+
+def _least(mine: Columns, other: Columns, rows: Rows | None) -> None:
+    """Replace answers by those that are less by (t or distance, id)."""
+    hit = np.flatnonzero(other["prim_id"] >= 0)
+    at = hit if rows is None else rows[hit]
+    near, prim_id = _measure(other)[hit], other["prim_id"][hit]
+    least, least_id = _measure(mine)[at], mine["prim_id"][at]
+    better = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
+    hit, at = hit[better], at[better]
+    for name, column in mine.items():
+        column[at] = other[name][hit]
+
+
+def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
+    """Keep as many answers of each query, on the second axis: the first by (distance, id)."""
+    chosen = slice(None) if rows is None else rows
+    both = {name: np.concatenate([column[chosen], other[name]], 1) for name, column in mine.items()}
+    # Misses come last.
+    keys = both["prim_id"], _measure(both), both["prim_id"] < 0
+    order = np.lexsort(keys, axis=-1)[:, : mine["prim_id"].shape[1]]
+    for name, column in mine.items():
+        at = order[..., None] if column.ndim == 3 else order
+        column[chosen] = np.take_along_axis(both[name], at, axis=1)
+
+
+class MergedAnswers:
+    """Answers so far of a flat batch of queries.
+
+    Parameters
+    ----------
+    verb : Verb
+    shape : tuple of int
+        Number of queries, and of answers of each where it is more than one.
+    beside : dict
+        Further columns, with their types.
+    """
+
+    def __init__(self, verb: Verb, shape: tuple[int, ...], beside: Kinds | None = None) -> None:
+        assert verb.merge is not None
+        self._how, self.columns = verb.merge, Columns()
+        for name, kind in (verb.columns(ids=np.int64) | (beside or {})).items():
+            begin = MISSES[name] if self._how is Merge.LEAST else NUMBERS[self._how][1]
+            whole = (*shape, 3) if name == "position" else shape
+            self.columns[name] = np.full(whole, begin, kind)
+
+    def reach(self, rows: Rows) -> Floats | None:
+        """Return how far answers may still count for some queries; None where that is no matter."""
+        if self._how not in (Merge.LEAST, Merge.LOWEST):
+            return None
+        column = next(iter(self.columns.values()))
+        return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
+
+    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+        """Return which of some queries a part may still answer, which is so far from them."""
+        if self._how is Merge.ANY:
+            return ~next(iter(self.columns.values()))[rows]
+        return _within(entry, self.reach(rows))
+
+    def take(self, other: Columns, rows: Rows) -> None:
+        """Merge answers of another part to some queries."""
+        merge(self._how, self.columns, other, rows)
+
+
+class MergedLists:
+    """Lists so far of a flat batch of queries, each sorted by keys: the query, then those beside.
+
+    With a `limit` the first entries of each query are kept alone.
+    """
+
+    def __init__(
+        self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None = None
+    ) -> None:
+        self._keys, self._size, self._limit = keys, size, limit
+        self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
+        self._done, self._found = [self._none], list[Columns]()
+        # Behind which no entry of a query counts.
+        self._reach = None if limit is None else np.full(size, np.inf)
+
+    def reach(self, rows: Rows) -> Floats | None:
+        """Return how far an entry may still count for some queries; None if it always does."""
+        return None if self._reach is None else self._reach[rows]
+
+    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+        """Return which of some queries a part may still answer, which is so far from them."""
+        return _within(entry, self.reach(rows))
+
+    def take(self, other: Columns, rows: Rows) -> None:
+        """Add entries of another part, sorted by queries, which are numbered within rows."""
+        query = other[self._keys[0]]
+        entries = {name: other[name] for name in self._none}
+        self._found.append(entries | {self._keys[0]: rows[query]})
+        if self._reach is not None:
+            # Where a part has as many as are wanted, nothing counts behind the last of them.
+            counts = np.bincount(query, minlength=len(rows))
+            full = np.flatnonzero(counts == self._limit)
+            last = _measure(other)[np.cumsum(counts)[full] - 1]
+            self._reach[rows[full]] = np.minimum(self._reach[rows[full]], last)
+
+    def finish(self) -> None:
+        """Sort what was found for some queries, which come after those before."""
+        columns = _joined([self._none, *self._found])
+        self._found.clear()
+        order = np.lexsort([columns[key] for key in reversed(self._keys)])
+        if self._limit is not None:
+            query = columns[self._keys[0]][order]
+            starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))[: len(query)]
+            first = np.repeat(starts, np.diff(np.append(starts, len(query))))
+            order = order[np.arange(len(order)) - first < self._limit]
+        self._done.append({name: column[order] for name, column in columns.items()})
+
+    def lists(self) -> tuple[Columns, NDArray[np.int64]]:
+        """Return the columns of all that is sorted, without the queries, and the offsets."""
+        columns = _joined(self._done)
+        counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
+        return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
+
+
+def _within(entry: Floats, reach: Floats | None) -> NDArray[np.bool_]:
+    """Return which parts are entered within reach."""
+    return np.ones(len(entry), np.bool_) if reach is None else entry <= reach
+
+
+def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return columns of a flat batch with the shape of the queries; scalars for a single one."""
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        whole = column.reshape((*shape, *column.shape[1:]))
+        found[name] = whole if whole.ndim else whole.item()
+    return found
+
+
+def _joined(lists: list[Columns]) -> Columns:
+    """Return lists one after another."""
+    return {name: np.concatenate([each[name] for each in lists]) for name in lists[0]}

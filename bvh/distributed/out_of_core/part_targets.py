@@ -1,0 +1,328 @@
+"""Targets of queries of a mesh in parts: parts are searched near to far, and answers merged.
+
+The closest hit is the least of all parts by (t, id): each is searched up to and including the
+least t found before, so that the lowest id of equal t is kept. So is the closest point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.distributed.merging import Columns, Floats, MergedAnswers, MergedLists, Rows, in_shape
+from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
+from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
+from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.geometry.ray_shapes import shaped
+from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
+from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
+from bvh.queries.verbs import Verb, verb_of
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    CountResult,
+    Cull,
+    TruthResult,
+    cull_code,
+    kernel_input,
+    thread_count,
+)
+from bvh.runtime.progress_bars import Progress
+from bvh.runtime.user_calls import UserCall
+from bvh.tree.primitives import Triangles
+
+# Many kernels, which only some queries need.
+if TYPE_CHECKING:
+    from bvh.queries.batches.point_batches import PointSearch
+    from bvh.traversal.overlaps.regions import Regions
+
+# What a part answers to some rays.
+Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
+
+
+class HitParts(NamedTuple):
+    """Parts that hits are in: what their positions and normals follow from."""
+
+    opened: OpenParts
+
+    def leaves_of(
+        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
+    ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
+        """Open one part after another: yield its triangles, and which of them which rows hit."""
+        number = parts[0].reshape(-1)[rows]
+        for k in np.unique(number).tolist():
+            some = rows[number == k]
+            with self.opened.part(k) as part:
+                triangles = part.tree.arrays.primitives
+                assert isinstance(triangles, Triangles)
+                yield triangles, None, some, np.searchsorted(part.ids, ids[some])
+
+
+class PartRays(NamedTuple):
+    """Parts that rays are cast into."""
+
+    visits: PartVisits
+    opened: OpenParts
+
+    def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the side to ignore."""
+        return cull_code(cull)
+
+    def accepted_by(self, function: Filter, data: object) -> UserCall:
+        """Raise a ValueError: a filter is called with the ids of one tree."""
+        refuse(function)
+        raise AssertionError
+
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
+        """Return the closest hit of each ray."""
+        refuse(counters=counters)
+        found = MergedAnswers(declared(BVH.closest_hit), (batch.size,), {"part": np.int32})
+
+        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
+            hits: Hits = target.closest_hits(some, options, False)
+            return vars(hits)
+
+        self._cast(batch, options, found, search)
+        part = found.columns.pop("part")
+        hits = Hits(**in_shape(found.columns, batch.shape))
+        vars(hits)["_source"] = HitParts(self.opened), 0, (part.reshape(*batch.shape, 1),)
+        return hits
+
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+        found = MergedAnswers(declared(BVH.any_hit), (batch.size,))
+
+        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
+            return {"any_hit": np.asarray(target.any_hits(some, options))}
+
+        self._cast(batch, options, found, search)
+        return shaped(batch.shape, found.columns["any_hit"])[0]
+
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
+        """Return how many hits each ray has, each crossing `once` or not."""
+        found = MergedAnswers(declared(BVH.count_hits), (batch.size,))
+
+        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
+            return {"count_hits": np.asarray(target.count_hits(some, options, once))}
+
+        self._cast(batch, options, found, search)
+        return shaped(batch.shape, found.columns["count_hits"])[0]
+
+    def all_hits(
+        self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
+    ) -> AllHits:
+        """Return all hits of each ray, each crossing `once` or not; or the `limit` closest."""
+        kinds = declared(BVH.all_hits).columns(ids=np.int64)
+        kinds |= {"ray_id": np.int64, "part": np.int32}
+        found = MergedLists(("ray_id", "t", "prim_id"), kinds, batch.size, limit)
+
+        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
+            hits: AllHits = target.all_hits(some, options, once, limit)
+            return {"ray_id": hits.ray_id, **vars(hits)}
+
+        self._cast(batch, options, found, search, found.finish)
+        columns, offsets = found.lists()
+        part = columns.pop("part")
+        hits = AllHits(**columns, offsets=offsets, shape=batch.shape)
+        vars(hits)["_source"] = HitParts(self.opened), 0, (part,)
+        return hits
+
+    def _cast(
+        self, batch: RayBatch, options: RayOptions, found: MergedAnswers | MergedLists,
+        search: Search, finish: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Cast rays into the parts that may change what is found, near to far."""
+        inside = options._replace(progress=None)
+
+        def visit(part: OpenPart, rows: Rows, number: int) -> None:
+            # The range is closed, so that a tie is found and decided by the id.
+            some = rays_of(batch, rows, found.reach(rows))
+            answer = search(part.tree._ray_target(), some, inside)
+            if "prim_id" in answer:
+                ids = part.ids_of(answer["prim_id"])
+                answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
+            found.take(answer, rows)
+
+        self.visits.of_rays(batch, options, visit, found.wanted, finish)
+
+
+class PartPoints(NamedTuple):
+    """Parts that points are compared with: their faces that count for a mask, an int32."""
+
+    rays: PartRays
+    bounds: Floats
+    query: str
+    mask: int
+
+    @property
+    def _bits(self) -> int | None:
+        """The mask as queries take it."""
+        return None if self.mask == -1 else self.mask & ALL_BITS
+
+    def closest_points(
+        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+    ) -> ClosestPoints:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+        several = () if count is None else (count,)
+        found = MergedAnswers(declared(BVH.closest_point), (batch.size, *several))
+
+        def search(part: OpenPart, some: PointBatch) -> Columns:
+            near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
+            return vars(near) | {"prim_id": part.ids_of(near.prim_id)}
+
+        self._measure(batch, found, search, progress, count)
+        return ClosestPoints(**in_shape(found.columns, batch.shape))
+
+    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
+        """Return the distance of each point, flat."""
+        found = MergedAnswers(declared(BVH.distance), (batch.size,))
+
+        def search(part: OpenPart, some: PointBatch) -> Columns:
+            return {"distance": self._target_of(part).distances(some, threads, None)}
+
+        self._measure(batch, found, search, progress)
+        return found.columns["distance"]
+
+    def inside(
+        self, points: Floats, threads: int, progress: Progress | None = None, *,
+        surface: bool = True,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
+        found = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
+        if surface:
+            outside = np.flatnonzero(~found)
+            found[outside] = self.touched(points[outside], threads)
+        return found
+
+    def crossings(
+        self, points: Floats, threads: int, progress: Progress | None = None
+    ) -> NDArray[np.int64]:
+        """Count how often a ray to the outside from each point crosses; see `containment`."""
+        # One tree over all has the frame of its box, which decides the directions.
+        box, directions = BVH._of_boxes(*self.bounds[:, None]), np.empty(points.shape)
+        for begin in range(0, len(points), POINTS_AT_ONCE):
+            some = slice(begin, begin + POINTS_AT_ONCE)
+            directions[some] = ways_out(box.arrays, points[some])
+        batch = ray_batch(points, directions, SMALLEST, mask=self._bits)
+        options = RayOptions(threads=threads, progress=progress)
+        return np.asarray(self.rays.count_hits(batch, options, once=True))
+
+    def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
+        """Return which points are on a face."""
+        found = np.zeros(len(points), np.bool_)
+        for turn in range(3):
+            # A ray misses a face that it lies in, but no face holds three directions.
+            direction = np.roll(ASIDE, turn)
+            batch = ray_batch(points, direction, 0.0, 0.0, self._bits)
+            found |= self.rays.any_hits(batch, RayOptions(threads=threads))
+        return found
+
+    def winding_numbers(
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
+        turned: bool = False,
+    ) -> Floats:  # fmt: skip
+        """Return the winding number of each of the points (n, 3)."""
+        found = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
+
+        def visit(part: OpenPart) -> None:
+            np.add(found, self._target_of(part).winding_numbers(points, accuracy, threads), found)
+
+        self.rays.visits.of_all(len(points), visit, progress, self.mask)
+        return found
+
+    def _measure(
+        self, batch: PointBatch, found: MergedAnswers,
+        search: Callable[[OpenPart, PointBatch], Columns], progress: Progress | None,
+        count: int | None = None,
+    ) -> None:  # fmt: skip
+        """Compare points with the parts that may change what is found, near to far."""
+
+        def visit(part: OpenPart, rows: Rows, _: int) -> None:
+            limits, reach = some_of(batch.limits, rows), found.reach(rows)
+            assert reach is not None
+            limits = kernel_input(np.minimum(limits, reach))
+            some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
+            found.take(search(part, some), rows)
+
+        self.rays.visits.of_points(batch, visit, progress, found.wanted, count, self.mask)
+
+    def _target_of(self, part: OpenPart) -> PointSearch:
+        """Return the faces of a part that count."""
+        return part.tree._point_target(self.query, self._bits)
+
+
+class PartRegions(NamedTuple):
+    """Parts that regions overlap: their faces that count for a mask, an int32."""
+
+    visits: PartVisits
+    bounds: Floats
+    query: str
+    mask: int
+
+    def overlaps(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: Progress | None,
+    ) -> Overlaps:  # fmt: skip
+        """Return what each region overlaps, of a batch of this leading shape."""
+        size, workers = len(regions[0]), thread_count(threads)
+        kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
+        found = MergedLists(("query_id", "prim_id"), kinds, size)
+        bits = None if self.mask == -1 else self.mask & ALL_BITS
+
+        def visit(part: OpenPart, rows: Rows) -> None:
+            target = part.tree._region_target(self.query, bits, (Triangles,))
+            met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
+            found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
+
+        self.visits.of_regions(size, partial(_may_meet, regions), visit, progress, self.mask)
+        found.finish()
+        columns, offsets = found.lists()
+        return Overlaps(**columns, offsets=offsets, shape=shape)
+
+
+def refuse(filter: object = None, counters: bool = False) -> None:
+    """Raise a ValueError for options that queries of parts do not take."""
+    if filter is not None:
+        raise ValueError(f"filter must be None for parts, got {filter!r}")
+    if counters:
+        raise ValueError("counters must be False for parts: the cost is that of one tree")
+
+
+def declared(query: Callable[..., object]) -> Verb:
+    """Return the declaration of a query."""
+    verb = verb_of(query)
+    assert verb is not None
+    return verb
+
+
+def _some_regions(regions: Regions, rows: Rows) -> Regions:
+    """Return some of the regions."""
+    # The shape of planes is that of all polytopes.
+    return regions._replace(
+        **{name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+    )
+
+
+def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """Return which of the regions may meet a box."""
+    from bvh.traversal.overlaps.regions import BoxRegions, SphereRegions
+
+    if isinstance(regions, BoxRegions):
+        return np.asarray(((regions.lower <= high) & (regions.upper >= low)).all(axis=1))
+    with np.errstate(all="ignore"):
+        if isinstance(regions, SphereRegions):
+            # Rounding keeps the order of a gap and a radius.
+            gaps = np.maximum(low - regions.center, regions.center - high)
+            return np.asarray(gaps.max(axis=1) <= regions.radius)
+        normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
+        terms = np.maximum(normals * low, normals * high)
+        highest = terms.sum(axis=-1) + offsets
+        # Seven roundings of 2**-53 each, and denormal products.
+        margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
+        return np.asarray(~(highest < -margin).any(axis=-1))

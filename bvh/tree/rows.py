@@ -1,0 +1,139 @@
+"""Tree rows: the one layout in which a tree stands in memory for kernels, and its accessors.
+
+A row is `SIZE` words of int64: the addresses of a tree's arrays and the kind of its primitives. To
+hand a kernel one address takes less than to unpack ten arrays, and trees of any number stand side
+by side. Batches, single rays, instances, contacts and distances all read it; only users' own loops
+(`bvh.kernels`) are given arrays. `TreeArrays.row` fills the row of a tree and keeps it.
+
+To add an array to trees: add its word to the list below, an accessor, and its address to `new_row`;
+where all traversals want its pointer, a field to `TreePointers`. The arrays of primitives are the
+words from PRIMITIVES on, in the order of their fields; `solids.py` says how to add a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import peek, pointer_to
+
+# The words: addresses, 0 of arrays without items, such as the nodes of an empty tree and the bits
+# of faces that all count; the kind of primitives, and their arrays, of which only scenes have more
+# than two; what only distances need: the lowest ids, and oriented boxes, of nodes' children.
+NODES, IDS, GROUPS, FRAME, BITS, KIND, PRIMITIVES = range(7)
+POINTS, FACES = PRIMITIVES, PRIMITIVES + 1
+LOWEST, BOXES, SIZE = 12, 13, 14
+
+# Kinds of primitives other than solids, whose records have their codes.
+TRIANGLES, USERS, LEAVES = 0, -1, -2
+
+# Values whose types pointers take.
+F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
+
+Array = NDArray[Any] | None
+
+
+def addresses(*arrays: Array) -> list[int]:
+    """Return the addresses of arrays; 0 for None, and for arrays without items."""
+    return [0 if array is None or not array.size else array.ctypes.data for array in arrays]
+
+
+def new_row(
+    nodes: tuple[Array, Array], groups: Array, frame: Array, bits: Array, kind: int,
+    primitives: Sequence[Array], lowest: Array = None, boxes: Array = None,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return a row; what it points to must live as long."""
+    row = np.zeros(SIZE, np.int64)
+    row[:KIND] = addresses(*nodes, groups, frame, bits)
+    row[KIND] = kind
+    row[PRIMITIVES : PRIMITIVES + len(primitives)] = addresses(*primitives)
+    row[LOWEST:] = addresses(lowest, boxes)
+    return row
+
+
+@inlined
+def row_at(address):
+    """Return the row at an address."""
+    return pointer_to(address, I8)
+
+
+@inlined
+def is_empty(row):
+    """Return whether a tree has no nodes."""
+    return peek(row, NODES) == 0
+
+
+@inlined
+def kind(row):
+    """Return the kind of a tree's primitives."""
+    return peek(row, KIND)
+
+
+@inlined
+def blocks(row):
+    """Return the nodes of a tree (see `wide_nodes`)."""
+    return pointer_to(peek(row, NODES), F4)
+
+
+@inlined
+def ids(row):
+    """Return the primitive ids of a tree, a row of lanes for each group."""
+    return pointer_to(peek(row, IDS), I4)
+
+
+@inlined
+def groups(row):
+    """Return the triangle groups of a tree."""
+    return pointer_to(peek(row, GROUPS), F4)
+
+
+@inlined
+def frame(row):
+    """Return the frame of a tree."""
+    return pointer_to(peek(row, FRAME), F8)
+
+
+@inlined
+def has_bits(row):
+    """Return whether faces of a tree have bits; without them all count."""
+    return peek(row, BITS) != 0
+
+
+@inlined
+def bits(row):
+    """Return the bits of faces (see `face_bits`)."""
+    return pointer_to(peek(row, BITS), I4)
+
+
+@inlined
+def points(row):
+    """Return the vertices of triangles, or the numbers of other primitives."""
+    return pointer_to(peek(row, POINTS), F8)
+
+
+@inlined
+def faces(row):
+    """Return the faces of a tree over triangles."""
+    return pointer_to(peek(row, FACES), I4)
+
+
+@inlined
+def part(row, i, like):
+    """Return the i-th array of a tree's primitives, of numbers like one."""
+    return pointer_to(peek(row, PRIMITIVES + i), like)
+
+
+@inlined
+def lowest(row):
+    """Return the lowest primitive below each child of each node."""
+    return pointer_to(peek(row, LOWEST), I4)
+
+
+@inlined
+def boxes(row):
+    """Return the oriented boxes of children (see `oriented_boxes`)."""
+    return pointer_to(peek(row, BOXES), F4)
