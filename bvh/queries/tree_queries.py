@@ -25,7 +25,7 @@ from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import packed
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import Custom, Triangles
 
 # Many kernels, which only some queries need: they are imported by the first of these.
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TreeQueries(
     def _caster(self, cull: int, mask: int) -> TreeCaster:
         searched = self._searched if mask == -1 else Searched(self._arrays_for(mask), False)
         kernel, address, _ = searched.first_ray()
-        options = packed(cull, mask) if searched.kind is Triangles else cull
+        options = cull if searched.kind is Custom else packed(cull, mask)
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,

@@ -109,22 +109,17 @@ def packed(cull: int, mask: int) -> int:
 # Numba takes apart a tuple of six numbers in the time of a tenth of a ray: they come one by one.
 
 
-@entry
-def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over triangles; see `packed`."""
-    ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
-    # As `packed` has put them together.
-    return _cast_at(TriangleRow(address), ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
+def _cast_in(row: type) -> Any:
+    """Return an entry that casts one ray into trees with a class of rows."""
 
+    @entry
+    def cast_at(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
+        """Return (t, prim_id, u, v, front) of one ray; see `packed`."""
+        ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
+        # As `packed` has put them together.
+        return _cast_at(row(address), ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
 
-def _cast_at_solids(row: type) -> Any:
-    """Return what casts one ray into a tree over a kind of solids, by the class of its rows."""
-
-    def cast_at(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-        return _cast_at(row(address), ((ox, oy, oz), (dx, dy, dz), t_min, t_max), EVERY, cull)
-
-    cast_at.__name__ = cast_at.__qualname__ = f"cast_at_{row.__name__}"
-    return entry(cast_at)
+    return cast_at
 
 
 @entry
@@ -141,28 +136,25 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 
     Options are (cull, function, data).
     """
-    row, ray = (
-        CustomRow(address, options[1], options[2]),
-        ((ox, oy, oz), (dx, dy, dz), t_min, t_max),
-    )
-    return _cast_at(row, ray, EVERY, options[0])
+    ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
+    return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
 
 # The functions, and how many integers their last argument has where it is a tuple.
 CASTS: dict[type, tuple[Any, int]] = {
-    Triangles: (cast_at_triangles, 0),
+    Triangles: (_cast_in(TriangleRow), 0),
     Custom: (cast_at_custom, 3),
     Instanced: (cast_at_scene, 2),
-    **{solid.arrays: (_cast_at_solids(solid.row), 0) for solid in SOLIDS},
+    **{solid.arrays: (_cast_in(solid.row), 0) for solid in SOLIDS},
 }
 
 
 def cast_function(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
-    It takes the address of the tree's row, six floats, t_min, t_max and the side to cull; over
-    triangles that `packed` with a mask, in a scene a tuple of both. It never asks for their types
-    as Numba's dispatcher does, which costs a third of the call.
+    It takes the address of the tree's row, six floats, t_min, t_max, and the side to cull `packed`
+    with a mask; in a scene a tuple of both, of users' primitives the side. It never asks for their
+    types as Numba's dispatcher does, which costs a third of the call.
     """
     kind: type = type(arrays.primitives)
     if kind is Custom:
@@ -173,7 +165,7 @@ def cast_function(arrays: TreeArrays) -> Any:
 def _entry_point(kind: type) -> Any:
     """Return the compiled function that casts a ray into trees over primitives of a kind."""
     dispatcher, size = CASTS[kind]
-    key = (dispatcher.__name__,)
+    key = "cast_at", kind
     if key not in entry_points:
         options = types.UniTuple(types.int64, size) if size else types.int64
         signature = (types.int64, *(types.float64,) * 8, options)
