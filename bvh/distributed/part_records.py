@@ -1,4 +1,4 @@
-"""What the index of a folder has of a part: its box, counts, bits and digests."""
+"""One part's entry in the index: its box, counts, bits and digests."""
 
 from __future__ import annotations
 

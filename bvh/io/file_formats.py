@@ -52,6 +52,7 @@ from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS, Axis
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Custom, count_of
+from bvh.tree.solids import SOLIDS
 from bvh.tree.triangle_groups import ROWS as GROUP_ROWS
 from bvh.tree.wide_nodes import LEAF_BITS
 from bvh.tree.wide_nodes import ROWS as NODE_ROWS
@@ -63,7 +64,9 @@ VERSION, SCENE_VERSION = 4, 3
 # That of trees of triangles whose faces have no bits; and rows of triangle groups before it.
 PLAIN_VERSION = 3
 OLD_GROUP_ROWS = 14
-KINDS = ("triangles", "boxes", "obbs")
+# Kinds of primitives by their codes, and numbers of a point of each.
+POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
+KINDS = tuple(POINT_SIZE)
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
 TABLES = 12
@@ -73,7 +76,6 @@ UPS: tuple[Axis, ...] = ("z", "x", "y", "-x", "-y", "-z")
 # Names of the arrays that primitives consist of; boxes and obbs have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")
 # Numbers of a point: a vertex, two corners, two corners and three rows of a matrix.
-POINT_SIZE = {"triangles": 3, "boxes": 6, "obbs": 18}
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
 

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
-from bvh.geometry.obbs import INVERTED, inverses
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView, local_frame
-from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
+from bvh.tree.primitives import Custom, Primitives, Triangles, count_of, world_bounds
+from bvh.tree.solids import solid_of
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import (
     NODE_SIZE,
@@ -182,15 +182,11 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     return valid, np.stack([low, bounds[:, 3:].max(axis=0, initial=-np.inf)])
 
 
-def _survey_boxes(primitives: Boxes | Obbs, first: int, valid: Marks, bounds: Corners) -> None:
+def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corners) -> None:
     """Mark and bound a run of boxes."""
-    if isinstance(primitives, Obbs):
-        rows = np.ascontiguousarray(primitives.points[:, 6:]).reshape(-1, 3, 4)
-        bad = ~np.isfinite(rows).all(axis=(1, 2))
-        if not bad.any():
-            bad = inverses(rows)[1] != INVERTED
-        if bad.any():
-            raise ValueError(f"oriented box {first + int(bad.argmax())} has no valid matrix")
+    bad, flaw = solid_of(primitives).flaw(primitives.points)
+    if bad >= 0:
+        raise ValueError(flaw.format(first + bad))
     with np.errstate(all="ignore"):
         lower, upper, sound = world_bounds(primitives)
     valid[:] = sound

@@ -18,7 +18,7 @@ from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
-from bvh.picking.projected import OwnedTriangles, box_corners, transformed
+from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
 from bvh.picking.region import (
     KINDS,
     MODES,
@@ -31,7 +31,7 @@ from bvh.picking.region import (
 )
 from bvh.picking.results import Selection
 from bvh.runtime.arguments import check_option, thread_count, whole_number
-from bvh.tree.primitives import Boxes, Obbs, Triangles
+from bvh.tree.primitives import Triangles
 
 # Rays at a time.
 BATCH = 2**19
@@ -230,8 +230,8 @@ class SelectedTrees(VisitedTrees):
             leaf, matrix = self.leaf(int(row))
             of_row = np.flatnonzero(rows == row)
             primitives = leaf.tree.arrays.primitives
-            if isinstance(primitives, Boxes | Obbs):
-                local = box_corners(primitives, prims[of_row])
+            if not isinstance(primitives, Triangles):
+                local = outlines_of(primitives, prims[of_row])
             else:
                 local = leaf.tree.vertices[leaf.tree.faces[prims[of_row]]]
             world = moved(local.reshape(-1, 3), matrix).reshape(local.shape)

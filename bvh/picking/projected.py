@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.tree_base import TreeBase
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+from bvh.tree.primitives import Custom, Primitives, Triangles
+from bvh.tree.solids import solid_of
 
 Floats = NDArray[np.float64]
 
@@ -63,26 +63,17 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
             return OwnedTriangles(points, faces, np.arange(len(faces), dtype=np.int32))
         kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
         return OwnedTriangles(points, faces[kept], kept)
-    assert isinstance(primitives, Boxes | Obbs)
-    rows = primitives.points
-    with np.errstate(invalid="ignore"):
-        solid = np.isfinite(rows).all(axis=1) & (rows[:, 0:3] <= rows[:, 3:6]).all(axis=1)
-    kept = np.flatnonzero(solid).astype(np.int32)
-    points = box_corners(primitives, kept).reshape(-1, 3)
+    kind = solid_of(primitives)
+    kept = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
+    points = kind.outline(primitives.points[kept]).reshape(-1, 3)
     starts = 8 * np.arange(len(kept), dtype=np.int32)
     faces = (BOX_FACES[None] + starts[:, None, None]).reshape(-1, 3)
     return OwnedTriangles(points, faces, np.repeat(kept, len(BOX_FACES)))
 
 
-def box_corners(boxes: Boxes | Obbs | Custom, ids: NDArray[np.integer]) -> Floats:
-    """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
-    rows = boxes.points[ids]
-    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
-    corners = np.where(upper, rows[:, None, 3:6], rows[:, None, 0:3])
-    if isinstance(boxes, Obbs):
-        frames = inverses(rows[:, 6:18].reshape(-1, 3, 4))[0]
-        corners = corners @ frames[:, :, :3].transpose(0, 2, 1) + frames[:, None, :, 3]
-    return np.asarray(corners)
+def outlines_of(primitives: Primitives, ids: NDArray[np.integer]) -> Floats:
+    """Return the corners of boxes around solids, in the tree's coordinates, shape (n, 8, 3)."""
+    return solid_of(primitives).outline(primitives.points[ids])
 
 
 def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:

@@ -15,7 +15,7 @@ from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree, TreeAlone
 from bvh.picking.projected import nearest_on_triangles
-from bvh.queries.answers.hit_points import box_normals, normals_of, positions_on, unit
+from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
@@ -189,7 +189,7 @@ class Pick:
             return np.asarray(normals_of(world[None])[0])
         assert not isinstance(boxes, Triangles)
         at, linear = self.position[None], self._placed.transform[:3]
-        return np.asarray(box_normals(boxes, [self.prim_id], at, linear)[0])
+        return np.asarray(solid_normals(boxes, [self.prim_id], at, linear)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:

@@ -15,7 +15,8 @@ from bvh.pictures.base_colours import Images, base_colours
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+from bvh.tree.primitives import Primitives, Triangles
+from bvh.tree.solids import solid_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
@@ -107,7 +108,7 @@ class Surfaces:
                     edges = np.einsum("nij,nkj->nki", matrices[:, :, :3], edges)
                     found[rows] = np.cross(unit(edges[:, 0]), unit(edges[:, 1]))
             else:
-                found[rows] = _box_normals(primitives, prim[rows], matrices, points[rows])
+                found[rows] = _solid_normals(primitives, prim[rows], matrices, points[rows])
         return unit(found)
 
     def uv(self, hits: Hits) -> Floats:
@@ -236,24 +237,12 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
     return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
 
 
-def _box_normals(
-    boxes: Boxes | Obbs | Custom, prim: Ints, matrices: Floats, points: Floats
-) -> Floats:
-    """Return outward normals of the box faces nearest to points, relative to the box's size."""
-    rows = boxes.points[prim]
-    world = np.zeros((len(rows), 4, 4))
+def _solid_normals(solids: Primitives, prim: Ints, matrices: Floats, points: Floats) -> Floats:
+    """Return outward normals of solids where points are."""
+    world = np.zeros((len(prim), 4, 4))
     world[:, :3], world[:, 3, 3] = matrices, 1.0
-    to_box = np.linalg.inv(world)[:, :3]
-    if not isinstance(boxes, Boxes):
-        frame = rows[:, 6:18].reshape(-1, 3, 4)
-        to_box = np.einsum("nij,njk->nik", frame[:, :, :3], to_box)
-        to_box[:, :, 3] += frame[:, :, 3]
-    inside = np.einsum("nij,nj->ni", to_box[:, :, :3], points) + to_box[:, :, 3]
-    half = 0.5 * (rows[:, 3:6] - rows[:, 0:3])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.where(half > 0.0, (inside - 0.5 * (rows[:, 0:3] + rows[:, 3:6])) / half, 1.0)
-    k, axis = np.arange(len(rows)), np.abs(off).argmax(axis=1)
-    return np.asarray(np.copysign(1.0, off[k, axis])[:, None] * to_box[k, axis, :3])
+    rows = np.asarray(np.linalg.inv(world)[:, :3], np.float64)
+    return solid_of(solids).normals(solids.points[prim], points, rows)
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:

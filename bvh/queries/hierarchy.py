@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.mesh_trees import MeshTrees
-from bvh.queries.refitting import Refitting, obb_points
+from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows, thread_count
 from bvh.runtime.caller_warnings import warn_if_empty
@@ -17,7 +17,8 @@ from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.build import build
-from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives
+from bvh.tree.primitives import Custom, Primitives
+from bvh.tree.solids import BOXES, OBBS, Solid
 
 
 class BVH(MeshTrees, Refitting, TreeQueries):
@@ -95,7 +96,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     ) -> BVH:  # fmt: skip
         """Build a tree as `from_boxes` does, which may be empty on purpose."""
         low, high = _corner_rows(lower, upper)
-        primitives = Boxes(owned(np.hstack([low, high])))
+        primitives = _solids(BOXES, low, high)
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod
@@ -140,7 +141,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         array([3.75,  inf])
         """
         low, high = _corner_rows(lower, upper)
-        primitives = Obbs(owned(obb_points(low, high, transforms)))
+        primitives = _solids(OBBS, low, high, transforms)
         tree = cls._build(primitives, quality, threads, progress)
         warn_if_empty(tree, "boxes")
         return tree
@@ -220,6 +221,13 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         tree._bounds = bounds
         tree._build_seconds = time.perf_counter() - began
         return tree
+
+
+def _solids(
+    kind: Solid, lower: NDArray[np.float64], upper: NDArray[np.float64], *rest: ArrayLike
+) -> Primitives:
+    """Return solids of a kind, after checking what is given of them besides corners."""
+    return kind.arrays(owned(kind.points_of(lower, upper, *rest)))
 
 
 def _corner_rows(

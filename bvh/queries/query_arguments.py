@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set, ValuesView
+from collections.abc import Callable, Mapping, Sequence, Set, ValuesView
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,7 +40,7 @@ THREE = (3,)
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
 # What has a length and items, and is no ray: masked arrays, too, whose masks count.
-NO_SEQUENCES: tuple[type[Any], ...] = (Set, Mapping, ValuesView, bytes, np.ma.MaskedArray)
+NO_SEQUENCES: tuple[type[object], ...] = (Set, Mapping, ValuesView, bytes, np.ma.MaskedArray)
 
 # Flags of arrays that are C-contiguous and aligned.
 IN_ORDER = 0x0101
@@ -204,7 +204,7 @@ def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> Point
     return PointBatch(flat, _flat(limits, shape, 0), shape)
 
 
-def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
+def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
     """Return (n, width) rows (or n numbers, for width 0); one row where all queries share it."""
     tail = (width,) if width else ()
     if array.size == max(width, 1):
@@ -298,7 +298,7 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
         return None
 
 
-def _is_row(given: Any) -> bool:
+def _is_row(given: object) -> bool:
     """Return whether something with a length is a sequence whose items are its numbers."""
     kind = type(given)
     if kind is tuple or kind is list or kind is ARRAY:
@@ -307,7 +307,7 @@ def _is_row(given: Any) -> bool:
     return getattr(given, "ndim", 1) == 1 and not isinstance(given, NO_SEQUENCES)
 
 
-def plain_point(point: Any) -> Any:
+def plain_point(point: Any) -> Sequence[float] | None:
     """Return the three numbers of a single point; None for a batch, and for what must be checked.
 
     A point is an array, tuple or list of three real numbers. The usual ones come first.
@@ -316,7 +316,7 @@ def plain_point(point: Any) -> Any:
     if kind is ARRAY:
         if point.shape != THREE:
             return None
-        numbers = point.tolist()
+        numbers: list[float] = point.tolist()
         if point.dtype is FLOAT64:
             return numbers
     elif (kind is tuple or kind is list) and len(point) == 3:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.obbs import local_frames
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import reals, rows, thread_count
+from bvh.runtime.arguments import rows, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -18,8 +17,9 @@ from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
 from bvh.tree.changes import changes
 from bvh.tree.face_bits import hides_faces
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
+from bvh.tree.solids import Boxes, solid_of
 
 _guard = ForkSafeLock()
 
@@ -130,10 +130,11 @@ class Refitting(TreeBase):
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
-        boxes, oriented = isinstance(primitives, Boxes | Obbs), isinstance(primitives, Obbs)
-        for name, value, wanted in (("upper", upper, boxes), ("transforms", transforms, oriented)):
-            if (value is not None) != wanted:
-                needs = f"{name} to refit" if wanted else f"no {name} to refit"
+        wanted = () if isinstance(primitives, Triangles) else solid_of(primitives).given
+        given = {"upper": upper, "transforms": transforms}
+        for name, value in given.items():
+            if (value is not None) != (name in wanted):
+                needs = f"no {name} to refit" if value is not None else f"{name} to refit"
                 raise TypeError(f"a BVH over {self.kind} needs {needs}")
         count = len(primitives.points)
         points = rows("vertices", vertices)
@@ -145,22 +146,7 @@ class Refitting(TreeBase):
         high = rows("upper", upper)
         if high.shape != points.shape:
             raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
-        if transforms is None:
-            return np.hstack([points, high])
-        return obb_points(points, high, transforms)
-
-
-def obb_points(
-    lower: NDArray[np.float64], upper: NDArray[np.float64], transforms: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the points of oriented boxes, after checking their transforms."""
-    matrices = reals("transforms", transforms)
-    if matrices.size == 0:
-        matrices = matrices.reshape(0, 4, 4)
-    if matrices.shape != (len(lower), 4, 4):
-        raise ValueError(f"transforms must have shape ({len(lower)}, 4, 4), got {matrices.shape}")
-    frames = local_frames("transforms", matrices)
-    return np.hstack([lower, upper, frames.reshape(-1, 12)])
+        return solid_of(primitives).points_of(points, high, *(given[name] for name in wanted[1:]))
 
 
 @warms("refits")

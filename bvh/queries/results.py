@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
 from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
@@ -185,7 +185,7 @@ class AllHits(Located, Ragged, Table):
         """The ray of each hit, counted flat, shape (m,)."""
         return self._queries()
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self) -> dict[str, NDArray[np.generic]]:
         names = [field.name for field in fields(self) if field.name not in ("offsets", "shape")]
         return {"ray_id": self.ray_id} | {name: getattr(self, name) for name in names}
 
@@ -285,16 +285,16 @@ class Overlaps(Ragged):
         offsets = given_like(np.array([0, end - begin], np.int64), self.offsets)
         return type(self)(**columns, offsets=offsets, shape=())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
-        ids: NDArray[Any] = in_numpy(self.prim_id)
+        ids: NDArray[np.int32] = in_numpy(self.prim_id)
         wanted = ids if dtype is None else ids.astype(dtype, copy=False)
         if copy is False and wanted is not ids:
             raise ValueError(f"ids are int32: there is no {wanted.dtype} array without a copy")
         return wanted.copy() if copy and wanted is ids else wanted
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[object]:
         """Return the ids of each query as lists, nested as the batch is.
 
         Examples
@@ -305,11 +305,11 @@ class Overlaps(Ragged):
         [[0], []]
         """
         if not self.shape:
-            ids: list[Any] = in_numpy(self.prim_id).tolist()
+            ids: list[object] = in_numpy(self.prim_id).tolist()
             return ids
         flat = np.empty(len(self), object)
         flat[:] = [self[i].tolist() for i in range(len(self))]
-        nested: list[Any] = flat.reshape(self.shape).tolist()
+        nested: list[object] = flat.reshape(self.shape).tolist()
         return nested
 
     def __repr__(self) -> str:

@@ -32,6 +32,9 @@ from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 from bvh.tree.triangle_groups import GROUP_SIZE
 
+if TYPE_CHECKING:
+    from bvh.tree.winding_moments import WindingTerms
+
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
     "_arrays", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_searched", "_token",
@@ -60,22 +63,22 @@ class TreeBase:
     _groups: NDArray[np.uint32] | None
     # The arrays, and the same with the bits of faces, or if they have these, without the faces that
     # have none; None before the first query that needs them.
-    _grouped: Any
+    _grouped: tuple[TreeArrays, TreeArrays] | None
     # What quick calls search: the arrays, and their addresses.
     _searched: Searched
     # Multipole moments of the nodes; None before the first query of winding numbers.
-    _winding: Any
+    _winding: tuple[TreeArrays, dict[int, WindingTerms]] | None
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
     # has been told that they do not, or need not be.
-    _closed: dict[Any, bool]
+    _closed: dict[int | str, bool]
     # Checksum of the content, with the arrays that it is of; None before it is asked for.
-    _token: Any
+    _token: tuple[TreeArrays, str] | None
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
     # Sets the attributes in LATE (see `loading`).
     _first_use: Callable[[TreeBase], None]
 
-    def __init__(self, *given: Any, **options: Any) -> None:
+    def __init__(self, *given: object, **options: object) -> None:
         """Calls of the class itself raise a TypeError that names the constructor to call."""
         names = (
             "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
@@ -339,7 +342,7 @@ class TreeBase:
             self._token = arrays, digest
         return "bvh.BVH", self._token[1]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
         state = {"_width": WIDTH} | {name: getattr(self, name) for name in names}
         # They follow from the groups.

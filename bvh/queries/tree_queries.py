@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
-from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
@@ -173,7 +172,7 @@ class TreeQueries(
         triangles, groups = arrays.primitives, self._groups
         assert isinstance(triangles, Triangles)
         if groups is None:
-            chosen: Any = slice(None) if mask else slice(0)
+            chosen: slice | NDArray[np.bool_] = slice(None) if mask else slice(0)
         elif mask == -1 and not len(arrays.face_bits):
             chosen = slice(None)
         else:
@@ -182,14 +181,13 @@ class TreeQueries(
 
     def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
         """Return the overlaps that count for a mask."""
-        if bits == -1 and not len(self._arrays.face_bits):
-            return found
         fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
         return fewer
 
     def _pairs_that_count(
-        self, pairs: Pairs, mask: int | None, other: TreeQueries, other_mask: int | None
+        self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
+        assert isinstance(other, TreeBase)
         for side, tree, bits in ((0, self, one_mask(mask)), (1, other, one_mask(other_mask))):
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
@@ -199,9 +197,12 @@ class TreeQueries(
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)
-        return search_of(self._arrays, self._bounds, partial(self._that_count, bits=one_mask(mask)))
+        bits, arrays = one_mask(mask), self._arrays
+        if bits == -1 and not len(arrays.face_bits):
+            return search_of(arrays, self._bounds)
+        return search_of(arrays, self._bounds, partial(self._that_count, bits=bits))
 
-    def _pair_search(self, query: str, other: Any) -> Callable[..., Pairs]:
+    def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
 
         self._must_hold(query, Triangles)

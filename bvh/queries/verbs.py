@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from inspect import signature, unwrap
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # Types of the columns of results; `prim_id` is int64 in results of meshes in parts.
 KINDS: dict[str, type[np.generic]] = {
@@ -26,9 +29,9 @@ RAYS: dict[str, tuple[int, ...]] = {
     "origins": (3,), "directions": (3,), "t_min": (), "t_max": (), "mask": (),
 }  # fmt: skip
 
-Query = TypeVar("Query", bound=Callable[..., Any])
+Query = TypeVar("Query", bound=Callable[..., object])
 # Classes of records, of a tree and of a scene.
-Records = tuple[type[Any], type[Any]]
+Records: TypeAlias = "tuple[type[DataclassInstance], type[DataclassInstance]]"
 
 
 class Merge(Enum):
@@ -59,7 +62,7 @@ class Verb:
         The records where costs are counted, too.
     """
 
-    query: Callable[..., Any]
+    query: Callable[..., object]
     arrays: dict[str, tuple[int, ...]]
     returns: type[np.generic] | Records
     merge: Merge | None = None
@@ -75,7 +78,9 @@ class Verb:
         """The arguments that are no arrays."""
         return [name for name in signature(self.query).parameters if name not in self.arrays][1:]
 
-    def record(self, in_scene: bool = False, counted: bool = False) -> type[Any] | None:
+    def record(
+        self, in_scene: bool = False, counted: bool = False
+    ) -> type[DataclassInstance] | None:
         """Return the class of a result; None where it is one array."""
         records = self.counted if counted and self.counted else self.returns
         return records[in_scene] if isinstance(records, tuple) else None
@@ -92,7 +97,7 @@ class Verb:
         return {name: ids if name == "prim_id" else KINDS[name] for name in names}
 
 
-_declared: dict[Callable[..., Any], Verb] = {}
+_declared: dict[Callable[..., object], Verb] = {}
 
 
 def verb(
@@ -108,6 +113,6 @@ def verb(
     return declare
 
 
-def verb_of(query: Callable[..., Any]) -> Verb | None:
+def verb_of(query: Callable[..., object]) -> Verb | None:
     """Return the declaration of a function or method; None if it has none."""
     return _declared.get(unwrap(getattr(query, "__func__", query)))

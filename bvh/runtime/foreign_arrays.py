@@ -28,7 +28,7 @@ OURS = np.ndarray, np.generic
 HOST = frozenset([1, 3])
 
 
-def is_foreign(*arguments: Any) -> bool:
+def is_foreign(*arguments: object) -> bool:
     """Return whether one of the arguments is an array that is lazy or of another library."""
     for argument in arguments:
         if type(argument) not in ORDINARY and (_is_lazy(argument) or _is_other(argument)):
@@ -36,12 +36,12 @@ def is_foreign(*arguments: Any) -> bool:
     return False
 
 
-def is_lazy(*arguments: Any) -> bool:
+def is_lazy(*arguments: object) -> bool:
     """Return whether one of the arguments is a lazy array."""
     return any(type(argument) not in ORDINARY and _is_lazy(argument) for argument in arguments)
 
 
-def is_other(*arguments: Any) -> bool:
+def is_other(*arguments: object) -> bool:
     """Return whether one of the arguments is an array of another library that is not lazy."""
     for argument in arguments:
         if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
@@ -54,7 +54,7 @@ def _is_lazy(value: Any) -> bool:
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
 
-def _is_other(value: Any) -> bool:
+def _is_other(value: object) -> bool:
     kind = type(value)
     known = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
     return known and not isinstance(value, OURS)
@@ -78,7 +78,7 @@ def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) ->
     return found
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return the name of an array's type, for messages."""
     kind = type(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"

@@ -20,7 +20,7 @@ from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.scratch import Kept
+from bvh.queries.batches.scratch import KeptRow
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
@@ -199,11 +199,11 @@ class InstancedTrees(Searched):
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
-    def for_points(self) -> Kept | None:
-        """Return the arrays, the metrics and a mask of all bits in memory."""
+    def for_points(self) -> KeptRow | None:
+        """Return the row, the metrics and a mask of all bits in memory."""
         near, arrays = self._near, self.arrays
-        if self.plain and (near is None or near.held is not arrays):
-            near = self._near = Kept(arrays.row, self.metrics, -1, held=arrays)
+        if self.plain and (near is None or near.arrays is not arrays):
+            near = self._near = KeptRow(arrays, self.metrics, -1)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
@@ -162,14 +160,14 @@ class SceneQueries(
         return found if kept.all() else only(found, kept)
 
     def _pairs_that_count(
-        self, pairs: ScenePairs, mask: int | None, other: Any, other_mask: int | None
+        self, pairs: ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> ScenePairs:
         leaf, prim = pairs.leaf, pairs.prim_id
         kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
         bits = one_mask(other_mask)
         if isinstance(other, SceneQueries):
             kept &= other._counted(leaf[:, 1], prim[:, 1], bits)
-        elif bits != -1 or len(other._arrays.face_bits):
+        elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
             kept &= counted_ids(other._groups, prim[:, 1], bits)
         if kept.all():
             return pairs
@@ -179,7 +177,7 @@ class SceneQueries(
         counted = partial(self._that_count, bits=one_mask(mask))
         return search_of_scene(self._over_triangles(query), counted)
 
-    def _pair_search(self, query: str, other: Any) -> Callable[..., ScenePairs]:
+    def _pair_search(self, query: str, other: object) -> FindPairs[ScenePairs]:
         content: InstancedTrees | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):

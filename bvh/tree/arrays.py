@@ -17,7 +17,8 @@ from bvh.runtime.user_calls import INTERSECT, user_call
 from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS, row_bits
 from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, arrays_of
+from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
+from bvh.tree.solids import SOLIDS, BoxRow, ObbRow
 from bvh.tree.wide_nodes import WideNodes
 
 
@@ -32,18 +33,6 @@ class _Arrays(NamedTuple):
 
 class TriangleRow(NamedTuple):
     """The row of a tree over triangles (see `rows`), as kernels take it."""
-
-    address: int
-
-
-class BoxRow(NamedTuple):
-    """The row of a tree over boxes."""
-
-    address: int
-
-
-class ObbRow(NamedTuple):
-    """The row of a tree over oriented boxes."""
 
     address: int
 
@@ -66,8 +55,7 @@ TreeRow = TriangleRow | BoxRow | ObbRow | CustomRow | SceneRow
 
 ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),
-    Boxes: (rows.AXIS_BOXES, BoxRow),
-    Obbs: (rows.ORIENTED_BOXES, ObbRow),
+    **{solid.arrays: (solid.code, solid.row) for solid in SOLIDS},
     Custom: (rows.USERS, CustomRow),
     Instanced: (rows.LEAVES, SceneRow),
 }
@@ -136,16 +124,18 @@ def _triangle_pointers(arrays):
     return _pointers(row, Triangles(rows.points(row), rows.faces(row)))
 
 
-@pointers_of(BoxRow)
-def _box_pointers(arrays):
-    row = rows.row_at(arrays.address)
-    return _pointers(row, Boxes(rows.points(row)))
+def _solid_pointers(kind: type) -> Callable[..., object]:
+    """Return what makes pointers of the row of a tree over a kind of solids."""
+
+    def make(arrays):
+        row = rows.row_at(arrays.address)
+        return _pointers(row, kind(rows.points(row)))
+
+    return make
 
 
-@pointers_of(ObbRow)
-def _obb_pointers(arrays):
-    row = rows.row_at(arrays.address)
-    return _pointers(row, Obbs(rows.points(row)))
+for solid in SOLIDS:
+    pointers_of(solid.row)(_solid_pointers(solid.arrays))
 
 
 @pointers_of(CustomRow)

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
-from bvh.geometry.boxes import read_box
-from bvh.geometry.obbs import obb_interval, read_obb
-from bvh.geometry.transforms import rounded_dot, rows_of, transformed_point
+from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.tree import rows as tree_rows
+from bvh.tree.solids import instanced_solid
 
 # Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
 # rows of four numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -151,32 +150,13 @@ def local_point(transforms, at, p):
     )
 
 
-@inlined
-def _product_row(w, rows):
-    """Return a row times an affine map, each entry rounded once from double-doubles."""
-    p, q, r = rows
-    _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
-    _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
-    _, z = rounded_dot((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
-    _, h = rounded_dot(w, (p[3], q[3], r[3]))
-    return x, y, z, h
-
-
 @kernel
 def instanced_interval(instanced, code, o, d):
-    """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
+    """Return (hit, near, far) of a ray and an instanced solid."""
     stay_outlined()
-    leaf, prim = leaf_of(code), prim_of(code)
-    inverse, at = instanced.inverses, leaf * MAP_SIZE
-    rows = rows_of(inverse, at)
-    tree = row_of(instanced, leaf)
-    records = tree_rows.points(tree)
-    if tree_rows.kind(tree) == tree_rows.AXIS_BOXES:
-        lower, upper = read_box(records, prim)
-        return obb_interval(o, d, lower, upper, rows)
-    lower, upper, (x, y, z) = read_obb(records, prim)
-    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
-    return obb_interval(o, d, lower, upper, rows)
+    leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
+    rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
+    return instanced_solid(tree_rows.kind(tree), tree_rows.points(tree), prim_of(code), rows, o, d)
 
 
 def primitives_class(tree: Any) -> type:

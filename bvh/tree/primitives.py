@@ -1,4 +1,4 @@
-"""Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test.
+"""Primitives of a tree: triangles, solids and users' own, with one ray test.
 
 `intersect` is the test that every traversal and every brute-force check shares. It is chosen by
 type, so a traversal over triangles compiles no box code.
@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
-from bvh.geometry.boxes import box_interval, read_box
-from bvh.geometry.obbs import obb_bounds, obb_interval, read_obb
 from bvh.geometry.triangles import barycentrics, distance, sides
 from bvh.runtime.jit import by_type, inlined, types
 from bvh.runtime.simd import pointer
@@ -28,6 +26,7 @@ from bvh.tree.instanced import (
     leaf_of,
 )
 from bvh.tree.rows import TRIANGLES
+from bvh.tree.solids import SOLIDS, Boxes, Obbs, solid_of
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -37,18 +36,6 @@ class Triangles(NamedTuple):
 
     points: NDArray[np.float64]
     faces: NDArray[np.int32]
-
-
-class Boxes(NamedTuple):
-    """Axis-aligned boxes by lower and upper corners (n, 6)."""
-
-    points: NDArray[np.float64]
-
-
-class Obbs(NamedTuple):
-    """Oriented boxes by corners and three rows of the inverse transform (n, 18)."""
-
-    points: NDArray[np.float64]
 
 
 class Custom(NamedTuple):
@@ -111,14 +98,11 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     return t, (side if t_min <= t <= t_max else MISS)
 
 
-def _intersect_box(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    lower, upper = read_box(primitives.points, prim)
-    return _stay(box_interval(o, d, lower, upper), t_min, t_max)
-
-
-def _intersect_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    lower, upper, rows = read_obb(primitives.points, prim)
-    return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
+def _solid_test(interval):
+    """Return the test of a ray against a solid, by the interval of its line in one."""
+    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _stay(
+        interval(primitives.points, prim, o, d), t_min, t_max
+    )
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -160,8 +144,8 @@ def _stay(interval, t_min, t_max):
 @by_type(intersect)
 def _choose_intersection(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return {
-        Triangles: _intersect_triangle, Boxes: _intersect_box, Obbs: _intersect_obb,
-        Custom: _intersect_custom, Instanced: _intersect_instanced,
+        Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
+        **{solid.arrays: _solid_test(solid.interval) for solid in SOLIDS},
     }[primitives.instance_class]  # fmt: skip
 
 
@@ -213,12 +197,4 @@ def world_bounds(
         a, b, c = (points[column] for column in primitives.faces.T)
         valid = (np.isfinite(a) & np.isfinite(b) & np.isfinite(c)).all(axis=1)
         return np.minimum(a, np.minimum(b, c)), np.maximum(a, np.maximum(b, c)), valid
-    lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
-    solid = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
-    valid = np.asarray(solid.all(axis=1))
-    lower[~valid] = upper[~valid] = 0.0
-    if isinstance(primitives, Obbs):
-        rows = np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)
-        lower, upper = obb_bounds(lower, upper, rows)
-    valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
-    return lower, upper, valid
+    return solid_of(primitives).bounds(points)

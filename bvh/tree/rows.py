@@ -6,9 +6,8 @@ by side. Batches, single rays, instances, contacts and distances all read it; on
 (`bvh.kernels`) are given arrays. `TreeArrays.row` fills the row of a tree and keeps it.
 
 To add an array to trees: add its word to the list below, an accessor, and its address to `new_row`;
-where all traversals want its pointer, a field to `TreePointers`. To add a kind of primitives: its
-code below; its arrays are the words from PRIMITIVES on, in the order of their fields. The class of
-its rows, and how they become pointers, stand in `arrays.py`.
+where all traversals want its pointer, a field to `TreePointers`. The arrays of primitives are the
+words from PRIMITIVES on, in the order of their fields; `solids.py` says how to add a kind.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ NODES, IDS, GROUPS, FRAME, BITS, KIND, PRIMITIVES = range(7)
 POINTS, FACES = PRIMITIVES, PRIMITIVES + 1
 LOWEST, BOXES, SIZE = 12, 13, 14
 
-# Kinds of primitives.
-TRIANGLES, AXIS_BOXES, ORIENTED_BOXES, USERS, LEAVES = range(5)
+# Kinds of primitives other than solids, whose records have their codes.
+TRIANGLES, USERS, LEAVES = 0, -1, -2
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)

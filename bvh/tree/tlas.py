@@ -38,7 +38,7 @@ from bvh.tree.moving_boxes import (
     refit_all,
     valid_boxes,
 )
-from bvh.tree.primitives import Boxes
+from bvh.tree.solids import Boxes
 from bvh.tree.wide_nodes import WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the

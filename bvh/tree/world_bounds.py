@@ -42,7 +42,8 @@ from bvh.runtime.threads import share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.hulls import mark_used, polytope
-from bvh.tree.primitives import Obbs, Triangles
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import solid_of
 from bvh.tree.wide_nodes import lanes_of
 
 # Largest number of boxes, or vertices, of an extent.
@@ -222,19 +223,12 @@ def instance_bounds(
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float]:
     """Return (K, F) of a tree (see the top of this file): 0 unless it is over oriented boxes."""
-    points = arrays.primitives.points
     used = np.unique(arrays.nodes.ids)
     used = used[used >= 0]
-    if not isinstance(arrays.primitives, Obbs) or len(used) == 0:
+    if isinstance(arrays.primitives, Triangles) or len(used) == 0:
         return 0.0, 0.0
-    rows = np.ascontiguousarray(points[used, 6:]).reshape(-1, 3, 4)
-    back = np.abs(inverses(rows)[0][:, :, :3])
-    with np.errstate(all="ignore"):
-        row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
-        corners = np.maximum(np.abs(points[used, :3]), np.abs(points[used, 3:6]))
-        far = row_sum * FrameView(arrays.frame).farthest + (back @ corners[:, :, None]).max()
-    sound = np.isfinite(row_sum) and np.isfinite(far)
-    return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
+    points = arrays.primitives.points[used]
+    return solid_of(arrays.primitives).skew(points, FrameView(arrays.frame).farthest)
 
 
 def box_instance_bounds(

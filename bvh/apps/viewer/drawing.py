@@ -13,7 +13,7 @@ from bvh.apps.viewer.glb import glb_of
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import projected
-from bvh.picking.projected import BOX_FACES, box_corners
+from bvh.picking.projected import BOX_FACES, outlines_of
 from bvh.pictures.colours import instance_colours
 from bvh.queries.hierarchy import BVH
 from bvh.scene.flattened_instances import Leaves
@@ -244,14 +244,14 @@ def triangles_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     primitives = tree.arrays.primitives
     if isinstance(primitives, Triangles):
         return np.asarray(primitives.points[primitives.faces[ids]])
-    return box_corners(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
+    return outlines_of(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
 
 
 def outlines_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the sides of faces, or the edges of boxes, as lines (n, 2, 3)."""
     primitives = tree.arrays.primitives
     if not isinstance(primitives, Triangles):
-        return edges_of(box_corners(primitives, ids))
+        return edges_of(outlines_of(primitives, ids))
     triangles = triangles_of_faces(tree, ids)
     return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
 

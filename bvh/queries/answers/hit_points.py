@@ -24,7 +24,8 @@ from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
 from bvh.queries.answers.result_bases import PerQuery, Ragged
 from bvh.runtime.arguments import FloatResult, IdResult
 from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+from bvh.tree.primitives import Custom, Primitives, Triangles
+from bvh.tree.solids import solid_of
 
 Floats = NDArray[np.float64]
 
@@ -247,7 +248,7 @@ def _leaves(
     if hasattr(view, "leaves_of"):
         yield from view.leaves_of(kept, ids, rows)
         return
-    if isinstance(view, Triangles | Boxes | Obbs | Custom):
+    if isinstance(view, Primitives):
         yield view, None, rows, ids[rows]
         return
     leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)[rows]
@@ -278,7 +279,7 @@ def normals(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:
         return normals_of(corners_of(primitives, hits.prim_id, transform))
     if isinstance(primitives, Custom):
         raise AttributeError("custom primitives have no normals but those that you know of")
-    return box_normals(primitives, hits.prim_id, positions(primitives, hits, None), transform)
+    return solid_normals(primitives, hits.prim_id, positions(primitives, hits, None), transform)
 
 
 def corners_of(triangles: Triangles, prim_id: Any, transform: Floats | None) -> Floats:
@@ -304,28 +305,16 @@ def normals_of(corners: Floats) -> Floats:
     return unit(np.cross(unit(edges[:, 0]), unit(edges[:, 1])))
 
 
-def box_normals(
-    boxes: Boxes | Obbs | Custom, prim_id: Any, position: Floats, transform: Floats | None
+def solid_normals(
+    solids: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return the unit normals of the sides that points (n, 3) are nearest to.
-
-    Distances are relative to the box's size. Boxes are mapped by an affine map (3, 4).
-    """
-    to_box = np.eye(3, 4)[None]
+    """Return the unit normals of solids where points (n, 3) are, under an affine map (3, 4)."""
+    rows = np.eye(3, 4)[None]
     if transform is not None:
-        to_box = inverses(np.ascontiguousarray(transform)[None])[0]
-    rows = boxes.points[prim_id]
-    if isinstance(boxes, Obbs):
-        own = rows[:, 6:18].reshape(-1, 3, 4)
-        shift = own[:, :, :3] @ to_box[0, :, 3] + own[:, :, 3]
-        to_box = np.concatenate([own[:, :, :3] @ to_box[0, :, :3], shift[:, :, None]], axis=2)
-    to_box = np.broadcast_to(to_box, (len(rows), 3, 4))
-    inside = (to_box[:, :, :3] @ position[:, :, None])[:, :, 0] + to_box[:, :, 3]
-    half = 0.5 * (rows[:, 3:6] - rows[:, 0:3])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.where(half > 0.0, (inside - 0.5 * (rows[:, 0:3] + rows[:, 3:6])) / half, 1.0)
-    each, axis = np.arange(len(rows)), np.abs(off).argmax(axis=1)
-    return unit(np.copysign(1.0, off[each, axis])[:, None] * to_box[each, axis, :3])
+        rows = inverses(np.ascontiguousarray(transform)[None])[0]
+    points = solids.points[prim_id]
+    every = np.broadcast_to(rows, (len(points), 3, 4))
+    return unit(solid_of(solids).normals(points, position, every))
 
 
 def unit(vectors: Floats) -> Floats:

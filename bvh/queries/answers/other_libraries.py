@@ -20,7 +20,7 @@ class Library(NamedTuple):
     device: Any
 
     @classmethod
-    def of(cls, arrays: dict[str, Any]) -> Library | None:
+    def of(cls, arrays: dict[str, object]) -> Library | None:
         """Return the library of arrays by name, all of one; None if no library is known.
 
         Raises
@@ -78,7 +78,9 @@ class Library(NamedTuple):
             given = compat.to_device(given, self.device)
         return given
 
-    def result(self, found: Any, ids: Any = np.int32, whole: Any = np.int64) -> Any:
+    def result(
+        self, found: Any, ids: type[np.generic] = np.int32, whole: type[np.generic] = np.int64
+    ) -> Any:
         """Return the result of a query with its arrays in the library, and numbers as arrays, too.
 
         `ids` is the type of a `prim_id`, `whole` that of an integer which is all of a result.
@@ -100,14 +102,14 @@ class Library(NamedTuple):
             return make(map(self.result, found))
         return self._column(found, whole)
 
-    def _column(self, found: Any, kind: Any) -> Any:
+    def _column(self, found: object, kind: type[np.generic]) -> Any:
         """Return an array, or a number, which is of this type if it is an integer."""
         if type(found) is int:
             return self.array(np.array(found, kind))
         return self.array(np.asarray(found))
 
 
-def answer(query: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     """Return the result of a query in the library of its arrays.
 
     Parameters

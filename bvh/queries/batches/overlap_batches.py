@@ -42,7 +42,8 @@ from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
-from bvh.tree.primitives import Boxes, Primitives, Triangles
+from bvh.tree.primitives import Primitives, Triangles
+from bvh.tree.solids import Boxes
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]

@@ -30,7 +30,7 @@ from bvh.queries.batches.scratch import (
     POINT_SHELVES,
     SHELF,
     HitMemory,
-    Kept,
+    KeptRow,
     OnePoint,
     OneRay,
 )
@@ -75,7 +75,7 @@ class Searched:
     kind : type
         The class of their primitives.
     address : int
-        Where the row of the tree is.
+        Where the row of the arrays is.
     one_ray : tuple
         The function that casts a single ray (see `cast_function`), the address, and options that
         cull nothing, and for which all masks count; None before the first ray.
@@ -84,27 +84,26 @@ class Searched:
     """
 
     __slots__ = (
-        "_before", "_near", "_now", "_rays", "address", "arrays", "kind", "one_ray", "split",
+        "_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split",
     )  # fmt: skip
 
     arrays: TreeArrays
     address: int
     one_ray: tuple[Any, int, Any] | None
-    # The arrays, and those that they replaced: another thread may have the address of their row.
-    _now: Any
-    _before: Any
-    # The arrays in memory, for rays and for points; None before the first of them.
-    _rays: Kept | None
-    _near: Kept | None
+    # Those that were replaced last: another thread may have the address of their row.
+    _before: TreeArrays | None
+    # The row in memory, for rays and for points; None before the first of them.
+    _rays: KeptRow | None
+    _near: KeptRow | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind: type = type(arrays.primitives)
-        self.split, self._now = split, None
+        self.split = split
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
-        self._before, self._now = self._now, arrays
+        self._before = getattr(self, "arrays", None)
         self.arrays, self.address = arrays, arrays.row.address
         self.one_ray = self._rays = self._near = None
 
@@ -114,21 +113,21 @@ class Searched:
         cast = self.one_ray = cast_function(self.arrays), self.address, every
         return cast
 
-    def for_rays(self) -> Kept:
-        """Return the arrays in memory."""
+    def for_rays(self) -> KeptRow:
+        """Return the row in memory."""
         known, arrays = self._rays, self.arrays
-        # Two threads may both write them to memory.
-        if known is None or known.held is not arrays:
-            known = self._rays = Kept(arrays.row, held=arrays)
+        # Two threads may both write it to memory.
+        if known is None or known.arrays is not arrays:
+            known = self._rays = KeptRow(arrays)
         return known
 
-    def for_points(self) -> Kept | None:
-        """Return the arrays and a mask of all bits in memory; None if they are not of triangles."""
+    def for_points(self) -> KeptRow | None:
+        """Return the row and a mask of all bits in memory; None if the tree is not of triangles."""
         if self.kind is not Triangles:
             return None
         near = self._near
         if near is None:
-            near = self._near = Kept(self.arrays.row, -1, held=self.arrays)
+            near = self._near = KeptRow(self.arrays, -1)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
@@ -312,7 +311,7 @@ def _gathered(
     if ray is None or call is None:
         return None
     kept = searched.for_rays()
-    arrays = kept.held
+    arrays = kept.arrays
     if arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
@@ -342,7 +341,7 @@ def closest_point(searched: Searched | None, point: Any, limit: float, count: in
         return points_of((distance, position, name, u, v))
     # Both are -1 for -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
-    owner = near.held.primitives.owners.item(leaf) if leaf >= 0 else -1
+    owner = near.owners.item(leaf) if leaf >= 0 else -1
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
@@ -359,7 +358,7 @@ def distance(searched: Searched | None, point: Any, limit: float) -> float | Non
 
 
 def _measured(
-    near: Kept | None, kind: type, point: Any, limit: float, what: int
+    near: KeptRow | None, kind: type, point: Any, limit: float, what: int
 ) -> OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
     numbers, key = plain_point(point), ("closest_points", kind)
@@ -392,6 +391,6 @@ def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
     leaf, prim_id = hit_codes(names)
-    owners = near.held.primitives.owners[leaf]
+    owners = near.owners[leaf]
     owners[leaf < 0] = -1
     return scene_points_of((d, position, prim_id, u, v, owners, leaf))

@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches.image_rows import row_length
-from bvh.queries.batches.scratch import (
-    ALL,
-    BOOL,
-    HIT_SHELVES,
-    NO_PERMUTATION,
-    SHELF,
-    HitMemory,
-)
+from bvh.queries.batches.scratch import ALL, BOOL, HIT_SHELVES, NO_PERMUTATION, SHELF, HitMemory
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, checked_cull, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult

@@ -17,6 +17,7 @@ from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
 from bvh.traversal.rays.ray_batch import EVERY, SINGLES
+from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
@@ -43,14 +44,31 @@ SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
 
 
 class Kept:
-    """Arguments of a kernel in memory, their address, and what they refer to, which stays alive."""
+    """Arguments of a kernel in memory, which the object keeps alive, and their address."""
 
-    __slots__ = ("_words", "address", "arguments", "held")
+    __slots__ = ("_words", "address", "arguments")
 
-    def __init__(self, *arguments: Any, held: Any = None) -> None:
-        self.arguments, self.held = arguments, held
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
         self._words = np.array(stored_words(arguments), np.int64)
         self.address: int = self._words.ctypes.data
+
+
+class KeptRow(Kept):
+    """The row of a tree and what else a kernel needs of what is searched, in memory."""
+
+    __slots__ = ("arrays",)
+
+    def __init__(self, arrays: TreeArrays, *more: Any) -> None:
+        super().__init__(arrays.row, *more)
+        self.arrays = arrays
+
+    @property
+    def owners(self) -> NDArray[np.int32]:
+        """The instances of the leaves of a scene."""
+        primitives: Any = self.arrays.primitives
+        owners: NDArray[np.int32] = primitives.owners
+        return owners
 
 
 class HitMemory:

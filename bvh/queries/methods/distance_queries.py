@@ -27,7 +27,7 @@ class DistanceQueries(TreeBase):
 
     def distance_to(
         self,
-        other: Any,
+        other: TreeBase,
         transform: ArrayLike | None = None,
         *,
         max_distance: ArrayLike = math.inf,
@@ -129,7 +129,7 @@ class DistanceQueries(TreeBase):
             found.prim_id.reshape(*shape, 2),
         )
 
-    def _sides(self, other: Any) -> tuple[TreeArrays, TreeArrays]:
+    def _sides(self, other: object) -> tuple[TreeArrays, TreeArrays]:
         """Return the arrays of both trees."""
         self._must_hold("distance_to", Triangles)
         if not isinstance(other, TreeBase):
@@ -137,7 +137,7 @@ class DistanceQueries(TreeBase):
         other._must_hold("distance_to", Triangles)
         return self._shown_arrays(), other._shown_arrays()
 
-    def _shown_pairs(self, other: Any, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return numbers of pairs, -1 where a face has no bits."""
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
@@ -160,7 +160,9 @@ def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
     return matrices
 
 
-def hint_pairs(hint: Any, arrays: TreeArrays, others: TreeArrays) -> NDArray[np.int64]:
+def hint_pairs(
+    hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
+) -> NDArray[np.int64]:
     """Return hints, checked, as numbers of pairs; -1 for none."""
     if hint is None:
         return np.full((), -1, np.int64)

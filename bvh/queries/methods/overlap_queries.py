@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,8 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import Boxes
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
@@ -216,13 +217,13 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
     __slots__ = ()
 
     # For the name of a query: the search for pairs with another tree or scene.
-    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    _pair_search: Callable[[str, object], FindPairs[Pairs]]
     # The pairs that count, for a mask of each side.
-    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
+    _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
         self,
-        other: Any,
+        other: object,
         transform: ArrayLike | None = None,
         *,
         mask: int | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +26,8 @@ class Segments(NamedTuple):
 
     origins: Floats
     directions: Floats
-    t_min: Any
-    t_max: Any
+    t_min: float | Floats
+    t_max: float | Floats
     finite: NDArray[np.bool_]
 
 
@@ -36,7 +36,7 @@ class SightQueries:
 
     __slots__ = ()
 
-    any_hit: Callable[..., Any]
+    any_hit: Callable[..., TruthResult]
 
     @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
@@ -121,7 +121,7 @@ def segments(p: ArrayLike, q: ArrayLike, margin: float) -> Segments:
     if share.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     finite = np.asarray(np.isfinite(start).all(axis=-1) & np.isfinite(end).all(axis=-1))
-    whole: Any = 1.0
+    whole: float | Floats = 1.0
     with np.errstate(all="ignore"):
         along = end - start
         # Where the difference overflows, half of it does not.

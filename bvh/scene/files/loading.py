@@ -39,10 +39,11 @@ from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build, pack
-from bvh.tree.primitives import Boxes, Obbs, Triangles
+from bvh.tree.primitives import Triangles
+from bvh.tree.solids import KINDS
 from bvh.tree.wide_nodes import WideNodes
 
-CLASSES: dict[str, Any] = {"triangles": Triangles, "boxes": Boxes, "obbs": Obbs}
+CLASSES = {kind.__name__.lower(): kind for kind in (Triangles, *KINDS)}
 
 # Held while a mapped tree is checked, so that two threads never set its arrays.
 _guard = ForkSafeLock()

@@ -23,9 +23,7 @@ from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
 from bvh.tree.arrays import (
-    BoxRow,
     CustomRow,
-    ObbRow,
     SceneRow,
     TreeArrays,
     TriangleRow,
@@ -33,7 +31,8 @@ from bvh.tree.arrays import (
     kernel_arrays,
 )
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
-from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, is_ray
+from bvh.tree.primitives import Custom, Triangles, is_ray
+from bvh.tree.solids import SOLIDS
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -118,16 +117,14 @@ def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     return _cast_at(TriangleRow(address), ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
 
 
-@entry
-def cast_at_boxes(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
-    return _cast_at(BoxRow(address), ((ox, oy, oz), (dx, dy, dz), t_min, t_max), EVERY, cull)
+def _cast_at_solids(row: type) -> Any:
+    """Return what casts one ray into a tree over a kind of solids, by the class of its rows."""
 
+    def cast_at(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+        return _cast_at(row(address), ((ox, oy, oz), (dx, dy, dz), t_min, t_max), EVERY, cull)
 
-@entry
-def cast_at_obbs(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
-    return _cast_at(ObbRow(address), ((ox, oy, oz), (dx, dy, dz), t_min, t_max), EVERY, cull)
+    cast_at.__name__ = cast_at.__qualname__ = f"cast_at_{row.__name__}"
+    return entry(cast_at)
 
 
 @entry
@@ -154,10 +151,9 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 # The functions, and how many integers their last argument has where it is a tuple.
 CASTS: dict[type, tuple[Any, int]] = {
     Triangles: (cast_at_triangles, 0),
-    Boxes: (cast_at_boxes, 0),
-    Obbs: (cast_at_obbs, 0),
     Custom: (cast_at_custom, 3),
     Instanced: (cast_at_scene, 2),
+    **{solid.arrays: (_cast_at_solids(solid.row), 0) for solid in SOLIDS},
 }
 
 

@@ -1,0 +1,249 @@
+"""Solids: kinds of primitives that are rows of numbers, such as boxes; a record for each.
+
+All that builds, casts, moves, saves and draws them reads the record of their kind. To add one: its
+arithmetic in `geometry/`, the class of its arrays and its record here, and a way to give them to
+`BVH` (and to `refit`, if they need more than corners and transforms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.boxes import box_interval, read_box
+from bvh.geometry.obbs import (
+    INVERTED,
+    inverses,
+    local_frames,
+    obb_bounds,
+    obb_interval,
+    read_obb,
+)
+from bvh.geometry.transforms import rounded_dot
+from bvh.runtime.arguments import reals
+from bvh.runtime.jit import Dispatcher, inlined, kernel
+
+Floats = NDArray[np.float64]
+Bounds = tuple[Floats, Floats, NDArray[np.bool_]]
+
+
+class Boxes(NamedTuple):
+    """Axis-aligned boxes by lower and upper corners (n, 6)."""
+
+    points: Floats
+
+
+class Obbs(NamedTuple):
+    """Oriented boxes by corners and three rows of the inverse transform (n, 18)."""
+
+    points: Floats
+
+
+class BoxRow(NamedTuple):
+    """The row of a tree over boxes (see `rows`), as kernels take it."""
+
+    address: int
+
+
+class ObbRow(NamedTuple):
+    """The row of a tree over oriented boxes."""
+
+    address: int
+
+
+class Solid(NamedTuple):
+    """A kind of solids. `points` are their numbers, a row each, which begins with local corners."""
+
+    arrays: type[Boxes | Obbs]
+    row: type[BoxRow | ObbRow]
+    code: int  # in rows of trees and in files
+    size: int  # numbers of one
+    # Kernels: (points, i, o, d) and, of an instance whose map has an inverse with these rows,
+    # (points, i, rows, o, d) -> (hit, near, far) of the line of a ray in a solid.
+    interval: Dispatcher
+    instanced: Dispatcher
+    # Lower and upper corners of a box around each, and which can be hit.
+    bounds: Callable[[Floats], Bounds]
+    # Corners of a box around each, (n, 8, 3), for pictures.
+    outline: Callable[[Floats], Floats]
+    # (points, positions, rows to the tree's coordinates) -> outward normals where these are.
+    normals: Callable[[Floats, Floats, Floats], Floats]
+    # The terms (K, F) of `world_bounds`, by the largest coordinate of a tree.
+    skew: Callable[[Floats, float], tuple[float, float]]
+    # What users give besides `lower`, and the points that it makes.
+    given: tuple[str, ...]
+    points_of: Callable[..., Floats]
+    # The first whose numbers no user could have given, -1 for none, and what is wrong with it.
+    flaw: Callable[[Floats], tuple[int, str]]
+
+
+@inlined
+def _box_interval(points, i, o, d):
+    lower, upper = read_box(points, i)
+    return box_interval(o, d, lower, upper)
+
+
+@inlined
+def _instanced_box_interval(points, i, rows, o, d):
+    lower, upper = read_box(points, i)
+    return obb_interval(o, d, lower, upper, rows)
+
+
+@inlined
+def _obb_interval(points, i, o, d):
+    lower, upper, rows = read_obb(points, i)
+    return obb_interval(o, d, lower, upper, rows)
+
+
+@inlined
+def _product_row(w, rows):
+    """Return a row times an affine map, each entry rounded once from double-doubles."""
+    p, q, r = rows
+    _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
+    _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
+    _, z = rounded_dot((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
+    _, h = rounded_dot(w, (p[3], q[3], r[3]))
+    return x, y, z, h
+
+
+@inlined
+def _instanced_obb_interval(points, i, rows, o, d):
+    lower, upper, (x, y, z) = read_obb(points, i)
+    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
+    return obb_interval(o, d, lower, upper, rows)
+
+
+def frames_of(points: Floats) -> Floats:
+    """Return the rows (n, 3, 4) from the coordinates of a tree to those of its oriented boxes."""
+    return np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)
+
+
+def _box_bounds(points: Floats) -> Bounds:
+    lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
+    solid = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
+    valid = np.asarray(solid.all(axis=1))
+    lower[~valid] = upper[~valid] = 0.0
+    return lower, upper, valid
+
+
+def _obb_bounds(points: Floats) -> Bounds:
+    lower, upper, valid = _box_bounds(points)
+    lower, upper = obb_bounds(lower, upper, frames_of(points))
+    valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
+    return lower, upper, valid
+
+
+def _box_outline(points: Floats) -> Floats:
+    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+    return np.where(upper, points[:, None, 3:6], points[:, None, 0:3])
+
+
+def _obb_outline(points: Floats) -> Floats:
+    frames = inverses(frames_of(points))[0]
+    corners = _box_outline(points) @ frames[:, :, :3].transpose(0, 2, 1)
+    return np.asarray(corners + frames[:, None, :, 3])
+
+
+def _box_normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+    """Return the normals of the sides that positions are nearest to, relative to the box's size."""
+    inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
+    half = 0.5 * (points[:, 3:6] - points[:, 0:3])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.where(half > 0.0, (inside - 0.5 * (points[:, 0:3] + points[:, 3:6])) / half, 1.0)
+    each, axis = np.arange(len(points)), np.abs(off).argmax(axis=1)
+    return np.asarray(np.copysign(1.0, off[each, axis])[:, None] * rows[each, axis, :3])
+
+
+def _obb_normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+    own = frames_of(points)
+    shift = (own[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + own[:, :, 3]
+    rows = np.concatenate([own[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
+    return _box_normals(points, positions, rows)
+
+
+def _obb_skew(points: Floats, farthest: float) -> tuple[float, float]:
+    rows = frames_of(points)
+    back = np.abs(inverses(rows)[0][:, :, :3])
+    with np.errstate(all="ignore"):
+        row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+        corners = np.maximum(np.abs(points[:, :3]), np.abs(points[:, 3:6]))
+        far = row_sum * farthest + (back @ corners[:, :, None]).max()
+    sound = np.isfinite(row_sum) and np.isfinite(far)
+    return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
+
+
+def _obb_points(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
+    matrices = reals("transforms", transforms)
+    if matrices.size == 0:
+        matrices = matrices.reshape(0, 4, 4)
+    if matrices.shape != (len(lower), 4, 4):
+        raise ValueError(f"transforms must have shape ({len(lower)}, 4, 4), got {matrices.shape}")
+    frames = local_frames("transforms", matrices)
+    return np.hstack([lower, upper, frames.reshape(-1, 12)])
+
+
+def _obb_flaw(points: Floats) -> tuple[int, str]:
+    rows = frames_of(points)
+    bad = ~np.isfinite(rows).all(axis=(1, 2))
+    if not bad.any():
+        bad = inverses(rows)[1] != INVERTED
+    return (int(bad.argmax()) if bad.any() else -1), "oriented box {} has no valid matrix"
+
+
+BOXES = Solid(
+    arrays=Boxes,
+    row=BoxRow,
+    code=1,
+    size=6,
+    interval=_box_interval,
+    instanced=_instanced_box_interval,
+    bounds=_box_bounds,
+    outline=_box_outline,
+    normals=_box_normals,
+    skew=lambda points, farthest: (0.0, 0.0),
+    given=("upper",),
+    points_of=lambda lower, upper: np.hstack([lower, upper]),
+    flaw=lambda points: (-1, ""),
+)
+OBBS = Solid(
+    arrays=Obbs,
+    row=ObbRow,
+    code=2,
+    size=18,
+    interval=_obb_interval,
+    instanced=_instanced_obb_interval,
+    bounds=_obb_bounds,
+    outline=_obb_outline,
+    normals=_obb_normals,
+    skew=_obb_skew,
+    given=("upper", "transforms"),
+    points_of=_obb_points,
+    flaw=_obb_flaw,
+)
+SOLIDS = (BOXES, OBBS)
+KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
+
+
+def solid_of(primitives: object) -> Solid:
+    """Return the kind of solids; of a user's primitives, that of the boxes around them."""
+    return KINDS.get(type(primitives), BOXES)
+
+
+def _one_of(solid: Solid, others: Dispatcher | None) -> Dispatcher:
+    """Return a kernel for instances of one kind, by its code, or of others."""
+    own, code = solid.instanced, solid.code
+    if others is None:
+        return kernel(lambda kind, points, i, rows, o, d: own(points, i, rows, o, d))
+    return kernel(
+        lambda kind, points, i, rows, o, d: (
+            own(points, i, rows, o, d) if kind == code else others(kind, points, i, rows, o, d)
+        )
+    )
+
+
+# (kind, points, i, rows, o, d) -> (hit, near, far) of a ray and an instance of a solid.
+instanced_solid = reduce(lambda others, solid: _one_of(solid, others), SOLIDS[::-1], None)
