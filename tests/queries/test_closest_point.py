@@ -108,9 +108,14 @@ def families(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray
 
 
 FAMILIES = tuple(families(np.random.default_rng(0)))
+# Nearly all of its distances are decided by exact sums.
+LONG = "beyond"
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name == LONG else name for name in FAMILIES],
+)
 def test_soups(name: str, rng: np.random.Generator) -> None:
     """Soups of all scales, in trees of all kinds."""
     vertices, faces = families(rng)[name]

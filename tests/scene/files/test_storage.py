@@ -304,7 +304,7 @@ def answers(tree: Any, rays: tuple[np.ndarray, np.ndarray]) -> bytes:
     return pickle.dumps(tree.closest_hit(*rays, threads=2))
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.long), "fork"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes_share_a_tree(method: str, tmp_path: Path, rng: Rng) -> None:
     """By its path, each mapping the same file; pickled; and a mapped one pickled, by value."""
