@@ -23,15 +23,12 @@ from bvh.runtime.cache.kernel_cache import (
 )
 from bvh.runtime.compiler.code_generator import host_features, leave_to_numba
 from bvh.runtime.compiler.code_types import (
-    Builder,
     CodeGenerator,
-    Context,
     Operation,
     Signature,
     Type,
     TypingContext,
     Value,
-    Values,
 )
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -135,7 +132,7 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
     times ten times as long.
     """
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         builder.function.attributes.add("noinline")
         return context.get_dummy_value()
 

@@ -19,11 +19,9 @@ from bvh.runtime.compiler.code_types import (
     Builder,
     Context,
     Operation,
-    Signature,
     Type,
     TypingContext,
     Value,
-    Values,
 )
 from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation, types
 
@@ -85,7 +83,7 @@ def _all_pointers(typingctx: TypingContext, value: Type) -> Operation:
         context.nrt.incref(builder, kind, value)
         return value
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         return convert(context, builder, value, args[0])
 
     return result_type(value)(value), codegen
@@ -122,7 +120,7 @@ def follow(typingctx: TypingContext, reference: Type) -> Operation:
     if not isinstance(reference, Reference):
         return None
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         value = builder.load(args[0])
         # The caller releases what is returned.
         context.nrt.incref(builder, reference.target, value)
@@ -153,7 +151,7 @@ def borrowed(typingctx: TypingContext, value: Type) -> Operation:
         context.nrt.incref(builder, kind, value)
         return value
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         return strip(context, builder, value, args[0])
 
     return value(value), codegen
@@ -166,7 +164,7 @@ def stack_memory(typingctx: TypingContext, size: Type) -> Operation:
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         # Not Numba's own helper: it fills with zeros, and LLVM then spends a minute on storing
         # thousands of single bytes.
         with builder.goto_entry_block():

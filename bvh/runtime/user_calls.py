@@ -27,7 +27,6 @@ from bvh.runtime.compiler.code_types import (
     Builder,
     Context,
     Operation,
-    Signature,
     Type,
     TypingContext,
     Value,
@@ -182,7 +181,7 @@ def _loader(kind: Type) -> Load:
 
     @llvm_operation
     def load(typingctx: TypingContext, address: Type) -> Operation:
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             return _read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
 
         return kind(I8), codegen
@@ -212,7 +211,7 @@ def _by_address(interface: Interface) -> Callable[[int, tuple[object, ...]], obj
     def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
         kinds = (*interface.kinds, I8)
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             values = cgutils.unpack_tuple(builder, args[1])
             return _call_at(context, builder, args[0], interface.result, kinds, values)
 
@@ -244,7 +243,7 @@ def call_stored(
     `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
     """
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         leaves, values = [], []
         head, *tail = kinds.instance_type
         for address, parts in ((args[2], (head,)), (args[3], tail)):

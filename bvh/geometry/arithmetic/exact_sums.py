@@ -17,13 +17,8 @@ from numba.core import cgutils
 
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
 from bvh.runtime.compiler.code_types import (
-    Builder,
-    Context,
     Operation,
-    Signature,
     TypingContext,
-    Value,
-    Values,
 )
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
@@ -41,7 +36,7 @@ def new_sum(typingctx: TypingContext) -> Operation:
     """
     kind = types.Array(types.int64, 1, "C")
 
-    def codegen(context: Context, builder: Builder, signature: Signature, args: Values) -> Value:
+    def codegen(context, builder, signature, args):
         # Numba's arrays take long to import and are needed only when a kernel is compiled.
         from numba.np import arrayobj
 

@@ -8,13 +8,10 @@ from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import (
     Builder,
-    Context,
     Operation,
-    Signature,
     Type,
     TypingContext,
     Value,
-    Values,
 )
 from bvh.runtime.jit import emits, literal_operation, llvm_operation, types
 from bvh.runtime.simd.vectors import (
@@ -46,7 +43,7 @@ def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
     if kind is None or isinstance(kind, Vec) != isinstance(mask, Vec):
         return None
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         chosen = operands(context, builder, sig.args[1:], args[1:], kind)
         return builder.select(args[0], *chosen)
 
@@ -62,7 +59,7 @@ def fma(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
         return None
     parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         args = operands(context, builder, sig.args, args, kind)
         kinds = [arg.type for arg in args]
         return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
@@ -84,7 +81,7 @@ def _extreme(symbol: str) -> Callable[..., Operation]:
         if kind is None:
             return None
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             args = operands(context, builder, sig.args, args, kind)
             real = isinstance(getattr(kind, "dtype", kind), types.Float)
             return builder.select(compare(symbol)(builder, real, *args), *args)

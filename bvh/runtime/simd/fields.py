@@ -16,7 +16,6 @@ from bvh.runtime.compiler.code_types import (
     Builder,
     Context,
     Operation,
-    Signature,
     Type,
     TypedCode,
     TypingContext,
@@ -71,7 +70,7 @@ def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
             return None
         operation = reading(memory, kind)
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             found = _each(operation, places, context, builder, args)
             if wide != kind:
                 found = [builder.sext(number, LONG) for number in found]
@@ -86,7 +85,7 @@ def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
         operation, given = writing(memory, kind), types.unliteral(value)
         kinds = [given] if len(places) == 1 else given.types
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             numbers = [
                 context.cast(builder, number, own, kind)
                 for number, own in zip(_apart(builder, places, args[2]), kinds, strict=True)
@@ -113,7 +112,7 @@ def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
         operation = loading(memory, n, kind)
         result = _kind_of(operation[0].return_type, places)
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             found = _each(operation, places, context, builder, args)
             return _together(context, builder, result, found)
 
@@ -126,7 +125,7 @@ def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
         given = types.unliteral(value)
         operation = storing(memory, given if len(places) == 1 else given.dtype, kind)
 
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             _each(operation, places, context, builder, args, _apart(builder, places, args[2]))
             return context.get_dummy_value()
 
@@ -143,7 +142,7 @@ def splat_rows(*places: int) -> Accessor:
     result = _kind_of(Vec(types.float32, WIDTH), places)
 
     def read(typingctx: TypingContext, numbers: Type) -> Operation:
-        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+        def codegen(context, builder, sig, args):
             memory, stride = cgutils.unpack_tuple(builder, args[0], 2)
             found = []
             for place in places:

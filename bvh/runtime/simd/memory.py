@@ -56,7 +56,7 @@ def pointer(typingctx: TypingContext, array: Type) -> Operation:
     if not (is_flat(array) or isinstance(array, types.CPointer)):
         return None
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         return _data_of(context, builder, sig.args[0], args[0])
 
     return types.CPointer(array.dtype)(array), codegen
@@ -67,7 +67,7 @@ def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
     """Return the pointer to numbers of the type of `like` at an address."""
     kind = types.CPointer(types.unliteral(like))
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         return builder.inttoptr(args[0], context.get_value_type(kind))
 
     return kind(types.int64, like), codegen
@@ -97,7 +97,7 @@ def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
 def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
     """Prefetch the cache line at an address, whether there is memory or not."""
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         target = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         kinds = [target.type, INT, INT, INT]
         function = declare(builder, "llvm.prefetch.p0", kinds, ir.VoidType(), plain=True)
@@ -111,7 +111,7 @@ def reading(array: Type, dtype: Type) -> TypedCode:
     """Return the operation that reads an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         return builder.load(_element(context, builder, sig, args, llvm))
 
     return dtype(array, types.intp), codegen
@@ -121,7 +121,7 @@ def writing(array: Type, dtype: Type) -> TypedCode:
     """Return the operation that writes an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         builder.store(args[2], _element(context, builder, sig, args, llvm))
         return context.get_dummy_value()
 
@@ -156,7 +156,7 @@ def loading(array: Type, n: Type, lane: Type) -> TypedCode:
     """Return the operation that loads n lanes of a type."""
     vec = Vec(lane, n.literal_value)
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         place = _element(context, builder, sig, args, vec.llvm)
         return builder.load(place, align=context.get_abi_sizeof(vec.llvm.element))
 
@@ -184,7 +184,7 @@ def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> O
         return None
     vec = Vec(types.int32, n.literal_value)
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         place = _element(context, builder, sig, args, ir.VectorType(ir.IntType(8), vec.n))
         return builder.zext(builder.load(place, align=1), vec.llvm)
 
@@ -198,7 +198,7 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
         return None
     vec = Vec(array.dtype, n.literal_value)
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
         place = _element(context, builder, sig, args, whole)
         rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
@@ -216,7 +216,7 @@ def storing(array: Type, value: Type, lane: Type) -> TypedCode:
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         place = _element(context, builder, sig, args, llvm)
         stored = getattr(builder, narrow)(args[2], llvm) if narrow else args[2]
         builder.store(stored, place, align=context.get_abi_sizeof(getattr(llvm, "element", llvm)))
@@ -252,7 +252,7 @@ def gather(
         return None
     vec = Vec(array.dtype, index.n)
 
-    def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+    def codegen(context, builder, sig, args):
         data = _data_of(context, builder, sig.args[0], args[0])
         result = ir.Constant(vec.llvm, ir.Undefined)
         for k in range(vec.n):

@@ -17,13 +17,10 @@ from numba.core import cgutils
 
 from bvh.runtime.compiler.code_types import (
     Builder,
-    Context,
     Operation,
-    Signature,
     Type,
     TypingContext,
     Value,
-    Values,
 )
 from bvh.runtime.jit import Dispatcher, llvm_operation, types
 from bvh.runtime.simd import FEATURES, Vec
@@ -58,9 +55,7 @@ def operation(
         def declare(typingctx: TypingContext, *given: Type) -> Operation:
             chosen = [a if kind is ARRAY else kind for kind, a in zip(kinds, given, strict=True)]
 
-            def codegen(
-                context: Context, builder: Builder, signature: Signature, args: Values
-            ) -> Value:
+            def codegen(context, builder, signature, args):
                 values = [
                     context.make_array(a)(context, builder, value).data if kind is ARRAY else value
                     for kind, a, value in zip(kinds, signature.args, args, strict=True)
