@@ -1,7 +1,5 @@
 """`python -m bvh`, and the `bvh` command."""
 
-from __future__ import annotations
-
 import sys
 
 

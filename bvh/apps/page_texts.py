@@ -1,7 +1,5 @@
 """Texts that all pages share: the title of the browser's tab, and what mouse and keys do."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Descriptions of cameras in words."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

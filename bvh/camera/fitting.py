@@ -1,7 +1,5 @@
 """Fitting a camera to what it looks at: its outline, and where the eye has to be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

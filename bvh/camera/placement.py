@@ -1,7 +1,5 @@
 """Placement of cameras: by eye, direction and up, or from OpenCV, VTK and trimesh."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

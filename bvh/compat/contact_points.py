@@ -1,7 +1,5 @@
 """Common points of touching faces, within rounding."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from trimesh.triangles import closest_point

@@ -6,8 +6,6 @@ its name only if it is the file; later it is checked for damage alone. So who ca
 folder is trusted.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

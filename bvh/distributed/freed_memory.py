@@ -1,7 +1,5 @@
 """Freed memory that a worker keeps for its next arrays, instead of returning it at once."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 

@@ -7,8 +7,6 @@ header, which covers CRC-32s of its arrays: it finds damage, but another tree ca
 the same.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Rays of a chunk, made and cast in blocks that stay in the caches of a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod

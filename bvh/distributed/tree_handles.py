@@ -12,8 +12,6 @@ as well after they were hashed. Parts, which may come from elsewhere, are known 
 their content.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import os

@@ -1,7 +1,5 @@
 """Arguments and results of the `ray_*` functions, which test each ray against its own shape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 

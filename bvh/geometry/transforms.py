@@ -5,8 +5,6 @@ instance, wherever they are used. So nothing depends on the order of additions, 
 stay exact: translations within the grid of doubles, permutations of axes, powers of two.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

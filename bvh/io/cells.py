@@ -1,7 +1,5 @@
 """Surface of finite-element cells: flat cells, and the outer facets of solid ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -20,8 +20,6 @@ its digests, or other arrays that have the same, and so nothing that is read is 
 (see `untrusted`), and no file is known by them (see `part_index`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

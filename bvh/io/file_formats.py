@@ -37,8 +37,6 @@ and are packed anew when they are read. Faces have bits from version 4 on; trees
 none are still written in version 3.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator

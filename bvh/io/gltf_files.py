@@ -4,8 +4,6 @@ trimesh calls an unnamed node by its number, whatever the name of its mesh; it f
 without data with zeros; and it finds the transform of a node by walking up to the root.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

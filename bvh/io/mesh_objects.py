@@ -1,7 +1,5 @@
 """Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

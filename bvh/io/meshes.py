@@ -1,7 +1,5 @@
 """Triangles of meshes: of other libraries' objects, pairs of arrays, and files."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

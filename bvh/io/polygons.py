@@ -5,8 +5,6 @@ rounds nothing, so the signs of `orient2d` are exact: if the projection is simpl
 overlap. That an ear always exists is proven by Meisters 1975, "Polygons have ears".
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 

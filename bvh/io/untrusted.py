@@ -8,8 +8,6 @@ each node, row and primitive, and runs on threads. Whether boxes contain what is
 which answers depend but safety does not, is checked by `stats.check`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ A file may unpack to 1 GiB, or BVH_MAX_UNPACKED bytes, beyond eight times its si
 a large file is never refused for what it holds, and a small one never fills the memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Picking: what is under a cursor in the picture of a scene or tree, or within a few pixels."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

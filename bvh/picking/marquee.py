@@ -7,8 +7,6 @@ is never left out, nor is one that is seen whole, however small; what may be lef
 part of itself, smaller than a pixel. A vertex is visible if nothing is in front of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

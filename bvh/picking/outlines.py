@@ -15,8 +15,6 @@ det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a, this vector i
 p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction

@@ -6,8 +6,6 @@ far plane), a triangle that crosses it is cut there, and the cut's corners are r
 Otherwise what reaches behind a perspective eye stays whole, as a cone (see `outlines`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

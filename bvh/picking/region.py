@@ -1,7 +1,5 @@
 """Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Base colours of what rays hit: of factors, images and colours of vertices or faces."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Colour maps that all pictures share, with components from 0 to 1."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

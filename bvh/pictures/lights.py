@@ -4,8 +4,6 @@ Directions of rays to the lamp and to the sky are stratified, with another shift
 the picture. They depend on the sample's position alone, not on threads.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Sequence

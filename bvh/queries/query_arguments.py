@@ -1,7 +1,5 @@
 """Arguments of queries: rays, points and options, checked, as kernels take them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence, Set, ValuesView
 from typing import Any, NamedTuple, Protocol

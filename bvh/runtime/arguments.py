@@ -1,7 +1,5 @@
 """Checks of public arguments: types, shapes and ranges, once, before any kernel runs."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any, Literal, get_args
 

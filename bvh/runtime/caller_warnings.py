@@ -3,8 +3,6 @@
 Or those of libraries that call ours, or that ours are called through.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from typing import Any

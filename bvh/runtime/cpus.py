@@ -1,7 +1,5 @@
 """CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -4,8 +4,6 @@ Queries of lazy ones, such as Dask's, and of those of other libraries, such as P
 are answered by upper folders, which are enrolled for them (see `registry`).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from inspect import signature

@@ -6,8 +6,6 @@ fork waits until no thread compiles. If that takes too long, or Ctrl-C interrupt
 compilation in the child raises a RuntimeError.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import threading

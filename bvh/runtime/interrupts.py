@@ -1,7 +1,5 @@
 """Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

@@ -4,8 +4,6 @@ A function is used as it is. True shows a bar of rich or tqdm, whichever is inst
 tqdm, or its class, is moved. Bars that are created here are closed here, also after an exception.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

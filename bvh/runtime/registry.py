@@ -3,8 +3,6 @@
 The package enrols it when it is imported itself, so nothing else is imported here.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -5,8 +5,6 @@ child makes its own. During a long call of a kernel the calling thread only wait
 report progress and raise KeyboardInterrupt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import mmap

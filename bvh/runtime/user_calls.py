@@ -10,8 +10,6 @@ It is passed together with its function, and the kernel is compiled for the two.
 Kernels themselves are called so where their arguments stay in memory from call to call.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

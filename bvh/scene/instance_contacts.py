@@ -6,8 +6,6 @@ known once two of their faces do. Of a pair's leaves the nearest by their boxes 
 most of the others are too far away to be looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

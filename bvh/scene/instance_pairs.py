@@ -6,8 +6,6 @@ tree are transformed to the frame of the other only to find which faces cannot m
 `tree_to_tree`).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ for scenes of few triangles, and when rays have lost the time that it takes (see
 loses RAY_SECONDS; times of builds are measured.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple

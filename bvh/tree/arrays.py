@@ -1,7 +1,5 @@
 """`TreeArrays`: the arrays of a tree, its row, and the pointers that kernels make of either."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple

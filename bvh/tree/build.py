@@ -1,7 +1,5 @@
 """Build of a tree: from primitives to records in a local frame, to nodes, to its arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple, get_args
 

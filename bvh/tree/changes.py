@@ -5,8 +5,6 @@ of them before every ray, it compares one number; only if that has changed does 
 change.
 """
 
-from __future__ import annotations
-
 import itertools
 
 

@@ -12,8 +12,6 @@ Threads take subtrees of the binary tree for the sums, then subtrees of the wide
 numbered one after the other, below a common top. Neither depends on the number of threads.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

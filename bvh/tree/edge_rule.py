@@ -13,8 +13,6 @@ crossed, whatever the rule. The same holds for a triangle whose plane contains t
 one without area.
 """
 
-from __future__ import annotations
-
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
 from bvh.tree.instanced import Instanced, kind_of, leaf_of

@@ -11,8 +11,6 @@ and Hodgman 1974, "Reentrant polygon clipping"); where nothing is left of it, no
 contain a part of it. A triangle that was split belongs to all nodes above any of its parts.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ one comparison, before any of them can shorten a ray. So those that do not count
 were not there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

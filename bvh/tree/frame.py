@@ -15,8 +15,6 @@ Kernels read it through a pointer (`runtime.simd.pointer`) and the functions her
 `FrameView`. Builders have the first two rows alone.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -12,8 +12,6 @@ by d reduces the support of their hull by at most d, so in every direction it st
 Coordinates may have errors up to 2**-45.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -10,8 +10,6 @@ results as one mesh of all its trees. A ray is transformed to the frame of a tre
 what it cannot hit, with bounds of the errors of the transform.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple, TypeAlias

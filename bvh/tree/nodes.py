@@ -13,8 +13,6 @@ with a denormal number, which a step from zero would be, takes CPUs some hundred
 the test of a ray is covered by margins of the ray: see `traversal.rays.ray_setup`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ of all edges of all faces are combined by exclusive or: pairs cancel, and what i
 an open mesh with a probability of some 2**-60. That takes one pass, and no sorting.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -11,8 +11,6 @@ smaller. Half axes are longer than they would have to be by 2**-19 of the frame'
 that are not quite at right angles, and 2**-22 B the rounding of c and h.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 type, so a traversal over triangles compiles no box code.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ It is much faster than a build and as correct, but rays take longer the more the
 primitives in space has changed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -10,8 +10,6 @@ where all traversals want its pointer, a field to `TreePointers`. The arrays of 
 words from PRIMITIVES on, in the order of their fields; `solids.py` says how to add a kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

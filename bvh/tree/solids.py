@@ -5,8 +5,6 @@ arithmetic in `geometry/`, the class of its arrays and its record here, and a wa
 `BVH` (and to `refit`, if they need more than corners and transforms).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from typing import NamedTuple

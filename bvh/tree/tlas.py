@@ -13,8 +13,6 @@ in another thread may miss what moves meanwhile, but stays within the arrays. A 
 arrays, in a new local frame.
 """
 
-from __future__ import annotations
-
 import time
 from typing import ClassVar
 

@@ -13,8 +13,6 @@ In the accessors `at` is a position in the nodes' data: of a node (`node_at`), o
 is that of its node plus its lane.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -23,8 +23,6 @@ abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) 
 factor 2 for coordinates that grow by it.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from typing import NamedTuple

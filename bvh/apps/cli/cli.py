@@ -1,7 +1,5 @@
 """The command line: info, build, partition, cast, render, plot, pick, view, lab, ..."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Compilation of kernels by other processes: `bvh warmup`, and ahead of the first rays."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

@@ -1,7 +1,5 @@
 """Output of commands: lines, tables, JSON, progress bars."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence

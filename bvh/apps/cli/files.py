@@ -1,7 +1,5 @@
 """Files of commands: meshes, scenes, saved trees and scenes, rays and hits."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """`bvh partition`, and what `bvh info` prints of parts."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`bvh pick`: picks under a cursor, and selections in a rectangle of the picture."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 

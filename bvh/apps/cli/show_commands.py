@@ -1,7 +1,5 @@
 """`bvh render`, `plot`, `view` and `lab`: pictures, charts of trees, and pages in the browser."""
 
-from __future__ import annotations
-
 import webbrowser
 from contextlib import suppress
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Answers of the ray lab as HTML: the exact one, its chart, and the naive ones."""
 
-from __future__ import annotations
-
 import math
 from html import escape
 from typing import NamedTuple

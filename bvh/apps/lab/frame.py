@@ -1,7 +1,5 @@
 """Drawn coordinates of the ray lab: the part of space in view, and what dragging changes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Labels of the ray lab: where each stands, so that none covers another or a point."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple

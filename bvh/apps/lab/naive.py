@@ -5,8 +5,6 @@ themselves): from origin, direction and corners in the box's own coordinates, in
 dimensions, to the t of a hit, or None.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Presets of the ray lab: each shows a flaw of common box tests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

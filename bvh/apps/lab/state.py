@@ -1,7 +1,5 @@
 """State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Meshes with materials as GLB, the form in which a page takes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts of the page's panel, as HTML with an id for each value, and its script."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 

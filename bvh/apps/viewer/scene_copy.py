@@ -1,7 +1,5 @@
 """Copy of a scene that shares its trees: what a page asks, while other threads change the scene."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ray-cast pictures of what a page shows: coarse while the camera moves, then fine."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Parts that are open: mapped trees with their ids, as many as memory is given for."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

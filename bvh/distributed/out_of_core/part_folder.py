@@ -14,8 +14,6 @@ fsspec (see `fetched_files`). Links in a folder are refused, and none is followe
 new one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Visits of parts: which rays, points and regions go to which part, near to far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple

@@ -6,8 +6,6 @@ signed, and 2**28 products can be added before carries must be propagated. It is
 product), needs no scaling and never fails; filters make its use rare.
 """
 
-from __future__ import annotations
-
 import math
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)

@@ -6,8 +6,6 @@ bounds for basic building blocks of double-word arithmetic"). Every filter of th
 its error bound where it is used, and leaves what it cannot decide to exact sums.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 

@@ -3,8 +3,6 @@
 They are slow, and decide only what floating-point filters cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import isqrt

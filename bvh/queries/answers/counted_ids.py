@@ -1,7 +1,5 @@
 """Faces that count for a mask, among those that a query of all faces has found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

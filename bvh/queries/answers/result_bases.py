@@ -1,7 +1,5 @@
 """Bases of results: one entry a query, or any number; as arrays of any library."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar

@@ -8,8 +8,6 @@ along axes.
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Rows of an image among the directions of rays that come without a shape."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

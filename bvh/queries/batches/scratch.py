@@ -1,7 +1,5 @@
 """Scratch memory of a thread for rays and points, kept from call to call."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

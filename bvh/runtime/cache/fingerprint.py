@@ -5,8 +5,6 @@ not change it. It takes a quarter of a second, so folders of kernels also have t
 fingerprint, a hash of the sources' bytes, which takes milliseconds.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.machinery

@@ -7,8 +7,6 @@ fill a folder at once: each compiled kernel is one file, and what one process co
 wait for. Before anything is compiled, folders that somebody else has filled are searched.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -7,8 +7,6 @@ parent when they are opened, those of the folder and the file whenever a kernel 
 has neither descriptors of folders nor such modes; there a folder is used by its absolute path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

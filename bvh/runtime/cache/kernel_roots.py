@@ -1,7 +1,5 @@
 """Where folders of kernels are: those that are written, and those that others have filled."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.machinery
 import os

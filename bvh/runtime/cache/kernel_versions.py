@@ -1,7 +1,5 @@
 """Which version of the kernels the package has, as folders of kernels remember it."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

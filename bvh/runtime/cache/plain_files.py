@@ -5,8 +5,6 @@ written. So a folder is opened once and used by its descriptor, and what is writ
 that has no other name. Windows has no descriptors of folders; there a folder is used by its path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ The process may change its directory before they are used, and another user coul
 into the new one.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -6,8 +6,6 @@ package. They can call and inline functions of this package, which are linked as
 is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)

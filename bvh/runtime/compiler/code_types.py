@@ -1,7 +1,5 @@
 """Types of what intrinsics are written with, for annotations: Numba's and LLVM's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

@@ -11,8 +11,6 @@ All this is internal to Numba. If a version of it differs, this import fails, an
 Numba compile kernels as any function: with the same results, but several times as slowly.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

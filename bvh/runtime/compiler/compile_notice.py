@@ -1,7 +1,5 @@
 """A line of text on the terminal, or in a notebook, while a kernel is compiled."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

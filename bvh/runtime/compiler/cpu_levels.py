@@ -7,8 +7,6 @@ on all machines of a cluster, and one wheel for all users of a platform. ``BVH_C
 level of the host, or for Numba's CPU if one is set.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

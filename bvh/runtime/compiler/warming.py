@@ -1,7 +1,5 @@
 """Parts of the package compiled by several processes: who compiles what, and who waits for whom."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from llvmlite import ir

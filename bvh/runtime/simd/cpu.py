@@ -1,7 +1,5 @@
 """CPU features, the number of lanes of a vector, and the cycle counter."""
 
-from __future__ import annotations
-
 from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.compiler.cpu_levels import natural_width
 from bvh.runtime.jit import emits, host_features, llvm_operation, types

@@ -5,8 +5,6 @@ Whoever owns a layout makes them, and others call them by the name of its module
 intrinsics, which take Numba no longer than `peek` and a sum; a function takes it five milliseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir

@@ -4,8 +4,6 @@ LLVM does not find the instructions that permute lanes by a vector of indices, a
 lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray

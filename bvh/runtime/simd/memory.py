@@ -4,8 +4,6 @@ An index counts elements in memory order. Where a float32 array holds the bits o
 are int32.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import (

@@ -14,8 +14,6 @@ offset bytes materials
 The images are decoded when they are used. Their size is limited by Pillow (`MAX_IMAGE_PIXELS`).
 """
 
-from __future__ import annotations
-
 import io
 import struct
 from typing import Any

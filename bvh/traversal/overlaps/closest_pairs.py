@@ -8,8 +8,6 @@ then pauses until rational numbers have decided between them. Once two faces tou
 come before them are tested.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN, bits, from_bits, vector

@@ -5,8 +5,6 @@ longer than a search: kernels are given the addresses of their data instead, as 
 Whoever calls a kernel keeps the arrays alive.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

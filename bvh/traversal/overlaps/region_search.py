@@ -10,8 +10,6 @@ position; its caller takes the results and calls again. So nothing is found twic
 the only memory is that of results and one buffer for each thread.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

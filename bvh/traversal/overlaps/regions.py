@@ -9,8 +9,6 @@ step, radii and planes by the errors stated where they are computed. Numbers tha
 region larger: comparisons are written so that NaN, too, means "may overlap".
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

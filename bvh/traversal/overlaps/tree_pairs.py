@@ -7,8 +7,6 @@ lanes. A tree against itself begins with the pair of its root and itself, and op
 the pairs of its children, each once.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ rounding to float32 is covered by 2**-22 of the numbers themselves. Overflow mak
 to all of space.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

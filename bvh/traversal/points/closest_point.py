@@ -6,8 +6,6 @@ best upper bound. Those left at the end, usually one, are measured exactly. Ties
 then, so that the lowest id is the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

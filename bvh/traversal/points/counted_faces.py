@@ -1,7 +1,5 @@
 """Faces that count for a query of points: those that share a bit with its mask."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

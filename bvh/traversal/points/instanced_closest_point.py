@@ -8,8 +8,6 @@ A leaf for which float32 is too inaccurate is traversed in float64, with the wei
 `world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

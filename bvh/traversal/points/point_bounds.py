@@ -25,8 +25,6 @@ distance. A box whose computed d**2 exceeds ((best + 2**-49 P) (1 + 2**-48))**2 
 `best` or nearer. Where P, or its square, overflows, nothing is discarded.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest

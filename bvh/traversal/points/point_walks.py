@@ -14,8 +14,6 @@ A triangle's *name* is its id in a tree, and its code in a scene (see `instanced
 its leaf, with the id in the low bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Scratch memory of a thread for point queries: a stack, and candidates."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -18,8 +18,6 @@ Accessors are given `lanes` and a lane index. Those in the singular read one ray
 the plural load that of n rays; `set_` takes either.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

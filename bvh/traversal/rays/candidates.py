@@ -7,8 +7,6 @@ the intervals overlap, and where the filter is unsure of a hit, exact t decide. 
 the lowest id wins the tie.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

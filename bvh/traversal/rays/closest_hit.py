@@ -6,8 +6,6 @@ long as the answer stays the same, fewer where costs change. Both give the same 
 time depends on it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

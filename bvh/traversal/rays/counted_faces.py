@@ -1,7 +1,5 @@
 """Mask test of a triangle group."""
 
-from __future__ import annotations
-
 from bvh.runtime.jit import inlined
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import slots

@@ -5,8 +5,6 @@ moved vertices. What these cannot decide, and what is no triangle, is solved one
 need be.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -24,8 +24,6 @@ needs 3 delta D tolerance + 27.5 B D delta_v more, and T and t * den together
 delta M + 26 B delta_v tolerance + 105 B delta_v**2.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 import numpy as np

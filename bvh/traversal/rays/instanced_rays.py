@@ -7,8 +7,6 @@ Where delta (see `instance_setup`) is beyond WORST B, B the bound of the tree's 
 tests are disabled in this instance, as in `ray_setup.set_up_ray`: all is decided exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, scale_by

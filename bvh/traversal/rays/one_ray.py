@@ -5,8 +5,6 @@ of its row (see `tree.rows`). Scratch memory is on the stack of the call: any nu
 threads may call it at once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ the cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of 
 TAOCP 3, 5.2, on how).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -18,8 +18,6 @@ rows are.
 Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bvh.runtime.jit import inlined

@@ -19,8 +19,6 @@ at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is
 disabled: such a ray enters every node, and every primitive is decided exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import (

@@ -11,8 +11,6 @@ The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
 `slots.current_arrays` are chosen by type.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF

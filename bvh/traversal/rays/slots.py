@@ -22,8 +22,6 @@ In a scene the numbers are those of the TLAS or of the BLAS that the ray is in (
 tau = tau' * blas_scale - blas_entry in a BLAS.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ leaves are tested by groups. If all centres coincide, or a split would make the 
 range is cut in half instead.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

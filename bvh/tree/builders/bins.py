@@ -5,8 +5,6 @@ does not depend on the chunks that threads move. The bins give the boxes of both
 that each chunk's records move to; the move itself bounds the centres, which the next split needs.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

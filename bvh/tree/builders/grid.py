@@ -5,8 +5,6 @@ any two layers of cells, by the surface area heuristic, without touching a recor
 moves each record to its range. Level by level, each record would be counted and moved each time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -11,8 +11,6 @@ primitives, so it is used for cells of a few primitives only. A SAH tree is buil
 if each were one primitive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

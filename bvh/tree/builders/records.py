@@ -5,8 +5,6 @@ and an unused lane. Thus the union of two boxes is one vector maximum, and a rec
 builder needs of a primitive.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 

@@ -7,8 +7,6 @@ budget limits the number of pieces: every range has capacity for its share and d
 its halves, so that the tree does not depend on threads. Pieces in the same leaf become one again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

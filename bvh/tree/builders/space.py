@@ -11,8 +11,6 @@ an error below 2**-45; extended by SLACK again, and rounded outward to float32, 
 real points up to the planes themselves, where the box is cut off.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ has built, so threads share no counter and the tree does not depend on them. A l
 and subtrees without gaps.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The top of a tree, built level by level; threads share the chunks of all ranges of a level."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

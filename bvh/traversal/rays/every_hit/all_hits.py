@@ -4,8 +4,6 @@ The hits of a block are grouped by ray, t, u and v are computed side by side, an
 sorted by t and id.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -18,8 +18,6 @@ SURE_HIGH, once more. A limit that is not within LOW..END has all of the box on 
 infinite.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ as a packet, or as one for each octant that their directions have there. A packe
 `moved_rays`), or that gives up, is traced singly, from the start.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

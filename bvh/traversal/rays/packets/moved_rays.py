@@ -9,8 +9,6 @@ A packet in which a ray's delta exceeds DELTA B, B the bound of the tree's frame
 That is e B / 64, and the margin of the interval test of packets has e B to spare.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

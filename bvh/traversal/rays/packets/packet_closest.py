@@ -3,8 +3,6 @@
 In the BLAS of an instance the rays are *moved* (see `moved_rays`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

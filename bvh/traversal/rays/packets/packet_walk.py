@@ -21,8 +21,6 @@ the margin by e A. A margin of 8 e (A + B) covers all, with e B to spare (see `m
 beyond FARTHEST are replaced by a nearer point of the line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
