@@ -17,6 +17,8 @@ Rows = NDArray[np.int64]
 Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
+# An index of some queries, or of all.
+Chosen = NDArray[np.bool_] | slice
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
 
@@ -99,10 +101,10 @@ class MergedAnswers:
         column = next(iter(self.columns.values()))
         return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
 
-    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+    def wanted(self, rows: Rows, entry: Floats) -> Chosen:
         """Return which of some queries a part may still answer, which is so far from them."""
         if self._how is Merge.ANY:
-            return ~next(iter(self.columns.values()))[rows]
+            return np.asarray(~next(iter(self.columns.values()))[rows])
         return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
@@ -129,7 +131,7 @@ class MergedLists:
         """Return how far an entry may still count for some queries; None if it always does."""
         return None if self._reach is None else self._reach[rows]
 
-    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+    def wanted(self, rows: Rows, entry: Floats) -> Chosen:
         """Return which of some queries a part may still answer, which is so far from them."""
         return _within(entry, self.reach(rows))
 
@@ -164,9 +166,9 @@ class MergedLists:
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
 
 
-def _within(entry: Floats, reach: Floats | None) -> NDArray[np.bool_]:
+def _within(entry: Floats, reach: Floats | None) -> Chosen:
     """Return which parts are entered within reach."""
-    return np.ones(len(entry), np.bool_) if reach is None else entry <= reach
+    return slice(None) if reach is None else entry <= reach
 
 
 def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import Column, Floats, Rows
+from bvh.distributed.merging import Chosen, Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
@@ -27,7 +27,7 @@ _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 # What is done in a part: with the rows of a batch, and the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
-IsWanted = Callable[[Rows, Floats], NDArray[np.bool_]]
+IsWanted = Callable[[Rows, Floats], Chosen]
 
 
 class _Group(NamedTuple):
