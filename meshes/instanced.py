@@ -77,10 +77,7 @@ def scene() -> trimesh.Scene:
         built.geometry[name] = trimesh.Trimesh(vertices, faces, process=False)
     for node in nodes():
         graph.update(
-            frame_from=node.parent,
-            frame_to=node.name,
-            matrix=node.matrix,
-            geometry=node.geometry,
+            frame_from=node.parent, frame_to=node.name, matrix=node.matrix, geometry=node.geometry
         )
     return built
 

@@ -142,9 +142,7 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
 
 
 def obb_bounds(
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    rows: NDArray[np.float64],
+    lower: NDArray[np.float64], upper: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return axis-aligned boxes in the world that contain oriented boxes, lower <= upper."""
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within

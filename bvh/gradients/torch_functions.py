@@ -236,10 +236,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return tensor.to(CPU).to(torch.float64)
 
     def search(
-        self,
-        search: TreeSearch,
-        arguments: Sequence[Tensor | None],
-        shape: tuple[int, ...],
+        self, search: TreeSearch, arguments: Sequence[Tensor | None], shape: tuple[int, ...]
     ) -> Sequence[Tensor]:
         """Return what a search finds, without derivatives."""
         fixed = (None if x is None else x.detach() for x in arguments)
@@ -251,9 +248,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(
-        self,
-        results: Sequence[Tensor],
-        given: Sequence[Tensor | ArrayLike | None],
+        self, results: Sequence[Tensor], given: Sequence[Tensor | ArrayLike | None]
     ) -> Sequence[Tensor]:
         """Return results on the device of the first tensor."""
         device = next((x.device for x in given if isinstance(x, Tensor)), CPU)

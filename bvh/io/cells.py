@@ -89,9 +89,7 @@ def surface_of_cells(
 
 
 def _outside(
-    points: NDArray[np.float64],
-    flat: list[tuple[Ints, Ints]],
-    solid: list[tuple[str, Ints, Ints]],
+    points: NDArray[np.float64], flat: list[tuple[Ints, Ints]], solid: list[tuple[str, Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield the facets of solid cells that no other cell shares."""
     if not solid:

@@ -18,14 +18,7 @@ from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
-from bvh.tree.arrays import (
-    TreeArrays,
-    bytes_of,
-    emptied,
-    frozen,
-    frozen_primitives,
-    with_bits,
-)
+from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, pack, without_hidden
 from bvh.tree.face_bits import NO_BITS, hides_faces
 from bvh.tree.primitives import Triangles, arrays_of, count_of

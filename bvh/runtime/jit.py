@@ -62,12 +62,7 @@ else:
 # the first caller that compiles it, which may be a user's fastmath kernel.
 # No fastmath, not even "contract": a fused multiply-add where none is written breaks the
 # error-free transformations, and inf/NaN have a meaning in the slab tests.
-OPTIONS: Options = {
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": False,
-    "forceinline": False,
-}
+OPTIONS: Options = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
 
 # Wrappers for calls from C and Python cost a third of the compile time: entries are not called from
 # C, helpers from neither.

@@ -15,14 +15,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import cgutils
 
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Context,
-    Operation,
-    Type,
-    TypingContext,
-    Value,
-)
+from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation, types
 
 Number = TypeVar("Number", bound=np.generic)

@@ -13,14 +13,7 @@ from bvh.camera.placement import axis_name
 from bvh.io.meshes import fits
 from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import (
-    ALL_BITS,
-    Axis,
-    Quality,
-    bit_masks,
-    label,
-    truths,
-)
+from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.files.saved_scenes import SceneSaving

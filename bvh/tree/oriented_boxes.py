@@ -22,15 +22,7 @@ from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, select, splat
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
-from bvh.tree.triangle_groups import (
-    E2,
-    ROWS,
-    dot,
-    group_at,
-    group_edges,
-    group_origin,
-    three,
-)
+from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin, three
 from bvh.tree.wide_nodes import child_code, lanes_of, leaf_rows, node_at, rows_of
 
 BOX_ROWS = 12

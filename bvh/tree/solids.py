@@ -13,14 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.boxes import box_interval, read_box
-from bvh.geometry.obbs import (
-    INVERTED,
-    inverses,
-    local_frames,
-    obb_bounds,
-    obb_interval,
-    read_obb,
-)
+from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
 from bvh.geometry.transforms import rounded_dot
 from bvh.runtime.arguments import reals
 from bvh.runtime.jit import Dispatcher, inlined, kernel

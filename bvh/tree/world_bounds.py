@@ -199,10 +199,7 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 
 
 def instance_bounds(
-    extents: Extents,
-    tree_of: NDArray[np.int32],
-    matrices: NDArray[np.float64],
-    threads: int = 1,
+    extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64], threads: int = 1
 ) -> NDArray[np.float64]:
     """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
 

@@ -62,10 +62,7 @@ REFUTED = {
     "Almost parallel": ({"capped", "mixed"}, "treats a slope of 0.0008 as parallel"),
     "Large coordinates": ({"float32"}, "float32 rounds the coordinates"),
     "Origin one ulp outside": ({"unchecked", "float32"}, "behind the origin"),
-    "Subnormal direction": (
-        {"reciprocal", "capped", "one-sided", "float32"},
-        "1 / d overflows",
-    ),
+    "Subnormal direction": ({"reciprocal", "capped", "one-sided", "float32"}, "1 / d overflows"),
     "Different x and y extents": ({"mixed"}, "the y slab uses the x bounds"),
     "Oriented box": (set(), ""),
     "Zero direction": (ALL_NAIVES - {"one-sided"}, "accepts an invalid ray"),

@@ -59,8 +59,7 @@ def test_an_interrupt_waits_for_no_kernel_under_way() -> None:
 
 
 @pytest.mark.parametrize(
-    "part, words",
-    [("wrong", "OSError: the disk is full"), ("fatal", "ended before it was done")],
+    "part, words", [("wrong", "OSError: the disk is full"), ("fatal", "ended before it was done")]
 )
 def test_what_goes_wrong_is_told(part: str, words: str) -> None:
     before = set(multiprocessing.active_children())

@@ -90,10 +90,7 @@ def families(seed: int = 0) -> dict[str, Family]:
 
 
 def mesh_of(vertices: ArrayLike, faces: ArrayLike) -> Mesh:
-    return (
-        np.array(vertices, np.float64).reshape(-1, 3),
-        np.array(faces, np.int64).reshape(-1, 3),
-    )
+    return (np.array(vertices, np.float64).reshape(-1, 3), np.array(faces, np.int64).reshape(-1, 3))
 
 
 def grid(n: int) -> Mesh:

@@ -256,8 +256,7 @@ def test_a_mesh_that_is_refused_is_not_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "places", "other"),
-    [(100, [0.0], 2e-323), (1, [-1.5e308, 1.5e308], 1.4e308)],
+    ("count", "places", "other"), [(100, [0.0], 2e-323), (1, [-1.5e308, 1.5e308], 1.4e308)]
 )
 def test_distances_at_the_ends_of_the_range(count: int, places: list[float], other: float) -> None:
     """Among the smallest, many meshes were searched for ever; the largest gave a warning."""

@@ -296,9 +296,7 @@ def test_many_faces_as_near() -> None:
     angle = np.linspace(0, 2 * np.pi, 1001)[:-1]
     rim = np.stack([np.cos(angle), np.sin(angle), np.full(1000, -1.0)], axis=1)
     mesh = trimesh.Trimesh(
-        np.vstack([[0, 0, 0], rim]),
-        [[0, i, i % 1000 + 1] for i in range(1, 1001)],
-        process=False,
+        np.vstack([[0, 0, 0], rim]), [[0, i, i % 1000 + 1] for i in range(1, 1001)], process=False
     )
     points = np.array([[np.cos(a), np.sin(a), 9.0] for a in angle[[7, 300]] + np.pi / 1000])
     face = drop_in.closest_point(mesh, points)[2]

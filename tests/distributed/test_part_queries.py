@@ -195,11 +195,7 @@ def test_sorted_rays(sort: bool | None, tmp_path: Path, rng: np.random.Generator
 )  # fmt: skip
 @pytest.mark.parametrize("size", [0, 300])
 def test_progress(
-    verb: str,
-    size: int,
-    tmp_path: Path,
-    rng: np.random.Generator,
-    monkeypatch: pytest.MonkeyPatch,
+    verb: str, size: int, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(part_visits, "TOGETHER", 70)
     monkeypatch.setattr(part_visits, "POINTS", 70)

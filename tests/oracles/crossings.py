@@ -23,11 +23,7 @@ def crosses(o: Vector, d: Vector, v0: Vector, v1: Vector, v2: Vector) -> bool:
 
 
 def _volume(d: list[int], a: list[int], b: list[int]) -> int:
-    cross = (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
+    cross = (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
     return sum(x * y for x, y in zip(d, cross, strict=True))
 
 

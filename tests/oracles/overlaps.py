@@ -27,11 +27,7 @@ def dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
 
 
 def cross(a: Point, b: Point) -> Point:
-    return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 def clip(polygon: list[Point], plane: Plane) -> list[Point]:

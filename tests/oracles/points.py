@@ -59,8 +59,4 @@ def _dot(a: Vector, b: Vector) -> Fraction:
 
 
 def _cross(a: Vector, b: Vector) -> list[Fraction]:
-    return [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

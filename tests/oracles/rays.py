@@ -199,12 +199,7 @@ def surely_missed(o: ArrayLike, d: ArrayLike, corners: Floats) -> NDArray[np.boo
 
 
 def ray_box(
-    o: Vector,
-    d: Vector,
-    lower: Vector,
-    upper: Vector,
-    t_min: float = 0.0,
-    t_max: float = math.inf,
+    o: Vector, d: Vector, lower: Vector, upper: Vector, t_min: float = 0.0, t_max: float = math.inf
 ) -> tuple[bool, float, float]:
     """Return (hit, t_near, t_far) of a ray in a box; NaN for a miss. Bounds may be infinite."""
     stay = box_interval(o, d, lower, upper) if is_ray(o, d, t_min, t_max) else None
@@ -338,8 +333,4 @@ def _dot(a: Integers, b: Integers) -> int:
 
 
 def _cross(a: Integers, b: Integers) -> list[int]:
-    return [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

@@ -68,11 +68,7 @@ def test_memory(n: int, rng: Rng) -> None:
     given[:4] = np.nan, np.inf, -0.0, 1e-45
     small = rng.integers(0, 256, n + 2).astype(np.uint8)
     places = rng.permutation(n).astype(np.int64)
-    out, wholes, longs = (
-        np.zeros(10 * n, np.float32),
-        np.zeros(2 * n, np.int32),
-        np.zeros(n, int),
-    )
+    out, wholes, longs = (np.zeros(10 * n, np.float32), np.zeros(2 * n, np.int32), np.zeros(n, int))
     distance, ticks = memory_kernel(n)(given, small, places, out, wholes, longs)
     rows, bits = out.reshape(10, n), given.view(np.int32)
     wanted = [given[k : k + n] for k in (3, 3, 5, 7)]

@@ -65,19 +65,13 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
         "Overlaps(1 of 1 query meets 1 primitive)",
     ),
     "attributes": (lambda: SCENE.attributes(TREE), "Attributes(none)"),
-    "known": (
-        lambda: bvh.Attributes(uv=np.zeros((4, 2))),
-        "Attributes(uv of 4 vertices)",
-    ),
+    "known": (lambda: bvh.Attributes(uv=np.zeros((4, 2))), "Attributes(uv of 4 vertices)"),
     "instance": (lambda: SCENE[0], "Instance(0 'floor', BVH(2 triangles, 1 node))"),
     "moved": (lambda: SCENE[1], f"Instance(1, {MOVED}, mask 0xff)"),
     "hidden": (lambda: SCENE[2], "Instance(2 'ghost', BVH(2 triangles, 1 node), hidden)"),
     "leaves": (lambda: SCENE.leaves, "Leaves(3 leaves of 1 tree)"),
     "leaf": (lambda: SCENE.leaves[1], f"Leaf(1, {MOVED}, mask 0xff)"),
-    "selection": (
-        lambda: SCENE.pick_rect(LOOK, 0, 0, 64, 48),
-        "Selection(2 faces of 1 instance)",
-    ),
+    "selection": (lambda: SCENE.pick_rect(LOOK, 0, 0, 64, 48), "Selection(2 faces of 1 instance)"),
     "stats": (TREE.stats, "TreeStats(2 primitives, 1 node, depth 1, SAH cost 2, 0.00 MiB)"),
     "scene stats": (
         SCENE.stats,

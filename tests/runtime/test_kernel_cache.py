@@ -48,11 +48,7 @@ def _double(x):  # type: ignore[no-untyped-def]
 @cached
 @pytest.mark.parametrize(
     "kernel, error",
-    [
-        (_fails, TypingError),
-        (_calls_what_fails, TypingError),
-        (_is_interrupted, KeyboardInterrupt),
-    ],
+    [(_fails, TypingError), (_calls_what_fails, TypingError), (_is_interrupted, KeyboardInterrupt)],
 )
 def test_what_fails_to_compile_keeps_no_lock(kernel: Any, error: type[BaseException]) -> None:
     """Others would wait for it until this process ends, or lose patience."""

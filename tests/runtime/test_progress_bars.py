@@ -177,9 +177,7 @@ def test_bars_of_tqdm(bars: list[Bar]) -> None:
 
 @pytest.mark.parametrize("missing", [(), ("rich",), ("rich", "tqdm")])
 def test_true_is_what_is_installed(
-    missing: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Rich before tqdm; without both, the error tells what to install."""
     for name in {"rich", "tqdm"} - set(missing):

@@ -193,10 +193,7 @@ def test_boxes(rng: np.random.Generator) -> None:
     upper = lower + 0.3 * rng.random((300, 3))
     o, d = aims.random_rays(np.zeros(3), np.ones(3), 500, rng)
     matrices = np.tile(np.eye(4), (300, 1, 1))
-    for tree in (
-        bvh.BVH.from_boxes(lower, upper),
-        bvh.BVH.from_obbs(lower, upper, matrices),
-    ):
+    for tree in (bvh.BVH.from_boxes(lower, upper), bvh.BVH.from_obbs(lower, upper, matrices)):
         hits = assert_agree(tree, (o, d))
         met, near, _ = bvh.ray_box(o[:, None], d[:, None], lower, upper)
         assert np.array_equal(hits.counts, met.sum(axis=1))

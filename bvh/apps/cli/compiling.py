@@ -39,12 +39,10 @@ SCENES = (".glb", ".gltf")
 
 def warmup_command(
     processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of processes; one for each CPU by default."),
+        int | None, typer.Option(min=1, help="Number of processes; one for each CPU by default.")
     ] = None,
     to: Annotated[
-        Path | None,
-        typer.Option(help="Folder to fill for BVH_KERNELS; your own cache by default."),
+        Path | None, typer.Option(help="Folder to fill for BVH_KERNELS; your own cache by default.")
     ] = None,
     cpu: Annotated[
         str | None,

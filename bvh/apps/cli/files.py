@@ -49,8 +49,7 @@ Threads = Annotated[
 ]
 # What takes an option of named values checks it, and says so in a line.
 BuildQuality = Annotated[
-    Quality,
-    typer.Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}."),
+    Quality, typer.Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}.")
 ]
 
 Memory = Annotated[

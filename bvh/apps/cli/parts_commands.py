@@ -21,8 +21,7 @@ def partition_command(
         ),
     ],
     output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://..."),
+        str, typer.Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://...")
     ],
     memory: Annotated[str, typer.Option(help="Memory to stay within, from 50MB on.")] = "2GB",
     quality: BuildQuality = "medium",

@@ -41,10 +41,7 @@ def pick_command(
     ] = None,
     mode: Annotated[
         RegionMode | None,
-        typer.Option(
-            parser=str,
-            help=f"With --rect: {' or '.join(MODES)}; touching by default.",
-        ),
+        typer.Option(parser=str, help=f"With --rect: {' or '.join(MODES)}; touching by default."),
     ] = None,
     visible_only: Annotated[
         bool, typer.Option("--visible-only", help="With --rect: only what the camera sees.")

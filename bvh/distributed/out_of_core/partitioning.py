@@ -150,11 +150,7 @@ class _Steps:
 
 
 def _read(
-    source: Any,
-    spill: Path,
-    box: NDArray[np.float64],
-    steps: _Steps,
-    given: GroupWindows | None,
+    source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
     """Write all triangles of a source to one file.
 
@@ -198,11 +194,7 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
 
 
 def _split(
-    spill: Path,
-    largest: int,
-    steps: _Steps,
-    box: NDArray[np.float64] | None = None,
-    depth: int = 0,
+    spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, by their centroids.
 

@@ -14,10 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
-from bvh.runtime.compiler.code_types import (
-    Operation,
-    TypingContext,
-)
+from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
 BASE = 4384  # the smallest product, four denormals, is a multiple of 2**-4296: limb 2

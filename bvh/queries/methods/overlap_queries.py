@@ -12,14 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.results import OVERLAPS
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
-from bvh.runtime.arguments import (
-    common_shape,
-    corner_points,
-    lengths,
-    points,
-    reals,
-    thread_count,
-)
+from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles

@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import (
-    Filter,
-    edge_rule,
-    one_mask,
-    ray_batch,
-    ray_options,
-)
+from bvh.queries.query_arguments import Filter, edge_rule, one_mask, ray_batch, ray_options
 from bvh.queries.results import ALL_HITS, COUNTED_HITS, HITS
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb

@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Operation,
-    Type,
-    TypingContext,
-    Value,
-)
+from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import emits, literal_operation, llvm_operation, types
 from bvh.runtime.simd.vectors import (
     BIT,

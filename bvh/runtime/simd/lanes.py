@@ -97,8 +97,7 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
-                builder.extract_element(order, ir.Constant(INT, k)),
-                ir.Constant(INT, vector.n - 1),
+                builder.extract_element(order, ir.Constant(INT, k)), ir.Constant(INT, vector.n - 1)
             )
             picked = builder.extract_element(value, at)
             result = builder.insert_element(result, picked, ir.Constant(INT, k))

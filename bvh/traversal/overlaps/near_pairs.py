@@ -25,13 +25,7 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps.side_frames import (
-    ALONG_MARGIN,
-    ALONG_SHIFT,
-    placed,
-    towards,
-    turned,
-)
+from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import node_boxes
 from bvh.tree.triangle_groups import dot
 from bvh.tree.wide_nodes import child_code, node_at

@@ -39,15 +39,7 @@ from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
 from bvh.tree.triangle_groups import dot
-from bvh.tree.winding_moments import (
-    CENTRE,
-    CORNERS,
-    LANES,
-    RADIUS,
-    SERIES,
-    TERMS_SIZE,
-    leaf_faces,
-)
+from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE, leaf_faces
 
 F = np.float32
 # From further away, in the local frame, the winding number is 0. The sum over all faces has a

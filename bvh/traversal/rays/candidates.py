@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    Vec,
-    fma,
-    lowest_bit,
-    mask_bits,
-    select,
-    splat,
-)
+from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index

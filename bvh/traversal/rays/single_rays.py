@@ -45,22 +45,13 @@ from bvh.traversal.rays.candidates import (
     intersect_leaf,
     load_closest,
 )
-from bvh.traversal.rays.instanced_rays import (
-    load_ray_of_scene,
-    next_entry_in_scene,
-)
+from bvh.traversal.rays.instanced_rays import load_ray_of_scene, next_entry_in_scene
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE, SLOTS
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
-from bvh.tree.wide_nodes import (
-    child_codes,
-    child_orders,
-    leaf_rows,
-    node_at,
-    prefetch_child,
-)
+from bvh.tree.wide_nodes import child_codes, child_orders, leaf_rows, node_at, prefetch_child
 
 F = np.float32
 

@@ -231,10 +231,7 @@ def build(
     limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
     def subtree(
-        task: NDArray[np.int64],
-        box: NDArray[np.float32],
-        block: SubtreeNodes,
-        state: BuildState,
+        task: NDArray[np.int64], box: NDArray[np.float32], block: SubtreeNodes, state: BuildState
     ) -> tuple[int, int]:
         with shelf.scratch() as scratch:
             built: tuple[int, int] = build_subtree(

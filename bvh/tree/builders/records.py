@@ -13,13 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Operation,
-    Type,
-    TypingContext,
-    Value,
-)
+from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import Dispatcher, llvm_operation, types
 from bvh.runtime.simd import FEATURES, Vec
 from bvh.tree.nodes import SMALLEST_PLANE

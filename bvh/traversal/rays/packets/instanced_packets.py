@@ -25,12 +25,7 @@ from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
-from bvh.tree.instanced import (
-    BOUND,
-    TRANSFORM_SIZE,
-    kind_of,
-    row_of,
-)
+from bvh.tree.instanced import BOUND, TRANSFORM_SIZE, kind_of, row_of
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.wide_nodes import first_row
 

@@ -47,11 +47,7 @@ from bvh.runtime.simd import (
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays.blocks import GROUP, OCTANTS, PACKET, PACKET_RAYS, lane_index
-from bvh.traversal.rays.candidates import (
-    accept_group,
-    candidates_of,
-    filter_ray,
-)
+from bvh.traversal.rays.candidates import accept_group, candidates_of, filter_ray
 from bvh.traversal.rays.packets.packet_closest import PacketStack, load_packed, store_packed
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
