@@ -124,7 +124,9 @@ class TreeQueries(
 
         self._must_hold(query, Triangles)
         bits = one_mask(mask)
-        rays = RaySearch(self._arrays_for(bits), self._quality == "high", self)
+
+        def rays() -> RaySearch:
+            return RaySearch(self._arrays_for(bits), self._quality == "high", self)
 
         def winding(threads: int, _: bool) -> WindingTerms:
             return self._winding_terms(threads, bits)

@@ -104,7 +104,7 @@ class SceneQueries(
         def winding(threads: int, turned: bool) -> WindingTerms:
             return self._as_one_tree(bits, turned)._winding_terms(threads)
 
-        return PointSearch(rays, bits, winding, lambda: view.metrics)
+        return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
     def _open_edges(self, mask: int | None) -> str | None:
         bits, view = one_mask(mask), self._current()

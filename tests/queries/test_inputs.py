@@ -296,7 +296,7 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
         BVH.from_triangles(vertices, make(faces))
     BVH.from_triangles([], []).closest_hit(*rays)
     kinds = map(str, closest_hits.signatures)
-    assert len([kind for kind in kinds if "Triangles" in kind and "ClosestGoal" in kind]) == 1
+    assert len([kind for kind in kinds if "TriangleRow" in kind and "ClosestGoal" in kind]) == 1
     # "high" has one more, with spatial splits.
     kinds = map(str, binned_sah.build_subtree.signatures)
     assert len([kind for kind in kinds if "none" in kind]) == 1

@@ -76,7 +76,7 @@ class Parts(
     >>> parts.contains([[3.0, 0.0, 0.25], [4.5, 0.0, 0.0]])
     array([ True, False])
     >>> parts.overlap_box([1.5, -1.0, -1.0], [4.5, 1.0, 1.0])
-    Overlaps(1 of 1 query meets 1280 primitives)
+    Overlaps(1280 primitives)
     """
 
     def _quick(self) -> None:

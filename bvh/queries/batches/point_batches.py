@@ -41,8 +41,8 @@ class PointSearch(NamedTuple):
 
     Attributes
     ----------
-    rays : RaySearch
-        The arrays as rays search them, and what keeps them alive.
+    rays : callable
+        rays() has the arrays as rays search them, and what keeps them alive.
     mask : int
         Bits that choose among faces, and the instances of a scene, as int32.
     winding : callable
@@ -52,7 +52,7 @@ class PointSearch(NamedTuple):
         Of a scene: metrics() are lengths in instances against lengths in the world.
     """
 
-    rays: RaySearch
+    rays: Callable[[], RaySearch]
     mask: int
     winding: Callable[[int, bool], WindingTerms]
     metrics: Callable[[], Floats] | None = None
@@ -69,7 +69,7 @@ class PointSearch(NamedTuple):
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
             return ClosestPoints(d, position, *rest)
         leaf, prim = hit_codes(found.names)
-        instanced: Any = self.rays.arrays.primitives
+        instanced: Any = self.rays().arrays.primitives
         owners = owners_of(instanced, leaf)
         d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
         return SceneClosestPoints(d, position, *rest)
@@ -83,7 +83,7 @@ class PointSearch(NamedTuple):
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
-        return inside(self.rays, self.mask, points, threads, progress, surface=surface)
+        return inside(self.rays(), self.mask, points, threads, progress, surface=surface)
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
@@ -98,7 +98,7 @@ class PointSearch(NamedTuple):
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, where it is."""
-        arrays = self.rays.arrays
+        arrays = self.rays().arrays
         searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
             searched = SceneTarget(arrays.row, self.metrics(), self.mask)
