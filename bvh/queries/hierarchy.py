@@ -249,7 +249,7 @@ def _warm() -> None:
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
         any_tree.closest_hit(*rays)
-        any_tree.closest_hit(*rays, sort=True)
+        any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
     tree.closest_hit(*rays, counters=True)
