@@ -1,7 +1,5 @@
 """Page server: pages that this process serves to browsers."""
 
-from __future__ import annotations
-
 import errno
 import html
 import io

@@ -1,7 +1,5 @@
 """Contacts and distances of two meshes, as `trimesh.collision` returns them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import numpy as np

@@ -4,8 +4,6 @@ With ``from bvh.compat.open3d import RaycastingScene`` hits are exact, in float6
 on numpy arrays or on Tensors of Open3D.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Rays of pinhole cameras, by matrices or by a view, as Open3D makes them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, overload
 

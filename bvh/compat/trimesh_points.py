@@ -1,7 +1,5 @@
 """Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity`."""
 
-from __future__ import annotations
-
 import weakref
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ray queries of trimesh meshes, with the interface of its two ray casters."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from trimesh import Trimesh

@@ -3,8 +3,6 @@
 Run with ``python -m bvh.examples.ambient_occlusion MESH PICTURE.png``.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -3,8 +3,6 @@
 Run with ``python -m bvh.examples.fit_surface``.
 """
 
-from __future__ import annotations
-
 import torch
 import trimesh
 

@@ -3,8 +3,6 @@
 Run with ``python -m bvh.examples.foliage``.
 """
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numpy.typing import NDArray

@@ -3,8 +3,6 @@
 Run with ``python -m bvh.examples.pyvista_results SURFACE OTHER PICTURE.png``; needs PyVista.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Groups of faces as they are given: checked, and those of polygons and cells by triangle."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nodes of trimesh scenes and their names, and attributes of their meshes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Panels of the ray lab's page: presets, what to drag, exact numbers, and the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

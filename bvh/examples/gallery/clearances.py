@@ -1,7 +1,5 @@
 """Clearances: how close does a robot come to what is around it, and where?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

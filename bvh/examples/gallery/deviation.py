@@ -1,7 +1,5 @@
 """Deviation: how far is a scan from the plan, in the coordinates of a map?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

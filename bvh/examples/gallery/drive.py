@@ -1,7 +1,5 @@
 """A drive: what does the lidar of a moving car see of a street with trees, return by return?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Leaks: which rays slip through a wall that are aimed at its edges and vertices?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scenery: a wall, a tower, a city, a street, sculptures, and a robot at a table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bvh

@@ -1,7 +1,5 @@
 """Selection: which faces are under the cursor, in the rectangle, and in the lasso?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

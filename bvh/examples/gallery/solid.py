@@ -1,7 +1,5 @@
 """A solid of a mesh with holes: what is inside, how deep, and which voxels?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sun hours and a viewshed: how long does the sun shine there, and from where is the tower seen?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

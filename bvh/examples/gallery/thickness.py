@@ -1,7 +1,5 @@
 """Wall thickness: how much material is behind each point of a part?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A tour: a cursor that hovers, a lasso that selects, and what each ray costs, as an animation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
