@@ -33,12 +33,9 @@ class Geometries:
         self._built: tuple[list[Geometry], CastSurface] | None = None
 
     def add_triangles(
-        self,
-        vertex_positions: Given | None = None,
-        triangle_indices: Given | None = None,
-        *,
+        self, vertex_positions: Given | None = None, triangle_indices: Given | None = None, *,
         mesh: object = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Add a mesh to the scene, as in Open3D.
 
         Parameters

@@ -89,12 +89,9 @@ class ManagedMeshes:
         ]
 
     def _inside(
-        self,
-        other: ManagedMeshes,
-        touching: NDArray[np.int32],
-        any_one: bool,
+        self, other: ManagedMeshes, touching: NDArray[np.int32], any_one: bool,
         besides: NDArray[np.int64] = NO_PAIRS,
-    ) -> list[Inside]:
+    ) -> list[Inside]:  # fmt: skip
         """Return which meshes are inside solid ones, of those that do not touch them."""
         if not (self._solid or other._solid):
             return []

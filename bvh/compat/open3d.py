@@ -299,13 +299,9 @@ class RaycastingScene(Geometries, PinholeRays):
         return self._measure(BVH.contains, query_points, nthreads, nsamples)
 
     def _cast(
-        self,
-        query: Callable[..., Found],
-        rays: Given,
-        nthreads: int,
-        *limits: float,
+        self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
         **options: Any,
-    ) -> tuple[InputRows, CastSurface, Found]:
+    ) -> tuple[InputRows, CastSurface, Found]:  # fmt: skip
         """Return the checked rays, the triangles, and the answer to a query of their tree."""
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()

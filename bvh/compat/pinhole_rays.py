@@ -16,26 +16,16 @@ class PinholeRays:
     @overload
     @staticmethod
     def create_rays_pinhole(
-        intrinsic_matrix: Given,
-        extrinsic_matrix: Given,
-        width_px: int,
-        height_px: int,
-        *,
+        intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int, *,
         dtype: DTypeLike = ...,
-    ) -> Any: ...
+    ) -> Any: ...  # fmt: skip
 
     @overload
     @staticmethod
     def create_rays_pinhole(
-        fov_deg: float,
-        center: Given,
-        eye: Given,
-        up: Given,
-        width_px: int,
-        height_px: int,
-        *,
+        fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int, *,
         dtype: DTypeLike = ...,
-    ) -> Any: ...
+    ) -> Any: ...  # fmt: skip
 
     @staticmethod
     def create_rays_pinhole(*args: Any, dtype: DTypeLike = np.float32, **kwargs: Any) -> Any:

@@ -22,19 +22,10 @@ from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, s
 from bvh.compat.trimesh_rays import Flag, Found, RayMeshIntersector, is_flag
 
 __all__ = [
-    "CollisionManager",
-    "ContactData",
-    "DistanceData",
-    "Installation",
-    "ProximityQuery",
-    "RayMeshIntersector",
-    "closest_point",
-    "contains",
-    "install",
-    "scene_to_collision",
-    "signed_distance",
-    "uninstall",
-]
+    "CollisionManager", "ContactData", "DistanceData", "Installation", "ProximityQuery",
+    "RayMeshIntersector", "closest_point", "contains", "install", "scene_to_collision",
+    "signed_distance", "uninstall",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -117,12 +117,9 @@ class CollisionManager(ManagedMeshes):
         self._scene.set_transform(number, _matrix(transform))
 
     def in_collision_single(
-        self,
-        mesh: Trimesh,
-        transform: ArrayLike | None = None,
-        return_names: bool = False,
+        self, mesh: Trimesh, transform: ArrayLike | None = None, return_names: bool = False,
         return_data: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Tell whether a mesh collides with any in the manager, as in trimesh.
 
         With `return_names` also the names of all that it collides with; with `return_data` all
@@ -176,12 +173,9 @@ class CollisionManager(ManagedMeshes):
         return _chosen(hit, names, data, return_names, return_data)
 
     def min_distance_single(
-        self,
-        mesh: Trimesh,
-        transform: ArrayLike | None = None,
-        return_name: bool = False,
+        self, mesh: Trimesh, transform: ArrayLike | None = None, return_name: bool = False,
         return_data: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Return the distance of a mesh from the nearest one in the manager, as in trimesh.
 
         It is 0 if it collides with one, and +inf, with None for name and data, if there is none.

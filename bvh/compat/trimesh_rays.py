@@ -56,12 +56,9 @@ class RayMeshIntersector:
     _one_hit_a_point = False
 
     def __init__(
-        self,
-        mesh: Trimesh | None = None,
-        scale_to_box: bool = True,
-        *,
+        self, mesh: Trimesh | None = None, scale_to_box: bool = True, *,
         geometry: Trimesh | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         given = geometry if mesh is None else mesh
         if given is None or (mesh is not None and geometry is not None):
             raise TypeError("RayMeshIntersector takes one mesh, as mesh or as geometry")
@@ -72,14 +69,9 @@ class RayMeshIntersector:
         return f"{type(self).__name__}({self.mesh!r})"
 
     def intersects_id(
-        self,
-        ray_origins: ArrayLike,
-        ray_directions: ArrayLike,
-        return_locations: Flag = False,
-        multiple_hits: Flag = True,
-        max_hits: Flag = None,
-        **kwargs: object,
-    ) -> Found:
+        self, ray_origins: ArrayLike, ray_directions: ArrayLike, return_locations: Flag = False,
+        multiple_hits: Flag = True, max_hits: Flag = None, **kwargs: object,
+    ) -> Found:  # fmt: skip
         """Find the faces that rays hit: (index_tri, index_ray), as in trimesh.
 
         With `return_locations` also locations, shape (h, 3); a ray through an edge or a vertex then
@@ -115,13 +107,9 @@ class RayMeshIntersector:
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
     def intersects_location(
-        self,
-        ray_origins: ArrayLike,
-        ray_directions: ArrayLike,
-        multiple_hits: bool = True,
-        max_hits: int | None = None,
-        **kwargs: object,
-    ) -> tuple[Floats, Ids, Ids]:
+        self, ray_origins: ArrayLike, ray_directions: ArrayLike, multiple_hits: bool = True,
+        max_hits: int | None = None, **kwargs: object,
+    ) -> tuple[Floats, Ids, Ids]:  # fmt: skip
         """Find the points where rays hit the mesh, each once; arguments as in `intersects_id`.
 
         Returns

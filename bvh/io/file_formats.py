@@ -212,14 +212,9 @@ def size_of(data: bytes) -> int:
 
 
 def tree_contents(
-    arrays: TreeArrays,
-    face_ids: NDArray[np.int32] | None,
-    face_bits: NDArray[np.uint32] | None,
-    bounds: NDArray[np.float64],
-    quality: str,
-    seconds: float,
-    threads: int,
-) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+    arrays: TreeArrays, face_ids: NDArray[np.int32] | None, face_bits: NDArray[np.uint32] | None,
+    bounds: NDArray[np.float64], quality: str, seconds: float, threads: int,
+) -> tuple[int, Iterator[NDArray[np.uint8]]]:  # fmt: skip
     """Return how many bytes the file of a tree has, and the bytes, piece by piece."""
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):

@@ -229,17 +229,11 @@ def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[st
     """Return the figures of a scene and its instances; with details, also of each tree."""
     found = scene.stats(epo=epo)
     figures = {
-        "instances": found.instances,
-        "levels": found.levels,
-        "leaves": found.leaves,
-        "hidden": found.hidden,
-        "trees": len(found.trees),
-        "triangles": found.primitives,
-        "shown_triangles": found.shown,
-        "stored_triangles": found.stored,
-        "depth": found.depth,
+        "instances": found.instances, "levels": found.levels, "leaves": found.leaves,
+        "hidden": found.hidden, "trees": len(found.trees), "triangles": found.primitives,
+        "shown_triangles": found.shown, "stored_triangles": found.stored, "depth": found.depth,
         **_corners(scene.bounds),
-    }
+    }  # fmt: skip
     if read is not None:
         meshes = [read.geometry[name] for name in {*read.geometry}]
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)

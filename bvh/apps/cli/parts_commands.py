@@ -43,15 +43,12 @@ def parts_figures(parts: Parts, details: bool) -> dict[str, object]:
     """Return what `bvh info` prints of parts; with details, also of each of them."""
     records = parts.records
     figures: dict[str, object] = {
-        "triangles": len(parts),
-        "parts": len(records),
-        "lower": parts.bounds[0].tolist(),
+        "triangles": len(parts), "parts": len(records), "lower": parts.bounds[0].tolist(),
         "upper": parts.bounds[1].tolist(),
         "smallest_part": min((part.triangles for part in records), default=0),
-        "largest_part": max((part.triangles for part in records), default=0),
-        "bytes": parts.nbytes,
+        "largest_part": max((part.triangles for part in records), default=0), "bytes": parts.nbytes,
         "sources": [asdict(source) for source in parts.sources],
-    }
+    }  # fmt: skip
     if details:
         figures["part_records"] = [asdict(record) for record in records]
     return figures

@@ -107,15 +107,11 @@ def render_command(
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
     options = RenderOptions(
-        shade=shade,
-        samples=1 if numbers else samples,
+        shade=shade, samples=1 if numbers else samples,
         data=(shade,) if numbers and shade in DATA else (),
-        lamp=None if lamp is None else camera_options.triple("--lamp", lamp),
-        softness=softness,
-        light_rays=light_rays,
-        reach=reach,
-        ground=ground,
-    )
+        lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
+        light_rays=light_rays, reach=reach, ground=ground,
+    )  # fmt: skip
     with cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")

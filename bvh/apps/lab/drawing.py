@@ -15,16 +15,7 @@ from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.picking.projected import BOX_FACES
 
 if TYPE_CHECKING:
-    from viser import (
-        ArrowsHandle,
-        IcosphereHandle,
-        LineSegmentsHandle,
-        SceneApi,
-        SceneNodeHandle,
-        TransformControlsEvent,
-        TransformControlsHandle,
-        ViserServer,
-    )
+    import viser
 
 Colour = tuple[int, int, int]
 
@@ -47,7 +38,7 @@ NAMES = ("entry", "exit", "origin", "tip")
 class LabNodes:
     """The nodes of the scene; `update` changes their positions, shapes and visibility."""
 
-    def __init__(self, server: ViserServer) -> None:
+    def __init__(self, server: viser.ViserServer) -> None:
         scene = server.scene
         self._grid = _line(scene, "/grid", (226, 229, 234), 1.0)
         _draw_lines(self._grid, _grid())
@@ -194,7 +185,7 @@ class Handles:
     `moved` is called with a handle's name and its new pose.
     """
 
-    def __init__(self, server: ViserServer, moved: Callable[[str, Pose], None]) -> None:
+    def __init__(self, server: viser.ViserServer, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None
         self._moved = moved
         self._gizmos = {name: self._make(server, name) for name in HANDLES}
@@ -213,7 +204,7 @@ class Handles:
                 gizmo.position = target.position
                 gizmo.wxyz = SO3.from_matrix(target.turn).wxyz
 
-    def _make(self, server: ViserServer, name: str) -> TransformControlsHandle:
+    def _make(self, server: viser.ViserServer, name: str) -> viser.TransformControlsHandle:
         from viser.transforms import SO3
 
         gizmo = server.scene.add_transform_controls(
@@ -223,7 +214,7 @@ class Handles:
 
         # A coroutine, because a pool of threads would not keep the order of the messages.
         @gizmo.on_update
-        async def _(event: TransformControlsEvent) -> None:
+        async def _(event: viser.TransformControlsEvent) -> None:
             self._dragged_name = None if event.phase == "end" else name
             turn = np.asarray(SO3(gizmo.wxyz).as_matrix(), float)
             self._moved(name, Pose(gizmo.position.copy(), turn))
@@ -268,49 +259,38 @@ def _seen(ray: DrawnRay | None, t: float) -> Array | None:
     return ray.point(t)
 
 
-def _place(node: SceneNodeHandle, point: Array | None) -> None:
+def _place(node: viser.SceneNodeHandle, point: Array | None) -> None:
     node.visible = point is not None
     if point is not None:
         node.position = point
 
 
-def _draw_line(node: LineSegmentsHandle | ArrowsHandle, part: Array | None) -> None:
+def _draw_line(node: viser.LineSegmentsHandle | viser.ArrowsHandle, part: Array | None) -> None:
     _draw_lines(node, None if part is None else part[None])
 
 
-def _draw_lines(node: LineSegmentsHandle | ArrowsHandle, parts: Array | None) -> None:
+def _draw_lines(node: viser.LineSegmentsHandle | viser.ArrowsHandle, parts: Array | None) -> None:
     node.visible = parts is not None
     if parts is not None:
         node.points = parts.astype(np.float32)
 
 
-def _line(scene: SceneApi, name: str, colour: Colour, width: float) -> LineSegmentsHandle:
+def _line(
+    scene: viser.SceneApi, name: str, colour: Colour, width: float
+) -> viser.LineSegmentsHandle:
     return scene.add_line_segments(
         name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
     )
 
 
 def _ball(
-    scene: SceneApi,
-    name: str,
-    colour: Colour,
-    radius: float,
-    *,
-    subdivisions: int = 3,
-    wireframe: bool = False,
-    opacity: float | None = None,
-) -> IcosphereHandle:
+    scene: viser.SceneApi, name: str, colour: Colour, radius: float, *, subdivisions: int = 3,
+    wireframe: bool = False, opacity: float | None = None,
+) -> viser.IcosphereHandle:  # fmt: skip
     return scene.add_icosphere(
-        name,
-        radius,
-        colour,
-        subdivisions=subdivisions,
-        wireframe=wireframe,
-        opacity=opacity,
-        cast_shadow=False,
-        receive_shadow=False,
-        visible=False,
-    )
+        name, radius, colour, subdivisions=subdivisions, wireframe=wireframe, opacity=opacity,
+        cast_shadow=False, receive_shadow=False, visible=False,
+    )  # fmt: skip
 
 
 def _grid() -> Array:

@@ -17,13 +17,9 @@ TITLE = "bvh lab"
 HELP = (("Drag an arrow", "move the ray or the box"), *CAMERA_KEYS)
 # The names of the handles of each choice, and the index of their box.
 DRAGS: dict[str, tuple[tuple[str, ...], int]] = {
-    "ray": (("origin", "tip"), 0),
-    "box": (("middle",), 0),
-    "box size": (("size",), 0),
-    "second box": (("middle",), 1),
-    "second box size": (("size",), 1),
-    "nothing": ((), 0),
-}
+    "ray": (("origin", "tip"), 0), "box": (("middle",), 0), "box size": (("size",), 0),
+    "second box": (("middle",), 1), "second box size": (("size",), 1), "nothing": ((), 0),
+}  # fmt: skip
 # Labels of the fields.
 LABELS = {
     "origin": "Origin", "direction": "Direction", "t range": "t_min, t_max",

@@ -140,20 +140,20 @@ def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in a box, clipped to the ray's range."""
     seen = in_plane(state)
     box = seen.boxes[index]
-    return _stay(seen, box, box.lower, box.upper, state.t_min, state.t_max)
+    return _stay(seen, box, box.lower, box.upper)
 
 
 @lru_cache(maxsize=64)
 def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
     """Return the exact range of t of the ray's line in each slab of a box."""
-    seen = in_plane(state)
-    box = seen.boxes[index]
+    line = replace(in_plane(state), t_min=-INF, t_max=INF)
+    box = line.boxes[index]
     found: list[Slab] = []
     for axis in range(state.dimensions):
         # A slab is a box that is unbounded along the other axes.
         lower, upper = [-INF] * 3, [INF] * 3
         lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
-        stay = _stay(seen, box, lower, upper, -INF, INF)
+        stay = _stay(line, box, lower, upper)
         if not stay.hit:
             found.append(Slab(axis, "outside", INF, -INF))
         elif math.isinf(stay.near) and math.isinf(stay.far):
@@ -219,23 +219,16 @@ def _cosine_and_sine(degrees: float) -> tuple[float, float]:
     return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
 
 
-def _stay(
-    seen: LabState,
-    box: LabBox,
-    lower: Sequence[float],
-    upper: Sequence[float],
-    t_min: float,
-    t_max: float,
-) -> Interval:
+def _stay(seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]) -> Interval:
     """Return the exact range of t between corners, rotated as the box is."""
-    ray = seen.origin, seen.direction
+    ray, span = (seen.origin, seen.direction), (seen.t_min, seen.t_max)
     if not box.turned:
-        hit, near, far = ray_box(*ray, lower, upper, t_min, t_max)
+        hit, near, far = ray_box(*ray, lower, upper, *span)
     else:
         # About the centre the corners are -half and half; corners at infinity stay there.
         low = np.where(np.isfinite(lower), -box.half, lower)
         high = np.where(np.isfinite(upper), box.half, upper)
-        hit, near, far = ray_obb(*ray, low, high, box.matrix, t_min, t_max)
+        hit, near, far = ray_obb(*ray, low, high, box.matrix, *span)
     return Interval(bool(hit), float(near), float(far))
 
 

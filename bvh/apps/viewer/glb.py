@@ -10,12 +10,9 @@ from bvh.io.trimesh_scenes import Attributes
 
 
 def glb_of(
-    vertices: NDArray[np.floating],
-    faces: NDArray[np.integer],
-    known: Attributes,
-    smooth: bool,
+    vertices: NDArray[np.floating], faces: NDArray[np.integer], known: Attributes, smooth: bool,
     given_normals: bool,
-) -> bytes:
+) -> bytes:  # fmt: skip
     """Return a mesh with its material, of which there is one.
 
     Normals are those of the mesh if there are any and `given_normals`, else smooth or flat.

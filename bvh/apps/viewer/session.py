@@ -66,13 +66,9 @@ class Session:
     """
 
     def __init__(
-        self,
-        client: ClientHandle,
-        copy: SceneCopy,
-        drawing: PageDrawing,
-        head: str,
+        self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
         threads: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
         self.selection: Selection | None = None

@@ -73,12 +73,9 @@ class Tracer:
     """
 
     def __init__(
-        self,
-        scene: Scene,
-        camera: Callable[[], Camera],
-        show: Callable[[NDArray[np.uint8] | None, str], None],
-        threads: int | None,
-    ) -> None:
+        self, scene: Scene, camera: Callable[[], Camera],
+        show: Callable[[NDArray[np.uint8] | None, str], None], threads: int | None,
+    ) -> None:  # fmt: skip
         self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
         self.shade: Shade | None = None
         self._fine = self._closed = False

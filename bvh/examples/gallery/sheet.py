@@ -62,13 +62,9 @@ class Lit:
     """
 
     def __init__(
-        self,
-        source: bvh.BVH | bvh.Scene,
-        camera: bvh.Camera,
-        floor: int = -2,
-        contrast: float = 1.0,
-        **lamp: Any,
-    ) -> None:
+        self, source: bvh.BVH | bvh.Scene, camera: bvh.Camera, floor: int = -2,
+        contrast: float = 1.0, **lamp: Any,
+    ) -> None:  # fmt: skip
         names = ("position", "normals", "id", "instance", "uv")
         lamp = {"softness": 8.0, "light_rays": 8, **lamp}
         picture = render(source, camera, "clay", data=names, ground=False, **lamp)
