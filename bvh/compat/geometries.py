@@ -61,8 +61,6 @@ class Geometries:
         >>> scene = RaycastingScene()
         >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         0
-        >>> scene.add_triangles([[0, 0, 2], [1, 0, 2], [0, 1, 2]], [[0, 1, 2]])
-        1
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):
@@ -130,17 +128,13 @@ class CastSurface:
 
         Misses have `INVALID_ID` and zeros.
         """
-        prim = np.reshape(found.prim_id, -1)
-        weights = np.reshape(found.u, -1), np.reshape(found.v, -1)
-        n = len(prim)
-        geometry, primitive = np.empty(n, np.uint32), np.empty(n, np.uint32)
-        uvs = np.empty((n, 2), given.dtype)
+        prim, *weights = (np.reshape(column, -1) for column in (found.prim_id, found.u, found.v))
+        n, table = len(prim), None
         answers: Columns = {
-            "geometry_ids": geometry,
-            "primitive_ids": primitive,
-            "primitive_uvs": uvs,
-        }
-        table = None
+            "geometry_ids": np.empty(n, np.uint32), "primitive_ids": np.empty(n, np.uint32),
+            "primitive_uvs": np.empty((n, 2), given.dtype),
+        }  # fmt: skip
+        geometry, primitive, uvs = answers.values()
         if normals:
             table = self._unit_normals(given.dtype, given.threads)
             answers["primitive_normals"] = np.empty((n, 3), given.dtype)

@@ -65,8 +65,7 @@ class RaycastingScene(Geometries, PinholeRays):
     >>> from bvh.compat.open3d import RaycastingScene
     >>> scene = RaycastingScene()
     >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], np.float32)
-    >>> scene.add_triangles(vertices, np.array([[0, 1, 2]], np.uint32))
-    0
+    >>> _ = scene.add_triangles(vertices, np.array([[0, 1, 2]], np.uint32))
     >>> rays = np.array([[0.75, 0.25, 1, 0, 0, -1], [9, 9, 9, 1, 0, 0]], np.float32)
     >>> answer = scene.cast_rays(rays)
     >>> answer["t_hit"].numpy()
@@ -97,8 +96,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> answer = scene.cast_rays([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
         >>> answer["t_hit"].numpy(), answer["primitive_normals"].numpy().tolist()
         (array([ 5., inf]), [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
@@ -113,8 +111,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        rays, nthreads
-            As in `cast_rays`.
+        rays, nthreads : as in `cast_rays`
         tnear, tfar : float
             Range of t, both ends included.
 
@@ -126,8 +123,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.test_occlusions([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
         array([ True, False])
         """
@@ -139,8 +135,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        rays, nthreads
-            As in `cast_rays`.
+        rays, nthreads : as in `cast_rays`
 
         Returns
         -------
@@ -151,8 +146,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.count_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
         array([1, 0], dtype=int32)
         """
@@ -164,8 +158,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        rays, nthreads
-            As in `cast_rays`.
+        rays, nthreads : as in `cast_rays`
 
         Returns
         -------
@@ -177,8 +170,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> found = scene.list_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
         >>> found["ray_splits"].numpy(), found["t_hit"].numpy()
         (array([0, 1, 1], dtype=uint32), array([5.]))
@@ -196,8 +188,7 @@ class RaycastingScene(Geometries, PinholeRays):
         Parameters
         ----------
         query_points : array_like or Tensor, shape (..., 3)
-        nthreads : int
-            As in `cast_rays`.
+        nthreads : as in `cast_rays`
 
         Returns
         -------
@@ -209,8 +200,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> near = scene.compute_closest_points([[0.25, 0.25, 2.0]])
         >>> near["points"].numpy(), near["primitive_ids"].numpy()
         (array([[0.25, 0.25, 0.  ]]), array([0], dtype=uint32))
@@ -225,8 +215,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        query_points, nthreads
-            As in `compute_closest_points`.
+        query_points, nthreads : as in `compute_closest_points`
 
         Returns
         -------
@@ -237,8 +226,7 @@ class RaycastingScene(Geometries, PinholeRays):
         --------
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.compute_distance([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]]).numpy()
         array([2., 5.])
         """
@@ -251,8 +239,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        query_points, nthreads
-            As in `compute_closest_points`.
+        query_points, nthreads : as in `compute_closest_points`
         nsamples : int
             An odd number. It changes nothing, because the sign is exact.
 
@@ -266,8 +253,7 @@ class RaycastingScene(Geometries, PinholeRays):
         >>> import trimesh
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles(mesh=trimesh.creation.box())
-        0
+        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
         >>> scene.compute_signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
         array([-0.25,  1.  ])
         """
@@ -278,8 +264,7 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Parameters
         ----------
-        query_points, nthreads, nsamples
-            As in `compute_signed_distance`.
+        query_points, nthreads, nsamples : as in `compute_signed_distance`
 
         Returns
         -------
@@ -291,8 +276,7 @@ class RaycastingScene(Geometries, PinholeRays):
         >>> import trimesh
         >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
-        >>> scene.add_triangles(mesh=trimesh.creation.box())
-        0
+        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
         >>> scene.compute_occupancy([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
         array([1., 0.])
         """

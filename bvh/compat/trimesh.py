@@ -120,8 +120,7 @@ def install() -> Installation:
 
     Examples
     --------
-    >>> import trimesh
-    >>> import bvh.compat.trimesh
+    >>> import trimesh, bvh.compat.trimesh
     >>> mesh = trimesh.creation.box()
     >>> with bvh.compat.trimesh.install():
     ...     isinstance(mesh.ray, bvh.compat.trimesh.RayMeshIntersector)
@@ -168,9 +167,8 @@ def _replace_all() -> None:
         _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
     for theirs, name in itertools.product(_replacements, METHODS):
         _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
-    _replace(
-        casters.ray_util, "contains_points", _contains_points(casters.ray_util.contains_points)
-    )
+    util = casters.ray_util
+    _replace(util, "contains_points", _contains_points(util.contains_points))
     _replace(trimesh.proximity, "closest_point", closest_point)
     _replace(trimesh.proximity, "signed_distance", signed_distance)
     _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, lambda mesh: vars(mesh).pop("ray")))

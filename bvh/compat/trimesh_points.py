@@ -125,20 +125,8 @@ def contains(mesh: Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     disagree and both cross some, the winding number decides: a guess, which a `BVHWarning` tells
     of, once for each mesh. Answers are deterministic.
 
-    Parameters
-    ----------
-    mesh, points
-        As in `closest_point`.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True for points on the surface of a watertight mesh; False for those that are not finite.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As in `closest_point`.
+    True on the surface of a watertight mesh, False for points that are not finite; `mesh`, `points`
+    and errors as in `closest_point`.
 
     Examples
     --------
@@ -201,8 +189,7 @@ class ProximityQuery:
         >>> import trimesh
         >>> from bvh.compat.trimesh import ProximityQuery
         >>> nearest = ProximityQuery(trimesh.creation.box())
-        >>> position, distance, face = nearest.on_surface([[0.25, 0.125, 2.0]])
-        >>> position, distance
+        >>> nearest.on_surface([[0.25, 0.125, 2.0]])[:2]
         (array([[0.25 , 0.125, 0.5  ]]), array([1.5]))
         """
         return closest_point(self._mesh, points)
