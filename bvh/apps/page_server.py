@@ -93,8 +93,7 @@ class Page:
         Examples
         --------
         >>> import bvh
-        >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
-        >>> viewer.wait()  # doctest: +SKIP
+        >>> bvh.view(bvh.BVH.from_file("mesh.ply")).wait()  # doctest: +SKIP
         """
         # With a timeout, so that Ctrl-C interrupts it on all systems.
         while not self._ended.wait(0.5):
@@ -106,8 +105,7 @@ class Page:
         Examples
         --------
         >>> import bvh
-        >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
-        >>> viewer.close()  # doctest: +SKIP
+        >>> bvh.ray_lab().close()  # doctest: +SKIP
         """
         if self._ended.is_set():
             return
@@ -177,15 +175,12 @@ def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the origins that may connect beside our own: those given, and of the environment."""
     if isinstance(given, str) or not isinstance(given, Iterable | None):
         raise TypeError(f"origins must be a sequence of strings, got {given!r}")
+    texts = [("origins", text) for text in (() if given is None else given)]
+    texts += [(ORIGINS, text) for text in os.environ.get(ORIGINS, "").replace(",", " ").split()]
     found = []
-    for where, texts in (
-        ("origins", [] if given is None else list(given)),
-        (ORIGINS, os.environ.get(ORIGINS, "").replace(",", " ").split()),
-    ):
-        for text in texts:
-            origin = text.rstrip("/").lower() if isinstance(text, str) else text
-            _check_origin(where, origin)
-            found.append(origin)
+    for where, text in texts:
+        found.append(text.rstrip("/").lower() if isinstance(text, str) else text)
+        _check_origin(where, found[-1])
     return tuple(found)
 
 
@@ -201,13 +196,12 @@ def public_url(given: str | None) -> tuple[str, str]:
     It may contain ``{port}``, and ends with a slash, as pages ask for what is below it.
     """
     where, url = "url", given
-    if url is None:
-        where, url = URL, os.environ.get(URL, "")
-    if url == "" and given is None:
-        prefix = os.environ.get(HUB, "")
-        where, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/" if prefix else ""
-        if url == "":
-            return "", where
+    if given is None:
+        where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")
+        if not url:
+            where, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/"
+            if not prefix:
+                return "", where
     if not isinstance(url, str):
         raise TypeError(f"url must be a string, got {url!r}")
     if not re.fullmatch(r"(https?:/)?/[^\s\"'<>?#]+", url) or url.startswith("//"):

@@ -231,11 +231,10 @@ def tree_contents(
         has_face_bits=face_bits is not None,
     )  # fmt: skip
     entries = entries_of(header)
-
-    def with_digests(digests: tuple[bytes, ...]) -> bytes:
-        return packed(header._replace(digests=digests))
-
-    return container.end_of(entries), container.file_pieces(entries, stored, with_digests, threads)
+    pieces = container.file_pieces(
+        entries, stored, lambda digests: packed(header._replace(digests=digests)), threads
+    )
+    return container.end_of(entries), pieces
 
 
 def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:

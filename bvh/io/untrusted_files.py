@@ -70,14 +70,6 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
         yield file
 
 
-@contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
-    try:
-        yield
-    except NoFile as error:
-        raise NoFile(f"{name!r}, which it names, {error}") from None
-
-
 class NamedFiles:
     """The files beside a file of a mesh that it names: buffers, materials, images.
 
@@ -105,6 +97,9 @@ class NamedFiles:
         try:
             if path not in self._read:
                 self._read[path] = self._content(path, name)
+        except NoFile as error:
+            self.refused = NoFile(f"{name!r}, which it names, {error}")
+            raise self.refused from None
         except ValueError as error:
             self.refused = error
             raise
@@ -113,7 +108,7 @@ class NamedFiles:
     __getitem__ = get
 
     def _content(self, path: Path, name: str) -> bytes:
-        with _named(name), opened(path) as file:
+        with opened(path) as file:
             status = os.fstat(file.fileno())
             self._allowance.add(status)
             self._allowance.take(status.st_size, repr(name))

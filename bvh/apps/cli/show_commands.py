@@ -217,12 +217,8 @@ def view_command(
         max_faces=max_faces, threads=threads, origins=origins, url=url,
     )  # fmt: skip
     out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
-    try:
+    with viewer, suppress(KeyboardInterrupt):
         viewer.wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        viewer.close()
 
 
 def lab_command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,20 +14,13 @@ if TYPE_CHECKING:
     from viser import BatchedGlbHandle, BatchedMeshHandle, MeshHandle, SceneApi
 
 
-class _Shown(NamedTuple):
-    """A part on the page, its name there, and viser's handle of it."""
-
-    part: DrawnMesh
-    name: str
-    handle: Any
-
-
 class Meshes:
     """The meshes of one page; `scene` is viser's scene of its client."""
 
     def __init__(self, scene: SceneApi) -> None:
         self._scene = scene
-        self._shown: dict[tuple[int, int], _Shown] = {}
+        # Parts on the page, and viser's handles of them.
+        self._shown: dict[tuple[int, int], tuple[DrawnMesh, Any]] = {}
         self._numbers = itertools.count()
         self._visible = True
 
@@ -39,23 +32,22 @@ class Meshes:
     @visible.setter
     def visible(self, visible: bool) -> None:
         self._visible = visible
-        for shown in self._shown.values():
-            shown.handle.visible = visible
+        for _, handle in self._shown.values():
+            handle.visible = visible
 
     def show(self, parts: Sequence[DrawnMesh]) -> None:
         """Show these parts instead of those before."""
         for key in self._shown.keys() - {part.key for part in parts}:
-            self._shown.pop(key).handle.remove()
+            self._shown.pop(key)[1].remove()
         for part in parts:
-            shown = self._shown.get(part.key)
-            name = f"/meshes/{next(self._numbers)}" if shown is None else shown.name
-            if shown is not None and _fits(shown.part, part):
-                handle = shown.handle
-                _send_changes(handle, shown.part, part)
+            old, handle = self._shown.get(part.key, (None, None))
+            if old is not None and _fits(old, part):
+                _send_changes(handle, old, part)
             else:
                 # On the page it takes the place of what has its name.
+                name = f"/meshes/{next(self._numbers)}" if old is None else handle.name
                 handle = self._add(name, part)
-            self._shown[part.key] = _Shown(part, name, handle)
+            self._shown[part.key] = part, handle
 
     def _add(self, name: str, part: DrawnMesh) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
         if part.glb is not None:
@@ -88,24 +80,20 @@ def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
 
 def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
     """Assign what differs; viser compares arrays itself, and sends those that are others."""
-    moved = new.maps is not old.maps
     if new.glb is None and new.vertices is not old.vertices:
         handle.vertices = new.vertices
     if new.glb is not None or len(new.places) > 1:
         # The page takes the number of copies from their positions, which come last.
         if new.glb is None:
             handle.batched_colors = new.colours
-        if moved:
+        if new.maps is not old.maps:
             handle.batched_scales = new.scales
             handle.batched_wxyzs = new.turns
             handle.batched_positions = new.places
         return
-    if not np.array_equal(old.colours, new.colours):
-        handle.color = tuple(new.colours[0].tolist())
-    if moved:
-        if not np.array_equal(old.scales, new.scales):
-            handle.scale = tuple(new.scales[0].tolist())
-        if not np.array_equal(old.turns, new.turns):
-            handle.wxyz = new.turns[0]
-        if not np.array_equal(old.places, new.places):
-            handle.position = new.places[0]
+    for name, before, now in (
+        ("color", old.colours, new.colours), ("scale", old.scales, new.scales),
+        ("wxyz", old.turns, new.turns), ("position", old.places, new.places),
+    ):  # fmt: skip
+        if not np.array_equal(before, now):
+            setattr(handle, name, tuple(now[0].tolist()))

@@ -121,12 +121,9 @@ class Session:
 
     def _reframe(self, frame: PageFrame) -> None:
         """Change page coordinates; the camera stays where it is in the world."""
-        camera, old = self.client.camera, self.frame
-        place, target = (
-            frame.to_page(old.to_world(point)) for point in (camera.position, camera.look_at)
-        )
-        self.frame = frame
-        camera.position, camera.look_at = place, target
+        camera, old, self.frame = self.client.camera, self.frame, frame
+        points = camera.position, camera.look_at
+        camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
         # Marks are made again.
         self._selected = [_unplaced(each) for each in self._selected]
         self._picked = None if self._picked is None else _unplaced(self._picked)
@@ -358,11 +355,8 @@ class Session:
 def shades_of(scene: Scene) -> tuple[str, ...]:
     """Return the shades that show something of a scene."""
     known = [scene.attributes(tree) for tree in scene.leaves.trees]
-    without = set()
-    if all(each.uv is None for each in known):
-        without.add("uv")
-    if all(each.material is None for each in known):
-        without.add("material")
+    needed = ("uv", "material")
+    without = {name for name in needed if all(getattr(each, name) is None for each in known)}
     return tuple(shade for shade in SHADES if shade not in without)
 
 
