@@ -29,19 +29,7 @@ _starting = threading.Lock()
 
 
 class Page:
-    """A page in the browser, until it is closed. A notebook displays it in a frame.
-
-    By default it is served to this machine alone, and not to other sites' pages in the same
-    browser; it fetches nothing from elsewhere. Over ssh, forward its port:
-    ``ssh -L 8080:localhost:8080 machine``. Behind a proxy, give `origins` or `url` to `view`.
-
-    Attributes
-    ----------
-    url : str
-        Address of the page, as far as it is known here.
-    port : int
-        The port in use.
-    """
+    """A page in the browser, until it is closed; a notebook displays it in a frame."""
 
     # Height of the frame in a notebook.
     _height = 600

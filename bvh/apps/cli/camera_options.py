@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Option
 
 from bvh.camera.camera import Camera
 from bvh.camera.placement import AXES
@@ -24,9 +24,10 @@ FOV = 35.0
 
 KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
 
+Text = str | None
 Up = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    Option(
         metavar="AXIS|X,Y,Z",
         help="Up direction, such as y, -z or 0,1,0; by default that of the scene: y for .glb and "
         ".gltf; z for meshes.",
@@ -38,8 +39,8 @@ class CameraOptions(NamedTuple):
     """Options of a command; None for those that are not given."""
 
     camera: Annotated[
-        str | None,
-        typer.Option(
+        Text,
+        Option(
             "--camera",
             metavar="FILE.json|scene",
             help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that '
@@ -48,32 +49,26 @@ class CameraOptions(NamedTuple):
         ),
     ] = None
     eye: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all."),
+        Text, Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all.")
     ] = None
     target: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all."),
+        Text, Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all.")
     ] = None
     up: Up = None
     fov: Annotated[
-        float | None, typer.Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
+        float | None, Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
     ] = None
     ortho: Annotated[
         float | None,
-        typer.Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
+        Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
     ] = None
     size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."
-        ),
+        Text,
+        Option(metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."),
     ] = None
-    y: Annotated[
-        str | None, typer.Option(metavar="up|down", help="Direction of y; down by default.")
-    ] = None
+    y: Annotated[Text, Option(metavar="up|down", help="Direction of y; down by default.")] = None
     pixel_ratio: Annotated[
-        float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
+        float | None, Option(help="Device pixels to a unit of x and y; 1 by default.")
     ] = None
 
     def camera_of(self, path: Path, source: BVH | Scene | Parts, up: str, read: object) -> Camera:

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import ArrayLike, NDArray
+from typer import Context, Exit, Option, Typer
 
 import bvh
 from bvh.apps.cli import console, files
@@ -31,7 +31,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 
-app = typer.Typer(
+app = Typer(
     name="bvh",
     help="Cast rays at meshes and scenes: the exact nearest hit.",
     no_args_is_help=True,
@@ -66,11 +66,10 @@ def run() -> None:
 def info(
     scene: files.PartsPath,
     details: Annotated[
-        bool, typer.Option("--details", help="Also list the trees of a scene, or the parts.")
+        bool, Option("--details", help="Also list the trees of a scene, or the parts.")
     ] = False,
     epo: Annotated[
-        bool,
-        typer.Option("--epo", help="Also compute the effective partial overlap of trees: slow."),
+        bool, Option("--epo", help="Also compute the effective partial overlap of trees: slow.")
     ] = False,
     flatten: files.Flatten = False,
     threads: files.Threads = None,
@@ -109,7 +108,7 @@ def info(
 @app.command()
 def build(
     scene: files.ScenePath,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write to.")],
+    output: Annotated[Path, Option("--output", "-o", help="File to write to.")],
     quality: files.BuildQuality = "medium",
     flatten: files.Flatten = False,
     threads: files.Threads = None,
@@ -134,14 +133,14 @@ def cast(
     scene: files.PartsPath,
     rays: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads "
             "one of these, or numbers with spaces, from standard input."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
+        Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
     ] = None,
     camera: CameraOptions = NO_CAMERA,
     flatten: files.Flatten = False,
@@ -194,12 +193,12 @@ app.command(name="lab")(lab_command)
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
-def bench(context: typer.Context) -> None:
+def bench(context: Context) -> None:
     """Measure bvh on this machine, beside the peers that are installed.
 
     `bvh bench --help` lists the tasks and the options.
     """
-    raise typer.Exit(_benchmarks().run(context.args, "bvh bench"))
+    raise Exit(_benchmarks().run(context.args, "bvh bench"))
 
 
 app.command(name="warmup")(warmup_command)
@@ -207,11 +206,11 @@ app.command(name="warmup")(warmup_command)
 
 @app.callback(invoke_without_command=True)
 def _common(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
         console.out.print(f"raybvh {bvh.__version__}")
-        raise typer.Exit
+        raise Exit
 
 
 def _mesh_figures(tree: BVH, read: object, epo: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from bvh.distributed.clusters.connection import connected
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786."),
+    Option(metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786."),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(
+    Option(
         min=-1,
         help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
         "each task, one by default: a worker does several tasks at a time.",

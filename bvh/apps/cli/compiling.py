@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Exit, Option
 
 import bvh
 from bvh.apps.cli.console import bar, out
@@ -39,18 +39,18 @@ SCENES = (".glb", ".gltf")
 
 def warmup_command(
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; one for each CPU by default.")
+        int | None, Option(min=1, help="Number of processes; one for each CPU by default.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(help="Folder to fill for BVH_KERNELS; your own cache by default.")
+        Path | None, Option(help="Folder to fill for BVH_KERNELS; your own cache by default.")
     ] = None,
     cpu: Annotated[
         str | None,
-        typer.Option(help="Levels to compile for, with commas between; this CPU's by default."),
+        Option(help="Levels to compile for, with commas between; this CPU's by default."),
     ] = None,
     parts: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Parts to compile, with commas between; all by default. A wrong name lists them."
         ),
     ] = None,
@@ -106,7 +106,7 @@ def _fill_elsewhere(level: str, to: Path | None, processes: int, parts: Sequence
     command = _python(FILL.format(processes, list(parts)), **settings)
     status = subprocess.run(**command, check=False).returncode
     if status:
-        raise typer.Exit(status)
+        raise Exit(status)
     directory = cache_directory()
     return str(to or (directory and directory.parent) or "memory only")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
@@ -27,7 +27,7 @@ from bvh.scene.scene import Scene
 
 ScenePath = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="SCENE",
         help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
         "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
@@ -35,26 +35,25 @@ ScenePath = Annotated[
 ]
 PartsPath = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="SCENE",
         help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
     ),
 ]
 Flatten = Annotated[
-    bool, typer.Option("--flatten", help="Take a scene as one mesh in world coordinates.")
+    bool, Option("--flatten", help="Take a scene as one mesh in world coordinates.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Threads = Annotated[
-    int | None, typer.Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
+    int | None, Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
 ]
 # What takes an option of named values checks it, and says so in a line.
 BuildQuality = Annotated[
-    Quality, typer.Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}.")
+    Quality, Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}.")
 ]
 
 Memory = Annotated[
-    str | None,
-    typer.Option(help="Parts to have in memory at a time, in each process; 2GB by default."),
+    str | None, Option(help="Parts to have in memory at a time, in each process; 2GB by default.")
 ]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")

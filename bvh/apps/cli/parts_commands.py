@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_table
 from bvh.apps.cli.files import BuildQuality, Threads, content_of
@@ -16,14 +16,14 @@ from bvh.distributed.out_of_core.parts import Parts
 def partition_command(
     meshes: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             metavar="MESH...", help="Files of meshes; binary .ply and .stl may exceed the memory."
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://...")
+        str, Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://...")
     ],
-    memory: Annotated[str, typer.Option(help="Memory to stay within, from 50MB on.")] = "2GB",
+    memory: Annotated[str, Option(help="Memory to stay within, from 50MB on.")] = "2GB",
     quality: BuildQuality = "medium",
     threads: Threads = None,
 ) -> None:

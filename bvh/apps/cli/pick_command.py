@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any
 
-import typer
+from typer import Exit, Option
 
 from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, numbers_of, with_camera
 from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
@@ -22,29 +22,28 @@ def pick_command(
     scene: ScenePath,
     *,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
+        str | None, Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
     ] = None,
     rect: Annotated[
-        str | None,
-        typer.Option("--rect", metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it."),
+        str | None, Option("--rect", metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it.")
     ] = None,
     radius: Annotated[
         float | None,
-        typer.Option(metavar="PIXELS", help="With --at: also what is so close to the cursor."),
+        Option(metavar="PIXELS", help="With --at: also what is so close to the cursor."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="With --at: all hits of its ray, front to back.")
+        bool, Option("--all", help="With --at: all hits of its ray, front to back.")
     ] = False,
     what: Annotated[
         Selected | None,
-        typer.Option(parser=str, help=f"With --rect: {', '.join(KINDS)}; faces by default."),
+        Option(parser=str, help=f"With --rect: {', '.join(KINDS)}; faces by default."),
     ] = None,
     mode: Annotated[
         RegionMode | None,
-        typer.Option(parser=str, help=f"With --rect: {' or '.join(MODES)}; touching by default."),
+        Option(parser=str, help=f"With --rect: {' or '.join(MODES)}; touching by default."),
     ] = None,
     visible_only: Annotated[
-        bool, typer.Option("--visible-only", help="With --rect: only what the camera sees.")
+        bool, Option("--visible-only", help="With --rect: only what the camera sees.")
     ] = False,
     camera: CameraOptions = NO_CAMERA,
     threads: Threads = None,
@@ -92,7 +91,7 @@ def pick_command(
     else:
         print_table(_rows(picks[0]))
     if not count:
-        raise typer.Exit(NOTHING)
+        raise Exit(NOTHING)
 
 
 def _check(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from bvh.apps.cli import camera_options, files
 from bvh.apps.cli.clusters import Scheduler, cluster
@@ -29,16 +29,12 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
 
-Host = Annotated[
-    str, typer.Option(help="Address to listen on; only this machine can reach the default.")
-]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
-NoOpen = Annotated[
-    bool, typer.Option("--no-open", help="Print the address without opening a browser.")
-]
+Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
+Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
+NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
 Origins = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--origin",
         metavar="ORIGIN",
         help="Origin of pages that may connect, beside this machine's: that of a proxy, such as "
@@ -47,7 +43,7 @@ Origins = Annotated[
 ]
 Url = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Address under which browsers find the page, with {port} for its port; also BVH_URL."
     ),
 ]
@@ -57,35 +53,33 @@ Url = Annotated[
 def render_command(
     scene: files.PartsPath,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
+        Path, Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
     *,
-    shade: Annotated[
-        Shade, typer.Option(parser=str, help=f"One of: {', '.join(SHADES)}.")
-    ] = "normals",
+    shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
     camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
-    samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
+    samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="X,Y,Z", help="Direction to the lamp; by default behind the camera, up left."
         ),
     ] = None,
     softness: Annotated[
-        float, typer.Option(metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")
+        float, Option(metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")
     ] = 0.0,
     light_rays: Annotated[
-        int, typer.Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
+        int, Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
     ] = 16,
     reach: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Largest distance of what hides the sky; by default a share of the size of all."
         ),
     ] = None,
     ground: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--ground/--no-ground",
             help="Soft shadow on the plane below; by default in clay and material.",
         ),
@@ -153,16 +147,12 @@ def _render(
 
 def plot_command(
     scene: files.ScenePath,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")],
     tree: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Index of a scene's tree; by default that of the most primitives."
-        ),
+        Option(min=0, help="Index of a scene's tree; by default that of the most primitives."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the chart.")] = None,
+    title: Annotated[str | None, Option(help="Title of the chart.")] = None,
     flatten: files.Flatten = False,
     threads: files.Threads = None,
 ) -> None:
@@ -194,8 +184,7 @@ def view_command(
     url: Url = None,
     up: camera_options.Up = None,
     max_faces: Annotated[
-        int,
-        typer.Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond."),
+        int, Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond.")
     ] = MAX_FACES,
     flatten: files.Flatten = False,
     threads: files.Threads = None,

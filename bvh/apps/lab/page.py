@@ -30,8 +30,9 @@ class RayLab(Page):
     Attributes
     ----------
     url : str
-        Address of the page, on this machine. Over ssh, forward its port:
-        ``ssh -L 8090:localhost:8090 machine``.
+        Address of the page.
+    port : int
+        The port in use.
 
     Examples
     --------
@@ -160,16 +161,12 @@ def ray_lab(
 
     The page shows the six plane crossings, the interval of t in each slab, and the exact answer
     beside those of common box tests, with what goes wrong in them. A list of cases shows each
-    flaw; all numbers can be typed, to the last digit.
+    flaw; all numbers can be typed, to the last digit. Over ssh, forward its port:
+    ``ssh -L 8090:localhost:8090 machine``.
 
     Parameters
     ----------
-    host : str
-        The address to listen on. By default only this machine can open the page, and no page of
-        another site can talk to it.
-    port : int
-        The port to listen on; the next free one where it is taken.
-    origins, url
+    host, port, origins, url
         As in `view`.
 
     Returns
@@ -179,12 +176,8 @@ def ray_lab(
 
     Raises
     ------
-    ImportError
-        If viser is not installed: ``pip install "raybvh[view]"``.
-    ValueError, TypeError
-        If an argument is invalid.
-    OSError
-        If the host is not an address of this machine, or no port from `port` on is free.
+    ImportError, ValueError, TypeError, OSError
+        As in `view`.
 
     Examples
     --------

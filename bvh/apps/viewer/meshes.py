@@ -45,7 +45,7 @@ class Meshes:
                 _send_changes(handle, old, part)
             else:
                 # On the page it takes the place of what has its name.
-                name = f"/meshes/{next(self._numbers)}" if old is None else handle.name
+                name = f"/meshes/{next(self._numbers)}" if handle is None else handle.name
                 handle = self._add(name, part)
             self._shown[part.key] = part, handle
 
