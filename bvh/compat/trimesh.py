@@ -47,14 +47,9 @@ class InsteadOfEmbree(RayMeshIntersector):
     _one_hit_a_point = True
 
     def intersects_id(  # type: ignore[override]
-        self,
-        ray_origins: ArrayLike,
-        ray_directions: ArrayLike,
-        multiple_hits: Flag = True,
-        max_hits: Flag = None,
-        return_locations: Flag = False,
-        **kwargs: object,
-    ) -> Found:
+        self, ray_origins: ArrayLike, ray_directions: ArrayLike, multiple_hits: Flag = True,
+        max_hits: Flag = None, return_locations: Flag = False, **kwargs: object,
+    ) -> Found:  # fmt: skip
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
         if is_flag(max_hits):
             # A flag here is multiple_hits, in the order of the r-tree class.

@@ -287,8 +287,7 @@ def _managed(manager: CollisionManager) -> CollisionManager:
 
 
 def _alphabetical(names: Names) -> Names:
-    first, second = sorted(names)  # type: ignore[type-var]
-    return first, second
+    return tuple(sorted(names))  # type: ignore[return-value, type-var]
 
 
 def _chosen(answer: object, names: object, data: object, named: bool, detailed: bool) -> Any:

@@ -134,11 +134,9 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
 
 
 def read_arrays(
-    content: NDArray[np.uint8],
-    entries: list[ArrayEntry],
-    digests: tuple[bytes, ...] | None,
+    content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
     threads: int,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return views of a file's arrays by their names; without digests, bytes stay unchecked."""
     arrays = {}
     for k, entry in enumerate(entries):
@@ -158,11 +156,9 @@ def read_arrays(
 
 
 def file_pieces(
-    entries: list[ArrayEntry],
-    arrays: dict[str, Any],
-    packed: Callable[[tuple[bytes, ...]], bytes],
+    entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
-) -> Iterator[NDArray[np.uint8]]:
+) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
     """Return the bytes of a file: of the header with the arrays' digests, and of the arrays."""
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))

@@ -55,11 +55,9 @@ def polygons_of(mesh: object) -> Polygons | None:
 
 
 def _checked(
-    points: ArrayLike,
-    corners: NDArray[np.integer],
-    offsets: ArrayLike,
+    points: ArrayLike, corners: NDArray[np.integer], offsets: ArrayLike,
     ids: NDArray[np.int32] | None = None,
-) -> Polygons:
+) -> Polygons:  # fmt: skip
     points = rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
     return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)

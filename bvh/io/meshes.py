@@ -87,12 +87,9 @@ def _paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -
 
 
 def _cut(
-    points: NDArray[np.float64],
-    corners: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    ids: NDArray[np.int32] | None = None,
-    threads: int | None = None,
-) -> Surface:
+    points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
+    ids: NDArray[np.int32] | None = None, threads: int | None = None,
+) -> Surface:  # fmt: skip
     """Return the triangles of polygons that have been checked."""
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, numbers = corners.reshape(-1, 3), ids

@@ -324,11 +324,9 @@ def checked_corners(
 
 
 def triangulated(
-    points: NDArray[np.float64],
-    corners: NDArray[np.int32],
-    offsets: NDArray[np.int64],
+    points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
     """Return the triangles of polygons, with the same winding, and the polygon of each triangle.
 
     A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that

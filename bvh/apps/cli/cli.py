@@ -32,13 +32,9 @@ from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 
 app = Typer(
-    name="bvh",
-    help="Cast rays at meshes and scenes: the exact nearest hit.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
+    name="bvh", help="Cast rays at meshes and scenes: the exact nearest hit.", no_args_is_help=True,
+    add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+)  # fmt: skip
 
 # Instances, or sources of parts, that `info` lists without --json.
 LISTED = 20

@@ -211,12 +211,9 @@ def view_command(
 
 
 def lab_command(
-    host: Host = HOST,
-    port: Port = LAB_PORT,
-    no_open: NoOpen = False,
-    origins: Origins = None,
+    host: Host = HOST, port: Port = LAB_PORT, no_open: NoOpen = False, origins: Origins = None,
     url: Url = None,
-) -> None:
+) -> None:  # fmt: skip
     """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
 
     It shows the exact answer beside those of common box tests. Over ssh, forward

@@ -151,12 +151,9 @@ def _distance_factor(camera: CameraHandle) -> float:
 
 
 def ray_lab(
-    *,
-    host: str = HOST,
-    port: int = PORT,
-    origins: Sequence[str] | None = None,
+    *, host: str = HOST, port: int = PORT, origins: Sequence[str] | None = None,
     url: str | None = None,
-) -> RayLab:
+) -> RayLab:  # fmt: skip
     """Serve a page on which a ray and a box can be dragged.
 
     The page shows the six plane crossings, the interval of t in each slab, and the exact answer

@@ -315,11 +315,9 @@ class Session:
         self._picture_text.content = text
 
     def _of_faces(
-        self,
-        shape: Callable[[BVH, NDArray[np.integer]], Floats],
-        leaf: int,
+        self, shape: Callable[[BVH, NDArray[np.integer]], Floats], leaf: int,
         ids: NDArray[np.integer],
-    ) -> Floats:
+    ) -> Floats:  # fmt: skip
         """Return triangles or lines of faces of an instance, in page coordinates."""
         leaves = self.scene.leaves
         local = shape(leaves.trees[leaves.tree_of[leaf]], ids)

@@ -108,18 +108,10 @@ class Viewer(Page):
 
 
 def view(
-    source: Any,
-    *,
-    title: str | None = None,
-    up: Axis | ArrayLike | None = None,
-    host: str = HOST,
-    port: int = PORT,
-    open_browser: bool = False,
-    max_faces: int = MAX_FACES,
-    threads: int | None = None,
-    origins: Sequence[str] | None = None,
-    url: str | None = None,
-) -> Viewer:
+    source: Any, *, title: str | None = None, up: Axis | ArrayLike | None = None, host: str = HOST,
+    port: int = PORT, open_browser: bool = False, max_faces: int = MAX_FACES,
+    threads: int | None = None, origins: Sequence[str] | None = None, url: str | None = None,
+) -> Viewer:  # fmt: skip
     """Show a mesh, a tree or a scene in the browser.
 
     Drag to orbit, click to pick the nearest face, drag with the shift key held to select faces in a
