@@ -17,7 +17,7 @@ import pytest
 import bvh
 from bvh.apps.lab.drawing import LabNodes
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
-from bvh.apps.lab.labels import BORDER, LETTER, LINE, SIDES, _View
+from bvh.apps.lab.labels import BORDER, LETTER, LINE, SIDES, first_camera
 from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
@@ -189,12 +189,12 @@ def test_labels_do_not_overlap(name: str, flat: bool) -> None:
         LabNodes(server).update(state, fitted(state), planes=True)
     shown = [node for node in drawn.values() if getattr(node, "text", "") and node.visible]
     assert len(shown) >= 1 or not state.is_ray
-    view = _View(flat)
+    camera = first_camera(flat)
     frames = []
     for node in shown:
         side = next(side for side, anchor in SIDES.items() if anchor == node.anchor)
         size = np.array([LETTER * len(node.text) + BORDER, LINE])
-        middle = view.pixel(node.position) + np.array(side) * size / 2
+        middle = np.array(camera.project(node.position)[:2]) + np.array(side) * size / 2
         frames.append((middle - size / 2, middle + size / 2))
     for k, (low, high) in enumerate(frames):
         for lower, upper in frames[:k]:

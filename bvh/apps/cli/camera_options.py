@@ -82,7 +82,10 @@ class CameraOptions(NamedTuple):
                 if getattr(self, name) is not None:
                     raise ValueError(f"--camera says where to look from; leave out --{name}")
             if self.camera == "scene":
-                return self._of_scene(path, read, pixels)
+                if not getattr(read, "has_camera", False):
+                    raise ValueError(f"--camera scene: there is no camera in {path}")
+                found = Camera.from_trimesh(read, **self._arguments(None))
+                return found.resized(*pixels) if pixels else found
             return self._of_file(Path(self.camera), source, up, pixels)
         if self.ortho is not None and self.fov is not None:
             raise ValueError("--ortho has no --fov: its rays are parallel")
@@ -112,13 +115,6 @@ class CameraOptions(NamedTuple):
         width, height = pixels or (None, None)
         given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
         return {name: value for name, value in given.items() if value is not None}
-
-    def _of_scene(self, path: Path, read: object, pixels: tuple[int, int] | None) -> Camera:
-        """Return the camera of a scene file."""
-        if not getattr(read, "has_camera", False):
-            raise ValueError(f"--camera scene: there is no camera in {path}")
-        camera = Camera.from_trimesh(read, **self._arguments(None))
-        return camera.resized(*pixels) if pixels else camera
 
     def _of_file(
         self, path: Path, source: BVH | Scene | Parts, up: str, pixels: tuple[int, int] | None

@@ -8,7 +8,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Annotated, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,9 @@ def read_rays(path: Path) -> NDArray[np.float64]:
         data = path.read_bytes()
     try:
         is_npy = data.startswith(NPY) if is_pipe(path) else path.suffix == ".npy"
-        columns = _read_npy(data) if is_npy else _read_text(data)
+        # Not `np.load`, which also reads zip files and pickles under any name.
+        read = np.lib.format.read_array
+        columns = read(io.BytesIO(data), allow_pickle=False) if is_npy else _read_text(data)
     except (ValueError, EOFError) as error:
         raise ValueError(f"cannot read rays from {name}: {error}") from error
     if columns.dtype.kind not in "iuf":
@@ -251,11 +253,6 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
         assert isinstance(hits, SceneHits)
         return source.face_of(hits.leaf, hits.prim_id)
     return source.face_of(hits.prim_id)
-
-
-def _read_npy(data: bytes) -> NDArray[Any]:
-    # Not `np.load`, which also reads zip files and pickles under any name.
-    return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
 
 
 def _read_text(data: bytes) -> NDArray[np.float64]:

@@ -48,7 +48,6 @@ class Panel:
         self._silent = False
         self._fields: dict[str, Any] = {}
         self._make_controls()
-        self._make_answers()
         self.update(PRESETS[0].name)
 
     @property
@@ -122,11 +121,9 @@ class Panel:
         self._on_update(self._second, self._choose_second)
         self._on_update(self._drag, self._lab._draw)
         self._on_update(self._planes, self._lab._draw)
-
-    def _make_answers(self) -> None:
-        panel = self._gui.add_panel()
+        panel = gui.add_panel()
         with panel.add_tab("Answers"):
-            self._exact, self._chart, self._naive = (self._gui.add_html("") for _ in range(3))
+            self._exact, self._chart, self._naive = (gui.add_html("") for _ in range(3))
         panel.dock_right()
         panel.set_width(350)
 

@@ -163,7 +163,8 @@ def drawing_of(
         if sent + size * copies > max_faces or drawn + size * len(rows) > DRAWN_TIMES * max_faces:
             left_out += size * len(rows)
             corners = corners_of(tree.bounds[None])[0]
-            boxes.append(_placed(corners, leaves.matrices[rows]))
+            maps = leaves.matrices[rows]
+            boxes.append(corners @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
             continue
         sent, drawn = sent + size * copies, drawn + size * len(rows)
         arrays, known = tree.arrays, scene.attributes(tree)
@@ -218,11 +219,6 @@ def _placements(
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", maps[:, :, :3], middles) + maps[:, :, 3]
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
-
-
-def _placed(points: Floats, maps: Floats) -> Floats:
-    """Return points (n, 3) under each of the maps (k, 3, 4), not exactly, shape (k, n, 3)."""
-    return np.asarray(points @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
 
 
 def face_count(tree: BVH) -> int:

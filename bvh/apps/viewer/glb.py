@@ -25,7 +25,9 @@ def glb_of(
     assert material is not None
     # A page can read no number that is not finite.
     uv, normals = _finite(known.uv, [0.0, 0.0]), _finite(known.vertex_normals, [0.0, 0.0, 1.0])
-    colours = _colours(material, len(vertices))
+    colours = material.vertex_colors
+    if colours is not None:
+        colours = _linear(material, colours) if len(colours) == len(vertices) else None
     if material.face_colors is not None:
         # Corners of different colours are vertices of their own.
         corners = faces.reshape(-1)
@@ -60,15 +62,8 @@ def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np
     return np.where(finite, found, np.array(other, np.float32))
 
 
-def _colours(material: Material, count: int) -> NDArray[np.uint8] | None:
-    """Return the colours of vertices, if they have any, times the factor."""
-    if material.vertex_colors is None or len(material.vertex_colors) != count:
-        return None
-    return _linear(material, material.vertex_colors)
-
-
 def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return colours as glTF has them, linear, with full opacity."""
+    """Return colours times the factor as glTF has them, linear, with full opacity."""
     light = colours / 255.0 if material.linear else linear_of(colours / 255.0)
     found = np.full((len(colours), 4), 255, np.uint8)
     found[:, :3] = np.round(255.0 * light * material.factor)

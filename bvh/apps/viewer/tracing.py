@@ -149,7 +149,9 @@ class Tracer:
             self.show(None, "")
             return
         camera = self.camera()
-        size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
+        # While the camera moves, what can be cast in time.
+        pixels = FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
+        size = reduced(camera.width, camera.height, int(pixels))
         began = time.perf_counter()
         try:
             camera = camera.resized(*size)
@@ -179,10 +181,6 @@ class Tracer:
             self._copy = SceneCopy(self.scene)
         self._copy.follow()
         return self._copy.scene
-
-    def _affordable(self) -> int:
-        """Return the number of pixels that can be cast in time while the camera moves."""
-        return int(min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST))
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
