@@ -50,11 +50,6 @@ class Geometries:
         int
             The geometry id of the mesh.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape or type, or an index is out of range.
-
         Examples
         --------
         >>> from bvh.compat.open3d import RaycastingScene

@@ -94,7 +94,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> answer = scene.cast_rays([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
@@ -121,7 +120,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.test_occlusions([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
@@ -144,7 +142,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.count_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
@@ -168,7 +165,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> found = scene.list_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
@@ -198,7 +194,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> near = scene.compute_closest_points([[0.25, 0.25, 2.0]])
@@ -224,7 +219,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Examples
         --------
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> scene.compute_distance([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]]).numpy()
@@ -251,7 +245,6 @@ class RaycastingScene(Geometries, PinholeRays):
         Examples
         --------
         >>> import trimesh
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
         >>> scene.compute_signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
@@ -274,7 +267,6 @@ class RaycastingScene(Geometries, PinholeRays):
         Examples
         --------
         >>> import trimesh
-        >>> from bvh.compat.open3d import RaycastingScene
         >>> scene = RaycastingScene()
         >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
         >>> scene.compute_occupancy([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()

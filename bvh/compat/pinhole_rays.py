@@ -46,11 +46,6 @@ class PinholeRays:
         -------
         array or Tensor, shape (height_px, width_px, 6)
 
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape, type or range; the message names it.
-
         Examples
         --------
         >>> from bvh.compat.open3d import RaycastingScene

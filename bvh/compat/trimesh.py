@@ -106,12 +106,8 @@ def install() -> Installation:
     thickness, registration. It applies to existing and new meshes, and to both classes of
     `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call does
     nothing. Functions that were imported from trimesh before, by ``from trimesh.proximity import
-    closest_point``, are not replaced, nor are subclasses of trimesh's two classes.
-
-    Returns
-    -------
-    Installation
-        A context manager that uninstalls at its end.
+    closest_point``, are not replaced, nor are subclasses of trimesh's two classes. Returns a
+    context manager that uninstalls at its end.
 
     Examples
     --------

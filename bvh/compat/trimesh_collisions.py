@@ -47,24 +47,9 @@ class CollisionManager(ManagedMeshes):
     ) -> Instance:
         """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
 
-        Meshes that are added again share their tree.
-
-        Parameters
-        ----------
-        name : hashable
-        mesh : trimesh.Trimesh
-        transform : array_like, shape (4, 4), optional
-            From the mesh's coordinates to the world: any that is affine and invertible.
-
-        Returns
-        -------
-        Instance
-            Its placement in a `bvh.Scene`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the transform has another shape or is singular; for anything but a Trimesh.
+        Returns its placement in a `bvh.Scene`. Meshes that are added again share their tree. The
+        transform is any that is affine and invertible. Raises a ValueError or TypeError if it has
+        another shape than (4, 4) or is singular, and for anything but a Trimesh.
 
         Examples
         --------
@@ -242,11 +227,7 @@ class CollisionManager(ManagedMeshes):
 def scene_to_collision(scene: Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
     """Create a manager of the meshes of a trimesh scene, by the names of its nodes, as in trimesh.
 
-    Returns
-    -------
-    manager : CollisionManager
-    objects : dict
-        By the names, what `CollisionManager.add_object` returns.
+    Also returns, by the names, what `CollisionManager.add_object` does.
 
     Examples
     --------

@@ -161,10 +161,6 @@ def contains(mesh: Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
 class ProximityQuery:
     """Point queries of a `trimesh.Trimesh`: a drop-in replacement for `mesh.nearest`.
 
-    Parameters
-    ----------
-    mesh : trimesh.Trimesh
-
     Examples
     --------
     >>> import trimesh

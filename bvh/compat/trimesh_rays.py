@@ -34,12 +34,7 @@ class RayMeshIntersector:
     scale_to_box : bool
         Accepted for compatibility; exact hits need no scaling.
     geometry : trimesh.Trimesh
-        The mesh, under the name that Embree's class uses.
-
-    Raises
-    ------
-    TypeError
-        If no mesh is given, or two.
+        The mesh, under the name that Embree's class uses. None, or two, are a TypeError.
 
     Examples
     --------
@@ -75,19 +70,9 @@ class RayMeshIntersector:
         """Find the faces that rays hit: (index_tri, index_ray), as in trimesh.
 
         With `return_locations` also locations, shape (h, 3); a ray through an edge or a vertex then
-        has one hit there, with the lowest of its faces, otherwise one with each of them.
+        has one hit there, with the lowest of its faces, otherwise one with each of them. Of more
+        than `max_hits` hits of a ray, the nearest are returned. Other keywords are ignored.
 
-        Parameters
-        ----------
-        ray_origins, ray_directions : array_like, shape (n, 3)
-        return_locations, multiple_hits : bool
-        max_hits : int, optional
-            Largest number of hits for each ray, the nearest first.
-        **kwargs
-            Ignored, as trimesh's r-tree class does.
-
-        Notes
-        -----
         Positional arguments may also be in the order of trimesh's Embree class, which is
         (multiple_hits, max_hits, return_locations): the fourth of five is then a number, and above
         1 if there is no fifth. If only a third is given, it is `return_locations`.
@@ -112,13 +97,9 @@ class RayMeshIntersector:
     ) -> tuple[Floats, Ids, Ids]:  # fmt: skip
         """Find the points where rays hit the mesh, each once; arguments as in `intersects_id`.
 
-        Returns
-        -------
-        locations : ndarray of float64, shape (h, 3)
-            Accurate to some units in the last place of the face's coordinates, however far away
-            the origin is. Shape (0, 3) if nothing is hit.
-        index_ray, index_tri : ndarray of int64, shape (h,)
-            The ray, and the lowest of the faces at that point.
+        Returns (locations, index_ray, index_tri), shapes (h, 3), (h,) and (h,). Locations are
+        accurate to some units in the last place of the face's coordinates, however far away the
+        origin is; the face is the lowest of those at that point.
 
         Examples
         --------
