@@ -296,5 +296,4 @@ class RaycastingScene(Geometries, PinholeRays):
 
 def _details(surface: CastSurface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
-    details = surface.details(found, given)
-    return {name: given.shaped(array) for name, array in details.items()}
+    return {name: given.shaped(array) for name, array in surface.details(found, given).items()}

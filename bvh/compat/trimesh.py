@@ -191,8 +191,7 @@ def _contains_points(theirs: Method) -> Method:
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
         if not isinstance(intersector, RayMeshIntersector):
             return theirs(intersector, *args, **kwargs)
-        points = kwargs["points"] if "points" in kwargs else args[0]
-        return intersector.contains_points(points)
+        return intersector.contains_points(kwargs["points"] if "points" in kwargs else args[0])
 
     return contains_points
 

@@ -98,8 +98,7 @@ class CollisionManager(ManagedMeshes):
         >>> manager.min_distance_single(box)
         2.0
         """
-        number = self._id(name)
-        self._scene.set_transform(number, _matrix(transform))
+        self._scene.set_transform(self._id(name), _matrix(transform))
 
     def in_collision_single(
         self, mesh: Trimesh, transform: ArrayLike | None = None, return_names: bool = False,

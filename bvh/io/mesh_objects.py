@@ -104,8 +104,7 @@ def _check_cells(mesh: Any) -> None:
 
 def _unrolled(strips: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return the triangles of strips of one length, strip by strip, with the same winding."""
-    count = max(strips.shape[1] - 2, 0)
-    steps = np.arange(count)[:, None] + np.arange(3)
+    steps = np.arange(max(strips.shape[1] - 2, 0))[:, None] + np.arange(3)
     steps[1::2, 1:] = steps[1::2, :0:-1]
     return strips[:, steps].reshape(-1, 3)
 

@@ -212,8 +212,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     if flaw != SOUND:
         raise ValueError(FLAWS[flaw].format(where))
     _check_root(blocks, FrameView(frame).box, limit)
-    triangles = isinstance(primitives, Triangles)
-    min_id = np.int64(-1 if triangles else 0)
+    min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
         row = _check_ids(ids, min_id, begin, end, valid)

@@ -238,8 +238,7 @@ def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[st
     members = [
         {"id": each.id, "name": each.name, "triangles": int(sums[each.id])} for each in scene
     ]
-    memory = {"bytes": found.bytes, "instance_bytes": found.instance_bytes}
-    figures |= memory | {"members": members}
+    figures |= {"bytes": found.bytes, "instance_bytes": found.instance_bytes, "members": members}
     if details:
         pairs = zip(found.placed, found.trees, strict=True)
         figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]

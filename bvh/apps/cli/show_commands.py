@@ -164,8 +164,7 @@ def plot_command(
         trees = source.leaves.trees
         if not trees:
             raise ValueError(f"{scene} holds no trees")
-        largest = max(range(len(trees)), key=lambda k: len(trees[k]))
-        number = largest if tree is None else tree
+        number = max(range(len(trees)), key=lambda k: len(trees[k])) if tree is None else tree
         if number >= len(trees):
             raise ValueError(f"--tree must be below {len(trees)}, got {number}")
         source, name = trees[number], f"{scene.name}, tree {number} of {len(trees)}"

@@ -26,8 +26,7 @@ def main(path: Path, width: int = 1000, frequency: int = 20) -> dict[str, Any]:
     paint = np.full((len(view.id), 3), 0.8)
     for selection, name in zip(chosen, (ORANGE, GREEN), strict=True):
         for row, instance in enumerate(selection.instance_id):
-            inside = (view.instance == instance) & np.isin(view.id, selection[row])
-            paint[inside] = rgb(name)
+            paint[(view.instance == instance) & np.isin(view.id, selection[row])] = rgb(name)
     paint[(view.instance == pick.instance_id) & (view.id == pick.prim_id)] = rgb(RED)
     axes = sheet.panel(0, 1, 12, 4.8, view.painted(paint, wires=True))
     axes.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], "--", color=INK, lw=1.4)
