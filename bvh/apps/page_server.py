@@ -12,6 +12,8 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
+
 from bvh.runtime.arguments import whole_number
 
 HOST = "127.0.0.1"
@@ -101,6 +103,16 @@ class Page:
         self._leave()
         with _silent():
             self._server.stop()
+
+    def _dress(self, up: ArrayLike, ambient: float, **theme: object) -> None:
+        """Set the page's looks and lights."""
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False, **theme)
+        scene = self._server.scene
+        scene.set_up_direction(up)
+        # Shadows and reflections would cost most of a frame, and wash out colours.
+        scene.configure_default_lights(cast_shadow=False)
+        scene.configure_environment_map(None)
+        scene.add_light_ambient("/light", intensity=ambient)
 
     def _leave(self) -> None:
         """End what runs beside the server."""

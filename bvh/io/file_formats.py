@@ -73,7 +73,6 @@ UPS: tuple[Axis, ...] = ("z", "x", "y", "-x", "-y", "-z")
 
 # Names of the arrays that primitives consist of; boxes and obbs have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")
-# Numbers of a point: a vertex, two corners, two corners and three rows of a matrix.
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
 

@@ -53,12 +53,7 @@ class RayLab(Page):
         self._moves: dict[str, Pose] = {}
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
-        server.gui.configure_theme(show_logo=False, show_share_button=False)
-        server.scene.set_up_direction("+z")
-        # Shadows and reflections would cost most of a frame.
-        server.scene.configure_default_lights(cast_shadow=False)
-        server.scene.configure_environment_map(None)
-        server.scene.add_light_ambient("/light", intensity=1.6)
+        self._dress("+z", 1.6)
         self._drawing = LabNodes(server)
         self._handles = Handles(server, self._dragged)
         self._panel = Panel(self)

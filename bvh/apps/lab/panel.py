@@ -20,7 +20,6 @@ DRAGS: dict[str, tuple[tuple[str, ...], int]] = {
     "ray": (("origin", "tip"), 0), "box": (("middle",), 0), "box size": (("size",), 0),
     "second box": (("middle",), 1), "second box size": (("size",), 1), "nothing": ((), 0),
 }  # fmt: skip
-# Labels of the fields.
 LABELS = {
     "origin": "Origin", "direction": "Direction", "t range": "t_min, t_max",
     "lower": "Lower corner", "upper": "Upper corner", "turn": "Rotation",

@@ -23,7 +23,6 @@ from bvh.scene.scene import Scene
 if TYPE_CHECKING:
     from viser import ClientHandle
 
-AMBIENT = 1.2
 PORT = 8080
 
 
@@ -56,7 +55,11 @@ class Viewer(Page):
         # All that may fail comes before the server starts.
         self._follower = Follower(scene, title, up, max_faces, threads)
         super().__init__(host, port, "bvh", origins, url)
-        self._dress(self._follower.first_view(), up)
+        self._dress(up, 1.2, control_width="medium", brand_color=(30, 110, 255))
+        self._server.gui.main_panel.dock_right()
+        start = self._server.initial_camera
+        start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
+        start.position, start.look_at, start.up = self._follower.first_view().eye, np.zeros(3), up
 
         @self._server.on_client_connect
         def _(client: ClientHandle) -> None:
@@ -67,23 +70,6 @@ class Viewer(Page):
 
         self._server.on_client_disconnect(self._follower.remove)
         self._follower.start()
-
-    def _dress(self, first: Camera, up: NDArray[np.float64]) -> None:
-        """Set the page's lights, colours and initial camera."""
-        server = self._server
-        server.gui.configure_theme(
-            show_logo=False, show_share_button=False, control_width="medium",
-            brand_color=(30, 110, 255),
-        )  # fmt: skip
-        server.gui.main_panel.dock_right()
-        server.scene.set_up_direction(up)
-        # Shadows and reflections would cost most of a frame, and wash out colours.
-        server.scene.configure_default_lights(cast_shadow=False)
-        server.scene.configure_environment_map(None)
-        server.scene.add_light_ambient("/light", intensity=AMBIENT)
-        start = server.initial_camera
-        start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
-        start.position, start.look_at, start.up = first.eye, np.zeros(3), up
 
     @property
     def pick(self) -> Pick | None:
