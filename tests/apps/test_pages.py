@@ -15,7 +15,7 @@ import bvh
 from bvh import BVH, Scene, view
 from bvh.apps.viewer import following, readouts
 from bvh.apps.viewer.box_overlay import OFF, TOP, TREE, BoxOverlay
-from bvh.apps.viewer.drawing import PageFrame, outlines_of_faces
+from bvh.apps.viewer.drawing import PageFrame, face_outlines
 
 viser = pytest.importorskip("viser")
 client = pytest.importorskip("websockets.sync.client")
@@ -129,7 +129,7 @@ def test_outlines_have_no_diagonals() -> None:
     turned = BVH.from_obbs([[0, 0, 0]], [[1, 2, 3]], [np.diag([2.0, 2.0, 2.0, 1.0])])
     flat = BVH.from_triangles([[0, 0, 0], [3, 0, 0], [0, 4, 0]], [[0, 1, 2]])
     for tree, lengths in ((box, [1, 2, 3]), (turned, [2, 4, 6]), (flat, [3, 4, 5])):
-        lines = outlines_of_faces(tree, np.array([0]))
+        lines = face_outlines(tree, np.array([0]))
         told = np.sort(np.linalg.norm(lines[:, 1] - lines[:, 0], axis=1))
         assert np.allclose(told, np.repeat(lengths, len(lines) // 3)), tree
     scene = Scene()

@@ -21,9 +21,9 @@ from bvh.apps.viewer.drawing import (
     corners_of,
     drawing_of,
     edges_of,
+    face_triangles,
     rotation_of,
     surface_of,
-    triangles_of_faces,
 )
 from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
 from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
@@ -208,7 +208,7 @@ def test_surfaces() -> None:
     boxes = BVH.from_boxes([[0, 0, 0], [5, 5, 5]], [[1, 2, 3], [6, 6, 6]])
     mesh = trimesh.Trimesh(*surface_of(boxes), process=False)
     assert mesh.is_watertight and mesh.volume == pytest.approx(7.0)
-    sides = triangles_of_faces(boxes, np.array([1]))
+    sides = face_triangles(boxes, np.array([1]))
     assert sides.shape == (len(BOX_FACES), 3, 3) and sides.min() == 5.0 and sides.max() == 6.0
     frame = PageFrame.around(np.full((2, 3), np.nan))
     assert drawing_of(Scene(), frame).parts == []

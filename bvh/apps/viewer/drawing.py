@@ -235,7 +235,7 @@ def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
     return points, faces.astype(np.uint32)
 
 
-def triangles_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
+def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the triangles of faces, or of the sides of boxes, shape (n, 3, 3)."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Triangles):
@@ -243,12 +243,12 @@ def triangles_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     return outlines_of(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
 
 
-def outlines_of_faces(tree: BVH, ids: NDArray[np.integer]) -> Floats:
+def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the sides of faces, or the edges of boxes, as lines (n, 2, 3)."""
     primitives = tree.arrays.primitives
     if not isinstance(primitives, Triangles):
         return edges_of(outlines_of(primitives, ids))
-    triangles = triangles_of_faces(tree, ids)
+    triangles = face_triangles(tree, ids)
     return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
 
 

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from bvh.apps.page_texts import CAMERA_KEYS, help_html
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
-from bvh.apps.viewer.drawing import (
-    PageDrawing,
-    PageFrame,
-    edges_of,
-    outlines_of_faces,
-    triangles_of_faces,
-)
+from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outlines, face_triangles
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tracing import Latest, Tracer
@@ -211,8 +205,8 @@ class Session:
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
         """Mark a face that was picked, and its outline."""
-        corners = self._of_faces(triangles_of_faces, marked.leaf, marked.ids)
-        edges = self._of_faces(outlines_of_faces, marked.leaf, marked.ids)
+        corners = self._of_faces(face_triangles, marked.leaf, marked.ids)
+        edges = self._of_faces(face_outlines, marked.leaf, marked.ids)
         self._surface("face", self._lifted(corners, camera.eye), ORANGE)
         self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
 
@@ -238,7 +232,7 @@ class Session:
 
     def _colour_selection(self, camera: Camera) -> None:
         """Mark the faces that are selected."""
-        marks = [self._of_faces(triangles_of_faces, each.leaf, each.ids) for each in self._selected]
+        marks = [self._of_faces(face_triangles, each.leaf, each.ids) for each in self._selected]
         if sum(map(len, marks)):
             self._surface("selection", self._lifted(np.concatenate(marks), camera.eye), BLUE)
         else:
@@ -298,7 +292,7 @@ class Session:
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
-            edges = self._of_faces(outlines_of_faces, pick.leaf, np.array([pick.prim_id]))
+            edges = self._of_faces(face_outlines, pick.leaf, np.array([pick.prim_id]))
             self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
 
     def _choose_picture(self) -> None:
