@@ -48,12 +48,10 @@ from numpy.typing import NDArray
 from bvh.io import container
 from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS, Axis
 from bvh.runtime.simd import WIDTH
+from bvh.tree import triangle_groups, wide_nodes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Custom, count_of
 from bvh.tree.solids import SOLIDS
-from bvh.tree.triangle_groups import ROWS as GROUP_ROWS
-from bvh.tree.wide_nodes import LEAF_BITS
-from bvh.tree.wide_nodes import ROWS as NODE_ROWS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes. Trees of boxes, and scenes without materials in which z is up
@@ -74,7 +72,7 @@ UPS: tuple[Axis, ...] = ("z", "x", "y", "-x", "-y", "-z")
 # Names of the arrays that primitives consist of; boxes and obbs have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
-MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
+MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - wide_nodes.LEAF_BITS)
 
 # Where the nodes begin in the file of a tree, behind its frame.
 NODES_AT = container.HEADER_SIZE + container.padded(4 * 3 * 8)
@@ -136,10 +134,10 @@ def entries_of(header: Header) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
-    group_rows = OLD_GROUP_ROWS if header.has_old_groups else GROUP_ROWS
+    group_rows = OLD_GROUP_ROWS if header.has_old_groups else triangle_groups.ROWS
     shapes = [
         ("frame", "<f8", 4, 3),
-        ("blocks", "<f4", header.nodes * NODE_ROWS * width, 0),
+        ("blocks", "<f4", header.nodes * wide_nodes.ROWS * width, 0),
         ("ids", "<i4", header.rows, width if triangles else 1),
         ("groups", "<f4", header.rows * group_rows * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),

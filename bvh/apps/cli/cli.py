@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from typer import Context, Exit, Option, Typer
 
 import bvh
-from bvh.apps.cli import console, files
+from bvh.apps.cli import clusters, console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
-from bvh.apps.cli.clusters import Scheduler, cluster
-from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_parts
 from bvh.apps.cli.pick_command import pick_command
@@ -140,9 +138,9 @@ def cast(
     ] = None,
     camera: CameraOptions = NO_CAMERA,
     flatten: files.Flatten = False,
-    threads: ClusterThreads = None,
+    threads: clusters.Threads = None,
     memory: files.Memory = None,
-    scheduler: Scheduler = None,
+    scheduler: clusters.Scheduler = None,
 ) -> None:
     """Cast rays from a file or of a camera, and write the closest hits.
 
@@ -159,7 +157,7 @@ def cast(
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
-    with cluster(scheduler) as client:
+    with clusters.cluster(scheduler) as client:
         source, read, up = files.opened_parts(scene, threads, flatten, memory)
         if columns is None:
             given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)

@@ -8,13 +8,10 @@ from typing import Annotated
 
 from typer import Option
 
-from bvh.apps.cli import camera_options, files
-from bvh.apps.cli.clusters import Scheduler, cluster
-from bvh.apps.cli.clusters import Threads as ClusterThreads
+from bvh.apps.cli import camera_options, clusters, files
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
-from bvh.apps.lab.page import PORT as LAB_PORT
-from bvh.apps.lab.page import ray_lab
+from bvh.apps.lab import page as lab_page
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
@@ -84,9 +81,9 @@ def render_command(
             help="Soft shadow on the plane below; by default in clay and material.",
         ),
     ] = None,
-    threads: ClusterThreads = None,
+    threads: clusters.Threads = None,
     memory: files.Memory = None,
-    scheduler: Scheduler = None,
+    scheduler: clusters.Scheduler = None,
 ) -> None:
     """Render a picture of a mesh, a scene or parts by casting rays.
 
@@ -106,7 +103,7 @@ def render_command(
         lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    with cluster(scheduler) as client:
+    with clusters.cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
         source, read, up = files.opened_parts(scene, threads, memory=memory)
@@ -210,7 +207,7 @@ def view_command(
 
 
 def lab_command(
-    host: Host = HOST, port: Port = LAB_PORT, no_open: NoOpen = False, origins: Origins = None,
+    host: Host = HOST, port: Port = lab_page.PORT, no_open: NoOpen = False, origins: Origins = None,
     url: Url = None,
 ) -> None:  # fmt: skip
     """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
@@ -218,7 +215,7 @@ def lab_command(
     It shows the exact answer beside those of common box tests. Over ssh, forward
     its port: ssh -L 8090:localhost:8090 machine.
     """
-    with ray_lab(host=host, port=port, origins=origins, url=url) as lab:
+    with lab_page.ray_lab(host=host, port=port, origins=origins, url=url) as lab:
         out.print(f"ray lab: {lab.url}  (Ctrl-C ends)")
         if not no_open:
             webbrowser.open(lab.url)
