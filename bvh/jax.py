@@ -92,6 +92,4 @@ signed_distance = _QUERIES.function(
 )
 
 # Doctest looks for functions that are declared here.
-__test__ = {
-    query.__name__: query for query in (closest_hit, closest_point, distance, signed_distance)
-}
+__test__ = _QUERIES.functions

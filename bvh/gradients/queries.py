@@ -12,16 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
-from bvh.gradients.libraries import Array, ArrayLibrary, Four
-from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import (
-    TreeSearch,
-    check_distance,
-    check_rows,
-    check_shape,
-    checked_tree,
-    with_axes,
-)
+from bvh.gradients import searches
+from bvh.gradients.formulas import ArrayLibrary
+from bvh.gradients.results import Array, HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Cull, InsideRule, common_shape
 
@@ -37,15 +30,16 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     words: ClassVar[dict[str, str]]
     preparation: ClassVar[str] = ""
-    library: ArrayLibrary[Array]
+    library: ArrayLibrary
 
     # The derivatives: of (origins, directions, corners, t, u, v, hit), as t, u, v and position; and
     # of (points, corners, distance, position, u, v, hit, signed), as distance, position, u and v.
-    hitting: Callable[..., Four[Array]]
-    approaching: Callable[..., Four[Array]]
+    hitting: Callable[..., tuple[Array, ...]]
+    approaching: Callable[..., tuple[Array, ...]]
 
     def __init__(self, module: str) -> None:
         self.module = module
+        self.functions: dict[str, Callable[..., Any]] = {}
 
     @abstractmethod
     def reals(self, name: str, value: Array | ArrayLike) -> Array:
@@ -53,13 +47,14 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     @abstractmethod
     def search(
-        self, search: TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
+        self, search: searches.TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
     ) -> Sequence[Array]:
         """Return what a search finds, without derivatives; its first argument is the vertices."""
 
-    @abstractmethod
     def summable(self, rows: Array) -> Array:
         """Return rows of three, whose gradients, sums over all queries, are in range."""
+        found: Array = self.library.bounded(rows, 1)
+        return found
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
@@ -87,6 +82,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         # What documents functions would find the method instead.
         del public.__wrapped__
         public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
+        self.functions[query.__name__] = public
         return public  # type: ignore[return-value]
 
     def closest_hit(
@@ -140,20 +136,20 @@ class DifferentiableQueries(ABC, Generic[Array]):
         With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
         its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
         """
-        tree = checked_tree("closest_hit", tree)
+        tree = searches.checked_tree("closest_hit", tree)
         given = origins, directions, vertices
         rays = self.reals("origins", origins), self.reals("directions", directions)
         bounds = self.reals("t_min", t_min), self.reals("t_max", t_max)
         shape = common_shape(
-            origins=check_rows("origins", rays[0].shape),
-            directions=check_rows("directions", rays[1].shape),
+            origins=searches.check_rows("origins", rays[0].shape),
+            directions=searches.check_rows("directions", rays[1].shape),
             t_min=tuple(bounds[0].shape),
             t_max=tuple(bounds[1].shape),
         )
         options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
-        search = TreeSearch(tree, "closest_hit", len(shape), vertices is not None, options)
-        ends = [with_axes(x, len(shape) + 1) for x in rays]
-        limits = [with_axes(x, len(shape)) for x in bounds]
+        search = searches.TreeSearch(tree, "closest_hit", len(shape), vertices is not None, options)
+        ends = [searches.with_axes(x, len(shape) + 1) for x in rays]
+        limits = [searches.with_axes(x, len(shape)) for x in bounds]
         (t, prim_id, u, v, front), corners = self._found(search, vertices, [*ends, *limits], shape)
         origins, directions = (self._spread(x, shape) for x in ends)
         t, u, v, position = self.hitting(origins, directions, corners, t, u, v, prim_id >= 0)
@@ -271,15 +267,18 @@ class DifferentiableQueries(ABC, Generic[Array]):
         options: dict[str, Any],
     ) -> PointTuple[Array]:
         """Return closest points; for the query "signed_distance", with signed distances."""
-        tree = checked_tree(query, tree)
-        check_distance(max_distance)
+        tree = searches.checked_tree(query, tree)
+        searches.check_distance(max_distance)
         given = points, vertices
         rows, bound = self.reals("points", points), self.reals("max_distance", max_distance)
         shape = common_shape(
-            points=check_rows("points", rows.shape), max_distance=tuple(bound.shape)
+            points=searches.check_rows("points", rows.shape), max_distance=tuple(bound.shape)
         )
-        search = TreeSearch(tree, query, len(shape), vertices is not None, options)
-        rows, bound = with_axes(rows, len(shape) + 1), with_axes(bound, len(shape))
+        search = searches.TreeSearch(tree, query, len(shape), vertices is not None, options)
+        rows, bound = (
+            searches.with_axes(rows, len(shape) + 1),
+            searches.with_axes(bound, len(shape)),
+        )
         (distance, prim_id, u, v, position), corners = self._found(
             search, vertices, [rows, bound], shape
         )
@@ -291,7 +290,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     def _found(
         self,
-        search: TreeSearch,
+        search: searches.TreeSearch,
         vertices: Array | ArrayLike | None,
         queries: Sequence[Array],
         shape: tuple[int, ...],
@@ -301,7 +300,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
             *found, corners = self.search(search, [None, *queries], shape)
             return found, corners
         known = self.reals("vertices", vertices)
-        check_shape(search.tree, known.shape)
+        searches.check_shape(search.tree, known.shape)
         *found, rows = self.search(search, [known, *queries], shape)
         if len(known):
             return found, self.summable(known)[rows]
@@ -310,4 +309,5 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     def _spread(self, rows: Array, shape: tuple[int, ...]) -> Array:
         """Return a row of three for each query."""
-        return self.library.xp.broadcast_to(self.summable(rows), (*shape, 3))
+        found: Array = self.library.xp.broadcast_to(self.summable(rows), (*shape, 3))
+        return found

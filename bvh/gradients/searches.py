@@ -84,16 +84,15 @@ class TreeSearch:
             hits = tree.closest_hit(origins, directions, low, high, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
         points, limits = queries
-        method = options.get("method", "parity")
-        options = {name: given for name, given in options.items() if name != "method"}
+        options = dict(options)
+        method = options.pop("method", "parity")
         near = tree.closest_point(points, limits, **options)
         if self.query != "signed_distance":
             return near.distance, near.prim_id, near.u, near.v, near.position
         inside = tree.contains(points, method=method, **options)
         distance = np.asarray(near.distance)
         turned = inside & (distance > 0.0) & (distance < np.inf)
-        signed = np.where(turned, -distance, distance)
-        return signed, near.prim_id, near.u, near.v, near.position
+        return np.where(turned, -distance, distance), near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
         """Return of each array that is found: how wide its rows are, 0 for numbers; its type."""
@@ -105,9 +104,8 @@ class TreeSearch:
 def checked_tree(query: str, tree: Any) -> BVH:
     """Return what must be a tree over triangles."""
     if not isinstance(tree, BVH):
-        hint = ""
-        if type(tree).__name__ == "Scene":
-            hint = ": build one from scene.flattened()[:2]"
+        is_scene = type(tree).__name__ == "Scene"
+        hint = ": build one from scene.flattened()[:2]" if is_scene else ""
         raise TypeError(f"tree must be a BVH, got {type(tree).__name__}{hint}")
     if tree.kind != "triangles":
         raise TypeError(f"{query} needs a BVH over triangles, not over {tree.kind}")
