@@ -83,12 +83,7 @@ class PartRays(NamedTuple):
         """Return the closest hit of each ray."""
         refuse(counters=counters)
         found = MergedAnswers(declared(BVH.closest_hit), (batch.size,), {"part": np.int32})
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            hits: Hits = target.closest_hits(some, options, False)
-            return vars(hits)
-
-        self._cast(batch, options, found, search)
+        self._cast(batch, options, found, lambda of, *some: vars(of.closest_hits(*some, False)))
         part = found.columns.pop("part")
         hits = Hits(**in_shape(found.columns, batch.shape))
         vars(hits)["_source"] = HitParts(self.opened), 0, (part.reshape(*batch.shape, 1),)
@@ -97,22 +92,15 @@ class PartRays(NamedTuple):
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
         found = MergedAnswers(declared(BVH.any_hit), (batch.size,))
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            return {"any_hit": np.asarray(target.any_hits(some, options))}
-
-        self._cast(batch, options, found, search)
+        self._cast(batch, options, found, lambda of, *some: {"any_hit": of.any_hits(*some)})
         return shaped(batch.shape, found.columns["any_hit"])[0]
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has, each crossing `once` or not."""
         found = MergedAnswers(declared(BVH.count_hits), (batch.size,))
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            return {"count_hits": np.asarray(target.count_hits(some, options, once))}
-
-        self._cast(batch, options, found, search)
-        return shaped(batch.shape, found.columns["count_hits"])[0]
+        name = "count_hits"
+        self._cast(batch, options, found, lambda of, *some: {name: of.count_hits(*some, once)})
+        return shaped(batch.shape, found.columns[name])[0]
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
