@@ -75,12 +75,10 @@ class RaySource:
     """
 
     def __init__(
-        self,
-        function: Maker,
-        shape: tuple[int, ...],
+        self, function: Maker, shape: tuple[int, ...],
         chunks: int | str | tuple[int | str | tuple[int, ...], ...] = "auto",
         args: tuple[object, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         try:
             from dask.array.core import normalize_chunks
         except ImportError:
@@ -274,10 +272,9 @@ def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks
 
 
 def _reduced(
-    work: tuple[partial[RayBlocks], Callable[..., ArrayLike], str, dict[str, Any]],
-    handle: Handle,
+    work: tuple[partial[RayBlocks], Callable[..., ArrayLike], str, dict[str, Any]], handle: Handle,
     place: tuple[slice, ...],
-) -> ArrayLike:
+) -> ArrayLike:  # fmt: skip
     """Return the sum of what a user's function makes of the results of a chunk."""
     maker, function, verb, options = work
     with task_threads(options["threads"]):

@@ -258,14 +258,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return self._nearest("signed_distance", tree, points, vertices, math.inf, options).distance
 
     def _nearest(
-        self,
-        query: str,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None,
-        max_distance: Array | ArrayLike,
-        options: dict[str, Any],
-    ) -> PointTuple[Array]:
+        self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
+        max_distance: Array | ArrayLike, options: dict[str, Any],
+    ) -> PointTuple[Array]:  # fmt: skip
         """Return closest points; for the query "signed_distance", with signed distances."""
         tree = searches.checked_tree(query, tree)
         searches.check_distance(max_distance)
@@ -289,12 +284,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return PointTuple(*self.returned((distance, position, prim_id, u, v), given))
 
     def _found(
-        self,
-        search: searches.TreeSearch,
-        vertices: Array | ArrayLike | None,
-        queries: Sequence[Array],
-        shape: tuple[int, ...],
-    ) -> tuple[list[Array], Array]:
+        self, search: searches.TreeSearch, vertices: Array | ArrayLike | None,
+        queries: Sequence[Array], shape: tuple[int, ...],
+    ) -> tuple[list[Array], Array]:  # fmt: skip
         """Return what is found, and the corners of faces, which depend on the vertices if given."""
         if vertices is None:
             *found, corners = self.search(search, [None, *queries], shape)

@@ -205,13 +205,9 @@ class BandRenderer:
     """
 
     def __init__(
-        self,
-        source: Pictured,
-        camera: Camera,
-        options: RenderOptions,
-        threads: int | None = None,
+        self, source: Pictured, camera: Camera, options: RenderOptions, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         shade = options.shade
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):

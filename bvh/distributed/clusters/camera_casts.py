@@ -66,13 +66,9 @@ class HitSummary(NamedTuple):
 
 
 def cast_on(
-    client: Client,
-    source: BVH | Scene | Parts,
-    rays: Camera | NDArray[np.float64],
-    keep: bool,
-    threads: int | None,
-    shown: ShownBar,
-) -> tuple[Hits | HitSummary, float]:
+    client: Client, source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], keep: bool,
+    threads: int | None, shown: ShownBar,
+) -> tuple[Hits | HitSummary, float]:  # fmt: skip
     """Cast rays, of a camera or of the columns of a file; return the hits, and the seconds.
 
     Unless they are to be kept, workers send no hits, but only their summaries.

@@ -24,15 +24,8 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Verb, verb_of
-from bvh.runtime.arguments import (
-    ALL_BITS,
-    CountResult,
-    Cull,
-    TruthResult,
-    cull_code,
-    kernel_input,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.tree.primitives import Triangles
@@ -72,7 +65,7 @@ class PartRays(NamedTuple):
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the side to ignore."""
-        return cull_code(cull)
+        return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter is called with the ids of one tree."""
@@ -218,10 +211,11 @@ class PartPoints(NamedTuple):
         """Return the winding number of each of the points (n, 3)."""
         found = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
-        def visit(part: OpenPart) -> None:
+        def visit(part: OpenPart, _: Rows) -> None:
             np.add(found, self._target_of(part).winding_numbers(points, accuracy, threads), found)
 
-        self.rays.visits.of_all(len(points), visit, progress, self.mask)
+        every = np.ones(len(points), np.bool_)
+        self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
         return found
 
     def _measure(
@@ -234,7 +228,7 @@ class PartPoints(NamedTuple):
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
             limits, reach = some_of(batch.limits, rows), found.reach(rows)
             assert reach is not None
-            limits = kernel_input(np.minimum(limits, reach))
+            limits = arguments.kernel_input(np.minimum(limits, reach))
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
@@ -258,7 +252,7 @@ class PartRegions(NamedTuple):
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps, of a batch of this leading shape."""
-        size, workers = len(regions[0]), thread_count(threads)
+        size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
         found = MergedLists(("query_id", "prim_id"), kinds, size)
         bits = None if self.mask == -1 else self.mask & ALL_BITS
@@ -268,7 +262,7 @@ class PartRegions(NamedTuple):
             met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
-        self.visits.of_regions(size, partial(_may_meet, regions), visit, progress, self.mask)
+        self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
         found.finish()
         columns, offsets = found.lists()
         return Overlaps(**columns, offsets=offsets, shape=shape)

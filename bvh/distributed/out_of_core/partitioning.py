@@ -257,13 +257,9 @@ def _middle_id(spill: Path, count: int) -> int:
 
 
 def _build(
-    piece: Path,
-    target: NewFolder,
-    number: int,
-    quality: Quality,
-    threads: int | None,
+    piece: Path, target: NewFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
-) -> PartRecord:
+) -> PartRecord:  # fmt: skip
     """Build the tree of a part; write it and its ids."""
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
