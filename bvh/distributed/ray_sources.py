@@ -215,7 +215,8 @@ class RaySource:
         options = checked_options(getattr(searched(target), verb), options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
-        work, key = held("reduced", (self._maker, function, verb, options)), target_key(target)
+        task = partial(_sum_of_chunk, self._maker, function, verb, options)
+        work, key = held("reduced", task), target_key(target)
         sums = [delayed(_reduced, pure=True)(work, key, place) for place in places]
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
@@ -271,12 +272,16 @@ def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks
     return maker(place)
 
 
-def _reduced(
-    work: tuple[partial[RayBlocks], Callable[..., ArrayLike], str, dict[str, Any]], handle: Handle,
-    place: tuple[slice, ...],
+def _reduced(work: Callable[..., ArrayLike], handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
+    """Return the sum of a chunk."""
+    return work(handle, place)
+
+
+def _sum_of_chunk(
+    maker: partial[RayBlocks], function: Callable[..., ArrayLike], verb: str,
+    options: dict[str, Any], handle: Handle, place: tuple[slice, ...],
 ) -> ArrayLike:  # fmt: skip
     """Return the sum of what a user's function makes of the results of a chunk."""
-    maker, function, verb, options = work
     with task_threads(options["threads"]):
         results = maker(place).cast(handle.open(), verb, options, {})
         return _sum(function(found, *where) for _, where, found in results)
