@@ -77,13 +77,8 @@ def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
 class MergedAnswers:
     """Answers so far of a flat batch of queries.
 
-    Parameters
-    ----------
-    verb : Verb
-    shape : tuple of int
-        Number of queries, and of answers of each where it is more than one.
-    beside : dict
-        Further columns, with their types.
+    `shape` is their number, and that of answers of each where it is more than one; `beside` has
+    further columns, with their types.
     """
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], beside: Kinds | None = None) -> None:

@@ -10,13 +10,14 @@ from functools import wraps
 from string import Template
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.gradients import searches
 from bvh.gradients.formulas import ArrayLibrary
 from bvh.gradients.results import Array, HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import Cull, InsideRule, common_shape
+from bvh.runtime.arguments import Cull, InsideRule, common_shape, lengths
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
@@ -263,7 +264,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
     ) -> PointTuple[Array]:  # fmt: skip
         """Return closest points; for the query "signed_distance", with signed distances."""
         tree = searches.checked_tree(query, tree)
-        searches.check_distance(max_distance)
+        if isinstance(max_distance, float | int | np.number | np.ndarray):
+            lengths("max_distance", max_distance)
         given = points, vertices
         rows, bound = self.reals("points", points), self.reals("max_distance", max_distance)
         shape = common_shape(
@@ -292,7 +294,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
             *found, corners = self.search(search, [None, *queries], shape)
             return found, corners
         known = self.reals("vertices", vertices)
-        searches.check_shape(search.tree, known.shape)
+        own, given = search.tree.vertices.shape, tuple(known.shape)
+        if given != own:
+            raise ValueError(f"vertices must have the shape of the tree's, {own}, got {given}")
         *found, rows = self.search(search, [known, *queries], shape)
         if len(known):
             return found, self.summable(known)[rows]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
-from bvh.runtime.arguments import bit_masks, cull_code, lengths, thread_limit
+from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
 from bvh.runtime.user_calls import FILTER, user_function
 
 Arrays = tuple[NDArray[Any], ...]
@@ -127,20 +127,6 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
-
-
-def check_distance(value: Any) -> None:
-    """Raise for one largest distance, if it is a number or an array, that nothing is within."""
-    if isinstance(value, float | int | np.number | np.ndarray):
-        lengths("max_distance", value)
-
-
-def check_shape(tree: BVH, shape: tuple[int, ...]) -> None:
-    """Raise unless vertices of a shape may be those of the tree."""
-    if tuple(shape) != tree.vertices.shape:
-        raise ValueError(
-            f"vertices must have the shape of the tree's, {tree.vertices.shape}, got {tuple(shape)}"
-        )
 
 
 def check_vertices(tree: BVH, vertices: NDArray[Any]) -> None:

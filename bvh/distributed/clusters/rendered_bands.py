@@ -53,12 +53,10 @@ def render_on(
     tasks = client.compute(
         [draw(key, top, min(top + rows, drawing.height), threads or 1) for top in tops]
     )
-    order = {task.key: number for number, task in enumerate(tasks)}
-    found: dict[int, list[Band]] = {}
-    for name, bands in completed(tasks, "rendering", shown):
-        found[order[name]] = bands
-    all_bands = [band for number in range(len(order)) for band in found[number]]
-    return drawing.picture(all_bands, time.perf_counter() - began)
+    keys = [task.key for task in tasks]
+    found = dict(completed(tasks, "rendering", shown))
+    bands = [band for key in keys for band in found[key]]
+    return drawing.picture(bands, time.perf_counter() - began)
 
 
 def _seen_on(
@@ -102,11 +100,11 @@ class HeldRenderer:
         """Return the picture."""
         with self._guard:
             if self._drawing is None:
-                surface, beside, camera, options = self._given
+                surface, beside, *rest = self._given
                 source = surface.open()
-                if beside is not None:
-                    source = RenderSource(source, *beside)
-                self._drawing = BandRenderer(source, camera, options)
+                self._drawing = BandRenderer(
+                    RenderSource(source, *beside) if beside else source, *rest
+                )
             return self._drawing
 
     def __getstate__(self) -> tuple[Any, ...]:

@@ -126,8 +126,8 @@ class PartVisits:
         """
         low, high = self._boxes[number, :3], self._boxes[number, 3:]
         with np.errstate(all="ignore"):
-            gaps = np.maximum(low - points, points - high)
-            least = _largest(gaps) * (1.0 - 2.0**-48) - DENORMALS
+            x, y, z = np.maximum(low - points, points - high).T
+            least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
             row = np.flatnonzero(least <= limits)
         return row, least[row]
 
@@ -202,11 +202,6 @@ def rays_of(
     if reach is not None:
         high = kernel_input(np.minimum(high, reach))
     return RayBatch(Rays(o, d, low, high, masks if masked else EVERY), (len(rows),))
-
-
-def _largest(columns: Floats) -> Floats:
-    """Return the largest of three columns; NaN if one is."""
-    return np.maximum(np.maximum(columns[:, 0], columns[:, 1]), columns[:, 2])
 
 
 def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]:
