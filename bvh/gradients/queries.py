@@ -137,23 +137,15 @@ class DifferentiableQueries(ABC, Generic[Array]):
         With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
         its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
         """
-        tree = searches.checked_tree("closest_hit", tree)
-        given = origins, directions, vertices
-        rays = self.reals("origins", origins), self.reals("directions", directions)
-        bounds = self.reals("t_min", t_min), self.reals("t_max", t_max)
-        shape = common_shape(
-            origins=searches.check_rows("origins", rays[0].shape),
-            directions=searches.check_rows("directions", rays[1].shape),
-            t_min=tuple(bounds[0].shape),
-            t_max=tuple(bounds[1].shape),
+        rays, bounds = (
+            {"origins": origins, "directions": directions},
+            {"t_min": t_min, "t_max": t_max},
         )
         options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
-        search = searches.TreeSearch(tree, "closest_hit", len(shape), vertices is not None, options)
-        ends = [searches.with_axes(x, len(shape) + 1) for x in rays]
-        limits = [searches.with_axes(x, len(shape)) for x in bounds]
-        (t, prim_id, u, v, front), corners = self._found(search, vertices, [*ends, *limits], shape)
-        origins, directions = (self._spread(x, shape) for x in ends)
-        t, u, v, position = self.hitting(origins, directions, corners, t, u, v, prim_id >= 0)
+        found, rows, corners = self._found("closest_hit", tree, rays, bounds, vertices, options)
+        t, prim_id, u, v, front = found
+        t, u, v, position = self.hitting(*rows, corners, t, u, v, prim_id >= 0)
+        given = origins, directions, vertices
         return HitTuple(*self.returned((t, prim_id, u, v, position, front), given))
 
     def closest_point(
@@ -263,47 +255,44 @@ class DifferentiableQueries(ABC, Generic[Array]):
         max_distance: Array | ArrayLike, options: dict[str, Any],
     ) -> PointTuple[Array]:  # fmt: skip
         """Return closest points; for the query "signed_distance", with signed distances."""
-        tree = searches.checked_tree(query, tree)
         if isinstance(max_distance, float | int | np.number | np.ndarray):
             lengths("max_distance", max_distance)
-        given = points, vertices
-        rows, bound = self.reals("points", points), self.reals("max_distance", max_distance)
-        shape = common_shape(
-            points=searches.check_rows("points", rows.shape), max_distance=tuple(bound.shape)
-        )
-        search = searches.TreeSearch(tree, query, len(shape), vertices is not None, options)
-        rows, bound = (
-            searches.with_axes(rows, len(shape) + 1),
-            searches.with_axes(bound, len(shape)),
-        )
-        (distance, prim_id, u, v, position), corners = self._found(
-            search, vertices, [rows, bound], shape
-        )
-        rows, signed = self._spread(rows, shape), query == "signed_distance"
-        distance, position, u, v = self.approaching(
-            rows, corners, distance, position, u, v, prim_id >= 0, signed
-        )
-        return PointTuple(*self.returned((distance, position, prim_id, u, v), given))
+        places, bounds = {"points": points}, {"max_distance": max_distance}
+        found, rows, corners = self._found(query, tree, places, bounds, vertices, options)
+        distance, prim_id, u, v, position = found
+        near = distance, position, u, v, prim_id >= 0, query == "signed_distance"
+        distance, position, u, v = self.approaching(*rows, corners, *near)
+        results = distance, position, prim_id, u, v
+        return PointTuple(*self.returned(results, (points, vertices)))
 
     def _found(
-        self, search: searches.TreeSearch, vertices: Array | ArrayLike | None,
-        queries: Sequence[Array], shape: tuple[int, ...],
-    ) -> tuple[list[Array], Array]:  # fmt: skip
-        """Return what is found, and the corners of faces, which depend on the vertices if given."""
-        if vertices is None:
-            *found, corners = self.search(search, [None, *queries], shape)
-            return found, corners
-        known = self.reals("vertices", vertices)
-        own, given = search.tree.vertices.shape, tuple(known.shape)
-        if given != own:
-            raise ValueError(f"vertices must have the shape of the tree's, {own}, got {given}")
-        *found, rows = self.search(search, [known, *queries], shape)
-        if len(known):
-            return found, self.summable(known)[rows]
-        xp = self.library.xp
-        return found, xp.zeros((*rows.shape, 3), dtype=xp.float64)
+        self, query: str, tree: BVH, given: dict[str, Array | ArrayLike],
+        bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
+        options: dict[str, Any],
+    ) -> tuple[Sequence[Array], list[Array], Array]:  # fmt: skip
+        """Return what is found; a row of what is `given` for each query; and the corners of faces.
 
-    def _spread(self, rows: Array, shape: tuple[int, ...]) -> Array:
-        """Return a row of three for each query."""
-        found: Array = self.library.xp.broadcast_to(self.summable(rows), (*shape, 3))
-        return found
+        These depend on the vertices, if there are any.
+        """
+        tree = searches.checked_tree(query, tree)
+        rows = {name: self.reals(name, value) for name, value in given.items()}
+        numbers = {name: self.reals(name, value) for name, value in bounds.items()}
+        leading = {name: searches.check_rows(name, x.shape) for name, x in rows.items()}
+        shape = common_shape(**leading, **{name: tuple(x.shape) for name, x in numbers.items()})
+        rank, xp = len(shape), self.library.xp
+        search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
+        ends = [searches.with_axes(x, rank + 1) for x in rows.values()]
+        limits = [searches.with_axes(x, rank) for x in numbers.values()]
+        known = None
+        if vertices is not None:
+            known, own = self.reals("vertices", vertices), tree.vertices.shape
+            if tuple(known.shape) != own:
+                wanted = f"the shape of the tree's, {own}"
+                raise ValueError(f"vertices must have {wanted}, got {tuple(known.shape)}")
+        *found, corners = self.search(search, [known, *ends, *limits], shape)
+        if known is not None and len(known):
+            corners = self.summable(known)[corners]
+        elif known is not None:
+            corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
+        spread = [xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends]
+        return found, spread, corners

@@ -134,9 +134,8 @@ def check_vertices(tree: BVH, vertices: NDArray[Any]) -> None:
     own = tree.vertices
     same = vertices == own
     if not (same.all() or (same | (np.isnan(vertices) & np.isnan(own))).all()):
-        raise ValueError(
-            "vertices must have the values of the tree's: call tree.refit with them first"
-        )
+        hint = "call tree.refit with them first"
+        raise ValueError(f"vertices must have the values of the tree's: {hint}")
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:

@@ -206,9 +206,8 @@ class BandRenderer:
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
         if isinstance(source, BVH) and source.kind == "custom":
-            raise ValueError(
-                "source must hold triangles or boxes: custom primitives have no normals"
-            )
+            why = "custom primitives have no normals"
+            raise ValueError(f"source must hold triangles or boxes: {why}")
         check_camera(camera)
         if not isinstance(options.data, Iterable):
             raise TypeError(f"data must be names, got {options.data!r}")

@@ -49,14 +49,13 @@ def render_on(
     held = HeldRenderer(source, camera, options)
     key = delayed(held, name=f"drawing-{uuid.uuid4().hex}", traverse=False)
     rows, draw = drawing.step * BANDS, delayed(_drawn)
-    tops = range(0, drawing.height, rows)
-    tasks = client.compute(
-        [draw(key, top, min(top + rows, drawing.height), threads or 1) for top in tops]
-    )
+    height, workers = drawing.height, threads or 1
+    bands = [draw(key, k, min(k + rows, height), workers) for k in range(0, height, rows)]
+    tasks = client.compute(bands)
     keys = [task.key for task in tasks]
     found = dict(completed(tasks, "rendering", shown))
-    bands = [band for key in keys for band in found[key]]
-    return drawing.picture(bands, time.perf_counter() - began)
+    in_order = [band for key in keys for band in found[key]]
+    return drawing.picture(in_order, time.perf_counter() - began)
 
 
 def _seen_on(
@@ -71,9 +70,8 @@ def _seen_on(
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(task_size(client, shape[0] * shape[1]))
     rays = RaySource(sample_rays, shape, tile, (view, samples))
-    ids: Array = rays.closest_hit(
-        parts, t_min=view.t_min, t_max=view.t_max, threads=threads
-    ).prim_id
+    within = {"t_min": view.t_min, "t_max": view.t_max, "threads": threads}
+    ids: Array = rays.closest_hit(parts, **within).prim_id
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)

@@ -286,9 +286,8 @@ def declared(query: Callable[..., object]) -> Verb:
 def _some_regions(regions: Regions, rows: Rows) -> Regions:
     """Return some of the regions."""
     # The shape of planes is that of all polytopes.
-    return regions._replace(
-        **{name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-    )
+    columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+    return regions._replace(**columns)
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
