@@ -29,8 +29,6 @@ Examples
 ([0.0, 0.0, 1.0], [-0.5, -0.25, -0.25])
 """
 
-from __future__ import annotations
-
 from bvh.gradients.jax_functions import JaxQueries
 from bvh.gradients.results import HitTuple, PointTuple
 

@@ -48,8 +48,6 @@ tensor(...
 [-0.5, -0.25, -0.25]
 """
 
-from __future__ import annotations
-
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.gradients.torch_functions import TorchQueries
 

@@ -4,8 +4,6 @@ Distances of different parts can be compared because t is the real distance, cor
 each triangle alone.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

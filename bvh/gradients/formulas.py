@@ -16,8 +16,6 @@ Derivatives are also 0 where they are beyond the range of float64, as those of u
 the derivative does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Searches and results as functions of JAX, with derivatives."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Results with gradients: hits of rays, and closest points."""
 
-from __future__ import annotations
-
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Array = TypeVar("Array", bound=Any)

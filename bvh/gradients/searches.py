@@ -1,7 +1,5 @@
 """Searches of a tree as functions of arrays: what is found, and the corners of its faces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

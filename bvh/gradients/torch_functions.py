@@ -1,7 +1,5 @@
 """Searches and results as functions of PyTorch, with backward and forward derivatives."""
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import ClassVar
 
