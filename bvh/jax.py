@@ -29,8 +29,6 @@ Examples
 ([0.0, 0.0, 1.0], [-0.5, -0.25, -0.25])
 """
 
-from __future__ import annotations
-
 from bvh.gradients.jax_functions import JaxQueries
 from bvh.gradients.results import HitTuple, PointTuple
 
@@ -92,6 +90,4 @@ signed_distance = _QUERIES.function(
 )
 
 # Doctest looks for functions that are declared here.
-__test__ = {
-    query.__name__: query for query in (closest_hit, closest_point, distance, signed_distance)
-}
+__test__ = _QUERIES.functions

@@ -48,8 +48,6 @@ tensor(...
 [-0.5, -0.25, -0.25]
 """
 
-from __future__ import annotations
-
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.gradients.torch_functions import TorchQueries
 
@@ -116,6 +114,4 @@ signed_distance = _QUERIES.function(
 )
 
 # Doctest looks for functions that are declared here.
-__test__ = {
-    query.__name__: query for query in (closest_hit, closest_point, distance, signed_distance)
-}
+__test__ = _QUERIES.functions

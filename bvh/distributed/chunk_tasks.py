@@ -235,6 +235,5 @@ def unified(arrays: LazyColumns, shapes: dict[str, Shape]) -> LazyColumns:
 def _chunked_as(array: Array, rays: Array) -> Array:
     """Return an array of numbers with the chunks of rays, along the axes that are as long."""
     last = range(-1, -1 - min(array.ndim, rays.ndim), -1)
-    return array.rechunk(
-        {k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]}
-    )
+    alike = {k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]}
+    return array.rechunk(alike)

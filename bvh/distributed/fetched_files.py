@@ -86,19 +86,14 @@ def fetched(wanted: WantedFile) -> Path:
                 file.truncate(0)
                 wanted.fetch(file)
             wanted.check(temporary)
-            _put(temporary, path, wanted)
+            try:
+                os.replace(temporary, path)
+            except PermissionError:
+                # Windows replaces no file that is open: one that another process has fetched.
+                if not wanted.is_good(path):
+                    raise
+            _rejected.discard(path)
     return path
-
-
-def _put(temporary: Path, path: Path, wanted: WantedFile) -> None:
-    """Give a file that was fetched its name."""
-    try:
-        os.replace(temporary, path)
-    except PermissionError:
-        # Windows replaces no file that is open: one that another process has fetched meanwhile.
-        if not wanted.is_good(path):
-            raise
-    _rejected.discard(path)
 
 
 def reject(paths: Iterable[Path]) -> None:

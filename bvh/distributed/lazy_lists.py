@@ -6,6 +6,8 @@ How many hits there are is not known before they are found, so that they are not
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,10 +153,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     """
     grid = np.empty(_depth(chunks) if shape is None else shape, object)
     for index in np.ndindex(grid.shape):
-        one = chunks
-        for k in index:
-            one = one[k]
-        grid[index] = one
+        grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:
         return grid[()]
     first = grid.flat[0]

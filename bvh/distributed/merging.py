@@ -4,8 +4,6 @@ Distances of different parts can be compared because t is the real distance, cor
 each triangle alone.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -77,13 +75,8 @@ def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
 class MergedAnswers:
     """Answers so far of a flat batch of queries.
 
-    Parameters
-    ----------
-    verb : Verb
-    shape : tuple of int
-        Number of queries, and of answers of each where it is more than one.
-    beside : dict
-        Further columns, with their types.
+    `shape` is their number, and that of answers of each where it is more than one; `beside` has
+    further columns, with their types.
     """
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], beside: Kinds | None = None) -> None:

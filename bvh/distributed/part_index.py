@@ -16,23 +16,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from bvh.distributed.part_records import (
-    CONTENT_DIGEST_SIZE,
-    PartRecord,
-    check_header,
-    check_record,
-    content_digest,
-    whole,
-)
+from bvh.distributed import part_records
+from bvh.distributed.part_records import PartRecord, content_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, PIECE
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
 
 # What reading a damaged index may raise, beside a ValueError of this file or of `json`.
-_DAMAGE = (
-    KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
-)  # fmt: skip
+_DAMAGE = KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
 
 
 @dataclass(frozen=True)
@@ -55,17 +47,12 @@ class Index:
     digest: str
 
 
-def tree_name(number: int) -> str:
-    """Return the name of the file of a part's tree."""
-    return f"{number:05d}.bvh"
+def file_names(number: int) -> tuple[str, str]:
+    """Return the names of the files of a part: of its tree, and of its ids."""
+    return f"{number:05d}.bvh", f"{number:05d}.npy"
 
 
-def ids_name(number: int) -> str:
-    """Return the name of the file of a part's ids."""
-    return f"{number:05d}.npy"
-
-
-def file_digest(path: Path, size: int = CONTENT_DIGEST_SIZE) -> str:
+def file_digest(path: Path, size: int = part_records.CONTENT_DIGEST_SIZE) -> str:
     """Return the digest of a whole file."""
     with open(path, "rb") as file:
         return content_digest(iter(partial(file.read, PIECE), b""), size)
@@ -136,19 +123,16 @@ def _index_of(content: dict[str, Any]) -> Index:
         )
     if content["digest"] != index_digest(content):
         raise ValueError("is damaged: its checksum is wrong")
-    index = Index(
-        content["triangles"],
-        str(content["quality"]),
-        tuple(Source(**row) for row in content["sources"]),
-        tuple(PartRecord(**row) for row in content["parts"]),
-        content["digest"],
-    )
+    sources = tuple(Source(**row) for row in content["sources"])
+    parts = tuple(PartRecord(**row) for row in content["parts"])
+    quality = str(content["quality"])
+    index = Index(content["triangles"], quality, sources, parts, content["digest"])
     for part in index.parts:
-        check_record(part, content["version"] == VERSION)
+        part_records.check_record(part, content["version"] == VERSION)
     first = 0
     for source in index.sources:
-        counts = source.first, source.triangles
-        if not (whole(*counts) and isinstance(source.name, str) and source.first == first):
+        counts = part_records.whole(source.first, source.triangles)
+        if not (counts and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
     if not first == index.triangles == sum(part.triangles for part in index.parts):
@@ -158,7 +142,7 @@ def _index_of(content: dict[str, Any]) -> Index:
 
 def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
     """Return the checked files of a part in a local folder: its tree's and its ids'."""
-    tree, ids = folder / tree_name(number), folder / ids_name(number)
+    tree, ids = (folder / name for name in file_names(number))
     for path in (tree, ids):
         check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")
     return tree, ids
@@ -177,12 +161,7 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
         raise ValueError(f"{label} has {path.stat().st_size} bytes, the index says {size}")
     if is_tree:
         try:
-            check_header(_start_of(path), part)
+            with open(path, "rb") as file:
+                part_records.check_header(file.read(HEADER_SIZE), part)
         except ValueError as error:
             raise ValueError(f"{label} {error}") from None
-
-
-def _start_of(path: Path) -> bytes:
-    """Return as many bytes of a file as the header of a tree has."""
-    with open(path, "rb") as file:
-        return file.read(HEADER_SIZE)

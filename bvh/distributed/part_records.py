@@ -1,7 +1,5 @@
 """One part's entry in the index: its box, counts, bits and digests."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

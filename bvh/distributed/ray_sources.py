@@ -6,7 +6,7 @@ A ray is 48 bytes. Where rays follow from a camera or a formula, they need not b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise, product, starmap
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -75,19 +75,17 @@ class RaySource:
     """
 
     def __init__(
-        self,
-        function: Maker,
-        shape: tuple[int, ...],
+        self, function: Maker, shape: tuple[int, ...],
         chunks: int | str | tuple[int | str | tuple[int, ...], ...] = "auto",
         args: tuple[object, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         try:
             from dask.array.core import normalize_chunks
         except ImportError:
             raise ImportError('sources of rays need Dask: pip install "raybvh[dask]"') from None
         # Six numbers a ray: a million rays are 48 MB.
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
-        self.shape, self._maker = tuple(map(int, shape)), _Maker(function, args)
+        self.shape, self._maker = tuple(map(int, shape)), partial(RayBlocks, function, args)
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`.
@@ -217,9 +215,9 @@ class RaySource:
         options = checked_options(getattr(searched(target), verb), options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
-        task, key = _Reduction(self._maker, function, verb, options), target_key(target)
-        held_task, run = held("reduced", task), delayed(_reduced, pure=True)
-        sums = [run(held_task, key, place) for place in places]
+        task = partial(_sum_of_chunk, self._maker, function, verb, options)
+        work, key = held("reduced", task), target_key(target)
+        sums = [delayed(_reduced, pure=True)(work, key, place) for place in places]
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
             sums = [delayed(_sum, pure=True)(group) for group in groups]
@@ -269,46 +267,24 @@ def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[Floats, Floats]:
     return camera.ray(x, y[:, None])
 
 
-def _blocks_of(place: tuple[slice, ...], maker: _Maker) -> RayBlocks:
+def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:
     """Return the rays of a chunk."""
     return maker(place)
 
 
-class _Maker:
-    """Function of a task that prepares the rays of a chunk."""
-
-    def __init__(self, function: Maker, args: tuple[object, ...]) -> None:
-        self._function, self._args = function, args
-        self.__name__ = "rays"
-
-    def __call__(self, place: tuple[slice, ...]) -> RayBlocks:
-        return RayBlocks(self._function, self._args, place)
-
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return "bvh.rays", self._function, self._args
-
-
-class _Reduction:
-    """Function of a task that sums what a user's function makes of the results of a chunk."""
-
-    def __init__(
-        self, make: _Maker, function: Callable[..., ArrayLike], verb: str, options: dict[str, Any]
-    ) -> None:
-        self._make, self._function, self._verb, self._options = make, function, verb, options
-        self.__name__ = "reduced"
-
-    def __call__(self, handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
-        with task_threads(self._options["threads"]):
-            results = self._make(place).cast(handle.open(), self._verb, self._options, {})
-            return _sum(self._function(found, *where) for _, where, found in results)
-
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return "bvh.reduced", self._make, self._function, self._verb, self._options
-
-
-def _reduced(task: _Reduction, handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
+def _reduced(work: Callable[..., ArrayLike], handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
     """Return the sum of a chunk."""
-    return task(handle, place)
+    return work(handle, place)
+
+
+def _sum_of_chunk(
+    maker: partial[RayBlocks], function: Callable[..., ArrayLike], verb: str,
+    options: dict[str, Any], handle: Handle, place: tuple[slice, ...],
+) -> ArrayLike:  # fmt: skip
+    """Return the sum of what a user's function makes of the results of a chunk."""
+    with task_threads(options["threads"]):
+        results = maker(place).cast(handle.open(), verb, options, {})
+        return _sum(function(found, *where) for _, where, found in results)
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:

@@ -17,7 +17,7 @@ import io
 import os
 import pickle
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -209,18 +209,18 @@ class _SceneUnpickler(pickle.Unpickler):
         return self._trees[row].open()
 
 
+@dataclass(frozen=True, eq=False)
 class HeldParts:
     """Handle of a mesh in parts, whose files each process opens."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    parts: Parts
 
     def open(self) -> Parts:
         """Return the parts."""
-        return self._parts
+        return self.parts
 
     def __dask_tokenize__(self) -> object:
-        return self._parts.__dask_tokenize__()
+        return self.parts.__dask_tokenize__()
 
 
 Searched = BVH | Scene | Parts

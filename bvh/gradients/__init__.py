@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `libraries.py` | Arrays of a library that can differentiate, and what formulas and queries call of it |
 | `results.py` | Results with gradients: hits of rays, and closest points |
 | `searches.py` | Searches of a tree as functions of arrays: what is found, and the corners of its faces |
 | `formulas.py` | Derivatives of a hit and of a closest point, for arrays of NumPy, PyTorch and JAX alike |

@@ -16,16 +16,12 @@ Derivatives are also 0 where they are beyond the range of float64, as those of u
 the derivative does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from bvh.gradients.libraries import Array, ArrayLibrary, Four, Namespace, Pair, Triple
-
-Values = TypeVar("Values")
-Formula = TypeVar("Formula", bound=Callable[..., Any])
+# Of NumPy, PyTorch or JAX: numbers, or truths of comparisons.
+Array = Any
 
 # Signs of n . d: fewer than 16 roundings on any path.
 SIGN_ERROR = 2.0**-48
@@ -33,17 +29,30 @@ SIGN_ERROR = 2.0**-48
 NO_WEIGHT = 2.0**-51
 
 
-class Faces(NamedTuple, Generic[Array]):
+class ArrayLibrary(NamedTuple):
+    """Where arrays are from: the module of functions, and what holds arrays fixed.
+
+    `bounded` is `in_range` that counts as linear, its own transpose, so that what derivatives of
+    derivatives leave it with is in range, too; `recorded` says whether there may be such.
+    """
+
+    xp: Any
+    fixed: Callable[[Array], Array]
+    bounded: Callable[[Array, int], Array]
+    recorded: Callable[[], bool]
+
+
+class Faces(NamedTuple):
     """Edges v1 - v0 and v2 - v0, and e1 and e2: these divided by a common length; weights."""
 
-    edges: Pair[Array]
+    edges: tuple[Array, ...]
     e1: Array
     e2: Array
     length: Array
-    weights: Triple[Array]
+    weights: tuple[Array, ...]
 
 
-class HitRates(NamedTuple, Generic[Array]):
+class HitRates(NamedTuple):
     """How t, u and v of hits change with r: rows (..., 3), 0 where there is no derivative.
 
     The position moves along `heading`, the direction over a length, by `advance` . r.
@@ -55,10 +64,10 @@ class HitRates(NamedTuple, Generic[Array]):
     heading: Array
     advance: Array
     usable: Array
-    faces: Faces[Array]
+    faces: Faces
 
 
-class PointRates(NamedTuple, Generic[Array]):
+class PointRates(NamedTuple):
     """How closest points change.
 
     `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length, and
@@ -75,10 +84,10 @@ class PointRates(NamedTuple, Generic[Array]):
     yy: Array
     usable: Array
     movable: Array
-    faces: Faces[Array]
+    faces: Faces
 
 
-def in_range(xp: Namespace[Array], values: Array, axes: int) -> Array:
+def in_range(xp, values, axes):
     """Return values, 0 where one is not finite of those that the last axes hold together."""
     finite = xp.isfinite(values)
     for _ in range(axes):
@@ -88,38 +97,28 @@ def in_range(xp: Namespace[Array], values: Array, axes: int) -> Array:
     return xp.where(finite, values, 0.0)
 
 
-def _bounded(formula: Formula) -> Formula:
+def _bounded(formula):
     """Have all that a formula takes and returns in range, so that its derivatives are."""
 
     @wraps(formula)
-    def call(
-        lib: ArrayLibrary[Array], start: Array, corners: Array, found: tuple[Array, ...],
-        hit: Array, *rest: Any,
-    ) -> tuple[Array, ...]:  # fmt: skip
-        def bound(value: Values) -> Values:
+    def call(lib, start, corners, found, hit, *rest):
+        def bound(value):
             if isinstance(value, tuple):
-                return tuple(bound(x) for x in value)  # type: ignore[return-value]
-            array: Any = value
-            return lib.bounded(array, len(array.shape) - len(hit.shape))  # type: ignore[return-value]
+                return tuple(map(bound, value))
+            return lib.bounded(value, len(value.shape) - len(hit.shape))
 
         # What t or distance is beyond has no derivative.
         hit = hit & lib.xp.isfinite(found[0])
         if lib.recorded():
             start, corners, found = bound((start, corners, found))
         *options, slopes = rest
-        result: tuple[Array, ...] = formula(
-            lib, start, corners, found, hit, *options, bound(slopes)
-        )
-        return bound(result)
+        return bound(formula(lib, start, corners, found, hit, *options, bound(slopes)))
 
-    return call  # type: ignore[return-value]
+    return call
 
 
 @_bounded
-def pull_hit(
-    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array,
-    gradients: Four[Array],
-) -> Triple[Array]:  # fmt: skip
+def pull_hit(lib, directions, corners, hits, hit, gradients):
     """Return gradients by origins, directions and corners from those by t, u, v and position."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
@@ -132,24 +131,18 @@ def pull_hit(
 
 
 @_bounded
-def push_hit(
-    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array,
-    tangents: Triple[Array],
-) -> Four[Array]:  # fmt: skip
+def push_hit(lib, directions, corners, hits, hit, tangents):
     """Return tangents of t, u, v and position from those of origins, directions and corners."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     ray = tangents[0] + _times(t, tangents[1])
     r = _moved(rates.faces, tangents[2]) - ray
-    dt, du, dv = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v)
-    position = _only(lib, rates.usable, ray + _times(_dot(r, rates.advance), rates.heading))
-    dt, du, dv = (_only(lib, rates.usable, x) for x in (dt, du, dv))
-    return dt, du, dv, position
+    position = ray + _times(_dot(r, rates.advance), rates.heading)
+    found = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v), position
+    return tuple(_only(lib, rates.usable, x) for x in found)
 
 
-def hit_rates(
-    lib: ArrayLibrary[Array], directions: Array, corners: Array, hits: Triple[Array], hit: Array
-) -> HitRates[Array]:
+def hit_rates(lib, directions, corners, hits, hit):
     """Return how t, u and v change."""
     xp = lib.xp
     _, u, v = hits
@@ -162,24 +155,14 @@ def hit_rates(
     size = _dot(_cross_size(lib, e1, e2), xp.abs(d))
     usable = hit & (xp.abs(den) > SIGN_ERROR * size)
     den = xp.where(usable, den, 1.0)[..., None]
-    rows = (
-        n / den / speed,
-        _cross(lib, d, e2) / den / faces.length,
-        _cross(lib, e1, d) / den / faces.length,
-        d,
-        n / den,
-    )
-    t_row, u_row, v_row, heading, advance = (
-        _only(lib, usable & xp.isfinite(row).all(-1), row) for row in rows
-    )
-    return HitRates(t_row, u_row, v_row, heading, advance, usable, faces)
+    u_row, v_row = (_cross(lib, *pair) / den / faces.length for pair in ((d, e2), (e1, d)))
+    rows = n / den / speed, u_row, v_row, d, n / den
+    rows = (_only(lib, usable & xp.isfinite(row).all(-1), row) for row in rows)
+    return HitRates(*rows, usable, faces)
 
 
 @_bounded
-def pull_point(
-    lib: ArrayLibrary[Array], points: Array, corners: Array, found: Triple[Array], hit: Array,
-    signed: bool, gradients: Four[Array],
-) -> Pair[Array]:  # fmt: skip
+def pull_point(lib, points, corners, found, hit, signed, gradients):
     """Return gradients by points and corners from those by distance, position, u and v.
 
     `found` are the distance, signed or not, u and v.
@@ -201,10 +184,7 @@ def pull_point(
 
 
 @_bounded
-def push_point(
-    lib: ArrayLibrary[Array], points: Array, corners: Array, found: Triple[Array], hit: Array,
-    signed: bool, tangents: Pair[Array],
-) -> Four[Array]:  # fmt: skip
+def push_point(lib, points, corners, found, hit, signed, tangents):
     """Return tangents of distance, position, u and v from those of points and corners."""
     rates = point_rates(lib, points, corners, found, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
@@ -221,14 +201,7 @@ def push_point(
     return distance, position, du, dv
 
 
-def point_rates(
-    lib: ArrayLibrary[Array],
-    points: Array,
-    corners: Array,
-    found: Triple[Array],
-    hit: Array,
-    signed: bool,
-) -> PointRates[Array]:
+def point_rates(lib, points, corners, found, hit, signed):
     """Return how distances and closest points change."""
     xp = lib.xp
     distance, u, v = found
@@ -252,14 +225,14 @@ def point_rates(
     if signed:
         # The sign is that of the distance, not that of the normal, which may point inward.
         away = _times(xp.where(distance < 0.0, -1.0, 1.0), away)
-        at_surface = _is_zero(distance) | (inside & _is_zero(side))
+        at_surface = (distance == 0.0) | (inside & (side == 0.0))
         away = xp.where(at_surface[..., None], normal, away)
     else:
-        away = xp.where(_is_zero(distance)[..., None], 0.0, away)
+        away = xp.where((distance == 0.0)[..., None], 0.0, away)
     usable = hit & xp.isfinite(offset).all(-1)
     offset, inverse = offset * (reach / faces.length), 1.0 / faces.length[..., 0]
     # At a vertex it does not matter how far the point is.
-    at_vertex = _is_zero(xx) & _is_zero(yy)
+    at_vertex = (xx == 0.0) & (yy == 0.0)
     movable = usable & (at_vertex | xp.isfinite(offset).all(-1))
     for entry in (xx, xy, yy):
         movable = movable & xp.isfinite(entry)
@@ -269,14 +242,7 @@ def point_rates(
     return PointRates(_only(lib, usable, away), offset, inverse, xx, xy, yy, usable, movable, faces)
 
 
-def _movable(
-    lib: ArrayLibrary[Array],
-    e1: Array,
-    e2: Array,
-    weights: Triple[Array],
-    inside: Array,
-    area: Array,
-) -> Triple[Array]:
+def _movable(lib, e1, e2, weights, inside, area):
     """Return the inverse of the Gram matrix of the edges that a closest point may move along."""
     xp = lib.xp
     w0, w1, w2 = weights
@@ -297,9 +263,7 @@ def _movable(
     )
 
 
-def _faces(
-    lib: ArrayLibrary[Array], corners: Array, u: Array, v: Array, hit: Array
-) -> Faces[Array]:
+def _faces(lib, corners, u, v, hit):
     """Return edges and weights; those of a point where nothing was found."""
     corners = lib.xp.where(hit[..., None, None], corners, 0.0)
     u, v = _only(lib, hit, u), _only(lib, hit, v)
@@ -310,60 +274,56 @@ def _faces(
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
 
 
-def _moved(faces: Faces[Array], by_corners: Array) -> Array:
+def _moved(faces, by_corners):
     """Return how far a point of a face has moved that keeps its weights."""
     w0, w1, w2 = (w[..., None] for w in faces.weights)
     return w0 * by_corners[..., 0, :] + w1 * by_corners[..., 1, :] + w2 * by_corners[..., 2, :]
 
 
-def _unit(lib: ArrayLibrary[Array], vectors: Array) -> Array:
+def _unit(lib, vectors):
     """Return vectors of length 1, and 0 for 0."""
     scaled = vectors / lib.fixed(_positive(lib, _largest(lib, vectors)))[..., None]
     return scaled / lib.xp.sqrt(_positive(lib, _dot(scaled, scaled)))[..., None]
 
 
-def _positive(lib: ArrayLibrary[Array], values: Array) -> Array:
+def _positive(lib, values):
     """Return values with 1 for 0, to divide by."""
     return lib.xp.where(values > 0.0, values, 1.0)
 
 
-def _is_zero(values: Array) -> Array:
-    return values == 0.0  # type: ignore[comparison-overlap]
-
-
-def _sign(lib: ArrayLibrary[Array], values: Array) -> Array:
+def _sign(lib, values):
     return lib.xp.where(values > 0.0, 1.0, lib.xp.where(values < 0.0, -1.0, 0.0))
 
 
-def _only(lib: ArrayLibrary[Array], which: Array, values: Array) -> Array:
+def _only(lib, which, values):
     """Return numbers, or rows of three, with 0 where they do not count."""
     rows = len(values.shape) > len(which.shape)
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 
 
-def _times(numbers: Array, rows: Array) -> Array:
+def _times(numbers, rows):
     return numbers[..., None] * rows
 
 
-def _dot(a: Array, b: Array) -> Array:
+def _dot(a, b):
     return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
 
 
-def _cross(lib: ArrayLibrary[Array], a: Array, b: Array) -> Array:
-    ax, ay, az, bx, by, bz = *_components(a), *_components(b)
+def _cross(lib, a, b):
+    (ax, ay, az), (bx, by, bz) = _components(a), _components(b)
     return lib.xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
 
 
-def _cross_size(lib: ArrayLibrary[Array], a: Array, b: Array) -> Array:
+def _cross_size(lib, a, b):
     """Return the sizes of the terms of a cross product."""
-    ax, ay, az, bx, by, bz = *_components(lib.xp.abs(a)), *_components(lib.xp.abs(b))
+    (ax, ay, az), (bx, by, bz) = _components(lib.xp.abs(a)), _components(lib.xp.abs(b))
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 
 
-def _largest(lib: ArrayLibrary[Array], rows: Array) -> Array:
+def _largest(lib, rows):
     x, y, z = _components(lib.xp.abs(rows))
     return lib.xp.maximum(lib.xp.maximum(x, y), z)
 
 
-def _components(rows: Array) -> Triple[Array]:
+def _components(rows):
     return rows[..., 0], rows[..., 1], rows[..., 2]

@@ -10,20 +10,14 @@ from functools import wraps
 from string import Template
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.gradients.libraries import Array, ArrayLibrary, Four
-from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import (
-    TreeSearch,
-    check_distance,
-    check_rows,
-    check_shape,
-    checked_tree,
-    with_axes,
-)
+from bvh.gradients import searches
+from bvh.gradients.formulas import ArrayLibrary
+from bvh.gradients.results import Array, HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import Cull, InsideRule, common_shape
+from bvh.runtime.arguments import Cull, InsideRule, common_shape, lengths
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
@@ -37,15 +31,16 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     words: ClassVar[dict[str, str]]
     preparation: ClassVar[str] = ""
-    library: ArrayLibrary[Array]
+    library: ArrayLibrary
 
     # The derivatives: of (origins, directions, corners, t, u, v, hit), as t, u, v and position; and
     # of (points, corners, distance, position, u, v, hit, signed), as distance, position, u and v.
-    hitting: Callable[..., Four[Array]]
-    approaching: Callable[..., Four[Array]]
+    hitting: Callable[..., tuple[Array, ...]]
+    approaching: Callable[..., tuple[Array, ...]]
 
     def __init__(self, module: str) -> None:
         self.module = module
+        self.functions: dict[str, Callable[..., Any]] = {}
 
     @abstractmethod
     def reals(self, name: str, value: Array | ArrayLike) -> Array:
@@ -53,13 +48,14 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     @abstractmethod
     def search(
-        self, search: TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
+        self, search: searches.TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
     ) -> Sequence[Array]:
         """Return what a search finds, without derivatives; its first argument is the vertices."""
 
-    @abstractmethod
     def summable(self, rows: Array) -> Array:
         """Return rows of three, whose gradients, sums over all queries, are in range."""
+        found: Array = self.library.bounded(rows, 1)
+        return found
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
@@ -87,6 +83,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         # What documents functions would find the method instead.
         del public.__wrapped__
         public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
+        self.functions[query.__name__] = public
         return public  # type: ignore[return-value]
 
     def closest_hit(
@@ -140,23 +137,15 @@ class DifferentiableQueries(ABC, Generic[Array]):
         With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
         its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
         """
-        tree = checked_tree("closest_hit", tree)
-        given = origins, directions, vertices
-        rays = self.reals("origins", origins), self.reals("directions", directions)
-        bounds = self.reals("t_min", t_min), self.reals("t_max", t_max)
-        shape = common_shape(
-            origins=check_rows("origins", rays[0].shape),
-            directions=check_rows("directions", rays[1].shape),
-            t_min=tuple(bounds[0].shape),
-            t_max=tuple(bounds[1].shape),
+        rays, bounds = (
+            {"origins": origins, "directions": directions},
+            {"t_min": t_min, "t_max": t_max},
         )
         options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
-        search = TreeSearch(tree, "closest_hit", len(shape), vertices is not None, options)
-        ends = [with_axes(x, len(shape) + 1) for x in rays]
-        limits = [with_axes(x, len(shape)) for x in bounds]
-        (t, prim_id, u, v, front), corners = self._found(search, vertices, [*ends, *limits], shape)
-        origins, directions = (self._spread(x, shape) for x in ends)
-        t, u, v, position = self.hitting(origins, directions, corners, t, u, v, prim_id >= 0)
+        found, rows, corners = self._found("closest_hit", tree, rays, bounds, vertices, options)
+        t, prim_id, u, v, front = found
+        t, u, v, position = self.hitting(*rows, corners, t, u, v, prim_id >= 0)
+        given = origins, directions, vertices
         return HitTuple(*self.returned((t, prim_id, u, v, position, front), given))
 
     def closest_point(
@@ -262,52 +251,48 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return self._nearest("signed_distance", tree, points, vertices, math.inf, options).distance
 
     def _nearest(
-        self,
-        query: str,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None,
-        max_distance: Array | ArrayLike,
-        options: dict[str, Any],
-    ) -> PointTuple[Array]:
+        self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
+        max_distance: Array | ArrayLike, options: dict[str, Any],
+    ) -> PointTuple[Array]:  # fmt: skip
         """Return closest points; for the query "signed_distance", with signed distances."""
-        tree = checked_tree(query, tree)
-        check_distance(max_distance)
-        given = points, vertices
-        rows, bound = self.reals("points", points), self.reals("max_distance", max_distance)
-        shape = common_shape(
-            points=check_rows("points", rows.shape), max_distance=tuple(bound.shape)
-        )
-        search = TreeSearch(tree, query, len(shape), vertices is not None, options)
-        rows, bound = with_axes(rows, len(shape) + 1), with_axes(bound, len(shape))
-        (distance, prim_id, u, v, position), corners = self._found(
-            search, vertices, [rows, bound], shape
-        )
-        rows, signed = self._spread(rows, shape), query == "signed_distance"
-        distance, position, u, v = self.approaching(
-            rows, corners, distance, position, u, v, prim_id >= 0, signed
-        )
-        return PointTuple(*self.returned((distance, position, prim_id, u, v), given))
+        if isinstance(max_distance, float | int | np.number | np.ndarray):
+            lengths("max_distance", max_distance)
+        places, bounds = {"points": points}, {"max_distance": max_distance}
+        found, rows, corners = self._found(query, tree, places, bounds, vertices, options)
+        distance, prim_id, u, v, position = found
+        near = distance, position, u, v, prim_id >= 0, query == "signed_distance"
+        distance, position, u, v = self.approaching(*rows, corners, *near)
+        results = distance, position, prim_id, u, v
+        return PointTuple(*self.returned(results, (points, vertices)))
 
     def _found(
-        self,
-        search: TreeSearch,
-        vertices: Array | ArrayLike | None,
-        queries: Sequence[Array],
-        shape: tuple[int, ...],
-    ) -> tuple[list[Array], Array]:
-        """Return what is found, and the corners of faces, which depend on the vertices if given."""
-        if vertices is None:
-            *found, corners = self.search(search, [None, *queries], shape)
-            return found, corners
-        known = self.reals("vertices", vertices)
-        check_shape(search.tree, known.shape)
-        *found, rows = self.search(search, [known, *queries], shape)
-        if len(known):
-            return found, self.summable(known)[rows]
-        xp = self.library.xp
-        return found, xp.zeros((*rows.shape, 3), dtype=xp.float64)
+        self, query: str, tree: BVH, given: dict[str, Array | ArrayLike],
+        bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
+        options: dict[str, Any],
+    ) -> tuple[Sequence[Array], list[Array], Array]:  # fmt: skip
+        """Return what is found; a row of what is `given` for each query; and the corners of faces.
 
-    def _spread(self, rows: Array, shape: tuple[int, ...]) -> Array:
-        """Return a row of three for each query."""
-        return self.library.xp.broadcast_to(self.summable(rows), (*shape, 3))
+        These depend on the vertices, if there are any.
+        """
+        tree = searches.checked_tree(query, tree)
+        rows = {name: self.reals(name, value) for name, value in given.items()}
+        numbers = {name: self.reals(name, value) for name, value in bounds.items()}
+        leading = {name: searches.check_rows(name, x.shape) for name, x in rows.items()}
+        shape = common_shape(**leading, **{name: tuple(x.shape) for name, x in numbers.items()})
+        rank, xp = len(shape), self.library.xp
+        search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
+        ends = [searches.with_axes(x, rank + 1) for x in rows.values()]
+        limits = [searches.with_axes(x, rank) for x in numbers.values()]
+        known = None
+        if vertices is not None:
+            known, own = self.reals("vertices", vertices), tree.vertices.shape
+            if tuple(known.shape) != own:
+                wanted = f"the shape of the tree's, {own}"
+                raise ValueError(f"vertices must have {wanted}, got {tuple(known.shape)}")
+        *found, corners = self.search(search, [known, *ends, *limits], shape)
+        if known is not None and len(known):
+            corners = self.summable(known)[corners]
+        elif known is not None:
+            corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
+        spread = [xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends]
+        return found, spread, corners

@@ -1,11 +1,8 @@
 """Results with gradients: hits of rays, and closest points."""
 
-from __future__ import annotations
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from typing import Generic, NamedTuple, TypeVar
-
-from bvh.gradients.libraries import Array
-
+Array = TypeVar("Array", bound=Any)
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -54,7 +51,8 @@ class HitTuple(NamedTuple, Generic[Array]):
     @property
     def mask(self) -> Array:
         """True where there is a hit."""
-        return self.prim_id >= 0
+        found: Array = self.prim_id >= 0
+        return found
 
 
 @plain_tuple
@@ -91,4 +89,5 @@ class PointTuple(NamedTuple, Generic[Array]):
     @property
     def mask(self) -> Array:
         """True where there is a closest point."""
-        return self.prim_id >= 0
+        found: Array = self.prim_id >= 0
+        return found

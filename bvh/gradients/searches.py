@@ -1,7 +1,5 @@
 """Searches of a tree as functions of arrays: what is found, and the corners of its faces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
-from bvh.runtime.arguments import bit_masks, cull_code, lengths, thread_limit
+from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
 from bvh.runtime.user_calls import FILTER, user_function
 
 Arrays = tuple[NDArray[Any], ...]
@@ -84,16 +82,15 @@ class TreeSearch:
             hits = tree.closest_hit(origins, directions, low, high, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
         points, limits = queries
-        method = options.get("method", "parity")
-        options = {name: given for name, given in options.items() if name != "method"}
+        options = dict(options)
+        method = options.pop("method", "parity")
         near = tree.closest_point(points, limits, **options)
         if self.query != "signed_distance":
             return near.distance, near.prim_id, near.u, near.v, near.position
         inside = tree.contains(points, method=method, **options)
         distance = np.asarray(near.distance)
         turned = inside & (distance > 0.0) & (distance < np.inf)
-        signed = np.where(turned, -distance, distance)
-        return signed, near.prim_id, near.u, near.v, near.position
+        return np.where(turned, -distance, distance), near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
         """Return of each array that is found: how wide its rows are, 0 for numbers; its type."""
@@ -105,9 +102,8 @@ class TreeSearch:
 def checked_tree(query: str, tree: Any) -> BVH:
     """Return what must be a tree over triangles."""
     if not isinstance(tree, BVH):
-        hint = ""
-        if type(tree).__name__ == "Scene":
-            hint = ": build one from scene.flattened()[:2]"
+        is_scene = type(tree).__name__ == "Scene"
+        hint = ": build one from scene.flattened()[:2]" if is_scene else ""
         raise TypeError(f"tree must be a BVH, got {type(tree).__name__}{hint}")
     if tree.kind != "triangles":
         raise TypeError(f"{query} needs a BVH over triangles, not over {tree.kind}")
@@ -131,28 +127,13 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape[:-1])
 
 
-def check_distance(value: Any) -> None:
-    """Raise for one largest distance, if it is a number or an array, that nothing is within."""
-    if isinstance(value, float | int | np.number | np.ndarray):
-        lengths("max_distance", value)
-
-
-def check_shape(tree: BVH, shape: tuple[int, ...]) -> None:
-    """Raise unless vertices of a shape may be those of the tree."""
-    if tuple(shape) != tree.vertices.shape:
-        raise ValueError(
-            f"vertices must have the shape of the tree's, {tree.vertices.shape}, got {tuple(shape)}"
-        )
-
-
 def check_vertices(tree: BVH, vertices: NDArray[Any]) -> None:
     """Raise unless vertices, (..., n, 3), have the values of the tree's."""
     own = tree.vertices
     same = vertices == own
     if not (same.all() or (same | (np.isnan(vertices) & np.isnan(own))).all()):
-        raise ValueError(
-            "vertices must have the values of the tree's: call tree.refit with them first"
-        )
+        hint = "call tree.refit with them first"
+        raise ValueError(f"vertices must have the values of the tree's: {hint}")
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:

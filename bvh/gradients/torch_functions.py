@@ -1,12 +1,7 @@
 """Searches and results as functions of PyTorch, with backward and forward derivatives."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, ClassVar, Protocol, TypeVar
-
-from numpy.typing import ArrayLike
+from typing import ClassVar
 
 try:
     import torch
@@ -19,44 +14,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 from bvh.gradients import formulas
-from bvh.gradients.libraries import ArrayLibrary, Four
 from bvh.gradients.queries import DifferentiableQueries
-from bvh.gradients.searches import TreeSearch, plain_memory
+from bvh.gradients.searches import plain_memory
 
 CPU = torch.device("cpu")
-Tensors = tuple[Tensor, ...]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def outside_graphs(function: Function) -> Function:
-    """Have a function called between the graphs of `torch.compile`, which cannot hold a tree.
-
-    `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits until
-    there is something to be compiled.
-    """
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling():
-            # What is refused with fullgraph=True shows this line.
-            outside = torch.compiler.disable(function, reason="trees are searched between graphs")
-            return outside(*args, **options)
-        return function(*args, **options)
-
-    return call  # type: ignore[return-value]
-
-
-class Context(Protocol):
-    """What a function of PyTorch's autograd keeps from its results for its derivatives."""
-
-    axes: int
-    signed: bool
-    saved_tensors: tuple[Tensor, ...]
-    needs_input_grad: tuple[bool, ...]
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
-    def save_for_forward(self, *tensors: Tensor) -> None: ...
-    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
 
 
 class Bounded(torch.autograd.Function):
@@ -65,44 +26,44 @@ class Bounded(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(values: Tensor, axes: int) -> Tensor:
+    def forward(values, axes):
         """Return what `formulas.in_range` does."""
         return formulas.in_range(torch, values, axes)
 
     @staticmethod
-    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
+    def setup_context(ctx, inputs, output):
         """Keep how many axes go together."""
         ctx.axes = inputs[1]
 
     @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx, gradient):
         """Return the gradient in range."""
         return Bounded.apply(gradient, ctx.axes), None
 
     @staticmethod
-    def jvp(ctx: Context, tangent: Tensor, _: None) -> Tensor:
+    def jvp(ctx, tangent, _):
         """Return the tangent in range."""
         return Bounded.apply(tangent, ctx.axes)
 
 
-def bounded(values: Tensor, axes: int) -> Tensor:
+def bounded(values, axes):
     """Return what `formulas.in_range` does, sparing a function where nothing is recorded."""
     if torch.is_grad_enabled():
         return Bounded.apply(values, axes)
     return formulas.in_range(torch, values, axes)
 
 
-LIBRARY = ArrayLibrary[Tensor](torch, Tensor.detach, bounded, torch.is_grad_enabled)
+LIBRARY = formulas.ArrayLibrary(torch, Tensor.detach, bounded, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
     """What a search finds, without derivatives: apply(search, vertices, *queries)."""
 
     @staticmethod
-    def forward(search: TreeSearch, vertices: Tensor | None, *queries: Tensor) -> Tensors:
+    def forward(search, *tensors):
         """Search, once for a whole batch."""
         try:
-            arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+            arrays = [None if x is None else x.detach().numpy() for x in tensors]
         except RuntimeError as error:
             raise TypeError(
                 "a search needs tensors with data, not those of a trace or an export: "
@@ -111,19 +72,17 @@ class Searching(torch.autograd.Function):
         return tuple(torch.from_numpy(array) for array in search(*arrays))
 
     @staticmethod
-    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
+    def setup_context(ctx, inputs, output):
         """Note that nothing has a derivative."""
         ctx.mark_non_differentiable(*output)
 
     @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, *gradients):
         """Return no gradients."""
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
-    def vmap(
-        info: object, in_dims: tuple[int | None, ...], search: TreeSearch, *tensors: Tensor | None
-    ) -> tuple[Tensors, int]:
+    def vmap(info, in_dims, search, *tensors):
         """Search once for the batch, whose axis comes first."""
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
@@ -138,34 +97,30 @@ class Hitting(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        origins: Tensor, directions: Tensor, corners: Tensor, t: Tensor, u: Tensor, v: Tensor,
-        hit: Tensor,
-    ) -> Four[Tensor]:  # fmt: skip
+    def forward(origins, directions, corners, t, u, v, hit):
         """Return t, u and v as they are, and the position."""
         return t.clone(), u.clone(), v.clone(), _position(corners, u, v)
 
     @staticmethod
-    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
+    def setup_context(ctx, inputs, output):
         """Keep what derivatives depend on."""
-        kept = (inputs[1], inputs[2], *output[:3], inputs[6])
+        kept = inputs[1], inputs[2], *output[:3], inputs[6]
         ctx.save_for_backward(*kept)
         ctx.save_for_forward(*kept)
 
     @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, *gradients):
         """Return gradients by the rays and corners."""
-        directions, corners, t, u, v, hit = ctx.saved_tensors
-        found = formulas.pull_hit(LIBRARY, directions, corners, (t, u, v), hit, gradients)
-        return (*found, None, None, None, None)
+        directions, corners, *found, hit = ctx.saved_tensors
+        result = formulas.pull_hit(LIBRARY, directions, corners, tuple(found), hit, gradients)
+        return (*result, None, None, None, None)
 
     @staticmethod
-    def jvp(ctx: Context, *tangents: Tensor | None) -> Four[Tensor]:
+    def jvp(ctx, *tangents):
         """Return the tangents of results."""
-        directions, corners, t, u, v, hit = ctx.saved_tensors
-        like = directions, directions, corners
-        given = tuple(_or_zeros(x, y) for x, y in zip(tangents[:3], like, strict=True))
-        return formulas.push_hit(LIBRARY, directions, corners, (t, u, v), hit, given)
+        directions, corners, *found, hit = ctx.saved_tensors
+        given = _or_zeros(tangents, (directions, directions, corners))
+        return formulas.push_hit(LIBRARY, directions, corners, tuple(found), hit, given)
 
 
 class Approaching(torch.autograd.Function):
@@ -177,36 +132,32 @@ class Approaching(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        points: Tensor, corners: Tensor, distance: Tensor, position: Tensor, u: Tensor, v: Tensor,
-        hit: Tensor, signed: bool,
-    ) -> Four[Tensor]:  # fmt: skip
+    def forward(points, corners, distance, position, u, v, hit, signed):
         """Return distance, position, u and v as they are."""
         return distance.clone(), position.clone(), u.clone(), v.clone()
 
     @staticmethod
-    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
+    def setup_context(ctx, inputs, output):
         """Keep what derivatives depend on."""
-        kept = (inputs[0], inputs[1], output[0], output[2], output[3], inputs[6])
+        kept = inputs[0], inputs[1], output[0], output[2], output[3], inputs[6]
         ctx.signed = inputs[7]
         ctx.save_for_backward(*kept)
         ctx.save_for_forward(*kept)
 
     @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, *gradients):
         """Return gradients by the points and corners."""
         points, corners, *found, hit = ctx.saved_tensors
-        result = formulas.pull_point(
-            LIBRARY, points, corners, tuple(found), hit, ctx.signed, gradients
-        )
+        given = tuple(found), hit, ctx.signed, gradients
+        result = formulas.pull_point(LIBRARY, points, corners, *given)
         return (*result, None, None, None, None, None, None)
 
     @staticmethod
-    def jvp(ctx: Context, *tangents: Tensor | None) -> Four[Tensor]:
+    def jvp(ctx, *tangents):
         """Return the tangents of results."""
         points, corners, *found, hit = ctx.saved_tensors
-        given = _or_zeros(tangents[0], points), _or_zeros(tangents[1], corners)
-        return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
+        given = tuple(found), hit, ctx.signed, _or_zeros(tangents, (points, corners))
+        return formulas.push_point(LIBRARY, points, corners, *given)
 
 
 class TorchQueries(DifferentiableQueries[Tensor]):
@@ -217,11 +168,24 @@ class TorchQueries(DifferentiableQueries[Tensor]):
     hitting = staticmethod(Hitting.apply)
     approaching = staticmethod(Approaching.apply)
 
-    def guarded(self, query: Function) -> Function:
-        """Return a query that is called between the graphs of `torch.compile`."""
-        return outside_graphs(query)
+    def guarded(self, query):
+        """Return a query that is called between the graphs of `torch.compile`.
 
-    def reals(self, name: str, value: Tensor | ArrayLike) -> Tensor:
+        `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
+        until there is something to be compiled.
+        """
+
+        @wraps(query)
+        def call(*args, **options):
+            if torch.compiler.is_compiling():
+                # What is refused with fullgraph=True shows this line.
+                outside = torch.compiler.disable(query, reason="trees are searched between graphs")
+                return outside(*args, **options)
+            return query(*args, **options)
+
+        return call
+
+    def reals(self, name, value):
         """Return numbers as float64 on the CPU, with the gradient of those given."""
         try:
             tensor = torch.as_tensor(plain_memory(value))
@@ -235,30 +199,26 @@ class TorchQueries(DifferentiableQueries[Tensor]):
             raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
         return tensor.to(CPU).to(torch.float64)
 
-    def search(
-        self, search: TreeSearch, arguments: Sequence[Tensor | None], shape: tuple[int, ...]
-    ) -> Sequence[Tensor]:
+    def search(self, search, arguments, shape):
         """Return what a search finds, without derivatives."""
-        fixed = (None if x is None else x.detach() for x in arguments)
-        found: tuple[Tensor, ...] = Searching.apply(search, *fixed)
-        return found
+        return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
-    def summable(self, rows: Tensor) -> Tensor:
+    def summable(self, rows):
         """Return rows of three, whose gradients, sums over all queries, are in range."""
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
-    def returned(
-        self, results: Sequence[Tensor], given: Sequence[Tensor | ArrayLike | None]
-    ) -> Sequence[Tensor]:
+    def returned(self, results, given):
         """Return results on the device of the first tensor."""
         device = next((x.device for x in given if isinstance(x, Tensor)), CPU)
         return [x.to(device) for x in results]
 
 
-def _position(corners: Tensor, u: Tensor, v: Tensor) -> Tensor:
+def _position(corners, u, v):
     u, v = u[..., None], v[..., None]
     return (1.0 - u - v) * corners[..., 0, :] + u * corners[..., 1, :] + v * corners[..., 2, :]
 
 
-def _or_zeros(tangent: Tensor | None, like: Tensor) -> Tensor:
-    return torch.zeros_like(like) if tangent is None else tangent
+def _or_zeros(tangents, like):
+    """Return the tangents of the first arguments; zero for those that are None."""
+    pairs = zip(tangents, like, strict=False)
+    return tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)

@@ -54,13 +54,9 @@ class Images:
 
 
 def base_colours(
-    material: Material,
-    uv: Floats | None,
-    corners: NDArray[np.integer],
-    prim: NDArray[np.integer],
-    weights: Floats,
-    images: Images,
-) -> Floats:
+    material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
+    weights: Floats, images: Images,
+) -> Floats:  # fmt: skip
     """Return the linear colours of hits, shape (n, 3).
 
     `corners` are the vertices of the faces that were hit (n, 3), `weights` those of the corners,

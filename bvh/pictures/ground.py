@@ -94,6 +94,12 @@ def _along(vectors: Floats, axis: Floats) -> Floats:
     return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
 
 
+def is_inside(source: Pictured, camera: Camera) -> bool:
+    """Return whether a perspective camera is inside of the bounds of what it sees."""
+    low, high = source.bounds
+    return camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
+
+
 def ground_up(
     source: Pictured, camera: Camera, ground: bool | str | ArrayLike | None
 ) -> Floats | None:
@@ -103,15 +109,12 @@ def ground_up(
     that is upright there. None is no ground in a picture that is rolled, or from inside.
     """
     if isinstance(ground, bool | np.bool_):
-        ground = bool(ground)
         if not ground:
             return None
     elif ground is not None:
         return upward(ground, "ground")
-    low, high = source.bounds
     own = upward(source.up if isinstance(source, Scene) else "z")
-    inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
-    if ground is None and inside:
+    if ground is None and is_inside(source, camera):
         return None
     for axis in (own, *map(np.array, AXES.values())):
         if abs(axis @ camera.right) < LEVEL and axis @ camera.up > -LEVEL:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bvh.camera.camera import Camera
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import TruthResult
-from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene import Scene
 
 
@@ -23,15 +22,8 @@ class Occluders(Protocol):
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner, shape (2, 3)."""
 
-    def any_hit(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        threads: int | None = None,
-    ) -> TruthResult:
+    @property
+    def any_hit(self) -> Callable[..., TruthResult]:
         """Return for each ray whether it hits anything."""
 
 
@@ -63,15 +55,8 @@ class RenderSource:
 class InParts(Occluders, Protocol):
     """A mesh that has a source for each picture of it: `bvh.Parts`, whose folder stands above."""
 
-    def visible_tree(
-        self,
-        camera: Camera,
-        samples: int = 1,
-        *,
-        smooth: bool = True,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> RenderSource:
+    @property
+    def visible_tree(self) -> Callable[..., RenderSource]:
         """Return a source of which a camera takes the same pictures."""
 
 

@@ -15,7 +15,7 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
 from bvh.pictures.colours import heat, hottest_of, in_bytes
-from bvh.pictures.ground import Ground, ground_up
+from bvh.pictures.ground import Ground, ground_up, is_inside
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Pictured, RenderSource
@@ -192,35 +192,22 @@ class Band(NamedTuple):
 class BandRenderer:
     """A picture that is rendered band by band, in any order and in any process.
 
-    `threads` and `progress` are for the rays that look for what is seen of parts.
-
-    Attributes
-    ----------
-    height : int
-        Rows of the picture.
-    step : int
-        Rows of a band that needs little memory.
-    row : int
-        Rays of the camera through a row.
+    `height` counts its rows, `step` those of a band that needs little memory, and `row` the rays of
+    the camera through one. `threads` and `progress` are for rays that look for what is seen of
+    parts.
     """
 
     def __init__(
-        self,
-        source: Pictured,
-        camera: Camera,
-        options: RenderOptions,
-        threads: int | None = None,
+        self, source: Pictured, camera: Camera, options: RenderOptions, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         shade = options.shade
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
-            kinds = "a BVH, a Scene or Parts"
-            raise TypeError(f"source must be {kinds}, got {type(source).__name__}")
+            raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
         if isinstance(source, BVH) and source.kind == "custom":
-            raise ValueError(
-                "source must hold triangles or boxes: custom primitives have no normals"
-            )
+            why = "custom primitives have no normals"
+            raise ValueError(f"source must hold triangles or boxes: {why}")
         check_camera(camera)
         if not isinstance(options.data, Iterable):
             raise TypeError(f"data must be names, got {options.data!r}")
@@ -246,11 +233,9 @@ class BandRenderer:
             taken = RenderSource(source, source)
         else:
             smooth = smooth_of_parts(options)
-            if not isinstance(source, RenderSource):
-                source = source.visible_tree(
-                    self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
-                )
-            taken = source
+            taken = source if isinstance(source, RenderSource) else source.visible_tree(
+                self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
+            )  # fmt: skip
         plane = None if up is None else Ground.below(taken.bounds, up, lights)
         self._stage = Stage(taken, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.has_uv:
@@ -338,9 +323,7 @@ def _lights(source: Pictured, camera: Camera, options: RenderOptions) -> Lights:
         raise ValueError(f"softness must be from 0 to 90 degrees, got {options.softness}")
     if reach is None:
         diagonal = float(np.linalg.norm(source.bounds[1] - source.bounds[0]))
-        low, high = source.bounds
-        inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
-        farthest = (INDOORS if inside else REACH) * diagonal
+        farthest = (INDOORS if is_inside(source, camera) else REACH) * diagonal
         if not (math.isfinite(farthest) and farthest > 0.0):
             farthest = math.inf
     else:

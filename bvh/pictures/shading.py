@@ -44,13 +44,9 @@ class Sight:
     """
 
     def __init__(
-        self,
-        stage: Stage,
-        hits: Hits,
-        origins: Floats,
-        directions: Floats,
+        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats,
         cells: NDArray[np.int64],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         self.seen = hits[self.mask]
         self.directions = np.broadcast_to(directions, (*self.mask.shape, 3))[self.mask]

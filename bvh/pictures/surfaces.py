@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.materials import Material
+from bvh.io.trimesh_scenes import Attributes
 from bvh.pictures.base_colours import Images, base_colours
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
@@ -52,17 +52,11 @@ class Surfaces:
     def __init__(self, source: BVH | Scene) -> None:
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
-        self._given: list[Floats | None] = [None]
-        self._uv: list[Floats | None] = [None]
-        self._materials: list[Material | None] = [None]
-        self._images = Images()
+        self._known, self._images = [Attributes()], Images()
         if isinstance(source, Scene):
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
-            known = [source.attributes(tree) for tree in self.trees]
-            self._given = [each.vertex_normals for each in known]
-            self._uv = [each.uv for each in known]
-            self._materials = [each.material for each in known]
+            self._known = [source.attributes(tree) for tree in self.trees]
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
@@ -113,7 +107,7 @@ class Surfaces:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
-            known = self._uv[tree]
+            known = self._known[tree].uv
             if known is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 corners = known[self.trees[tree].faces[hits.prim_id[rows]]]
@@ -123,24 +117,22 @@ class Surfaces:
     @property
     def has_uv(self) -> bool:
         """Whether any mesh has texture coordinates."""
-        return any(uv is not None for uv in self._uv)
+        return any(known.uv is not None for known in self._known)
 
     def base_colours(self, hits: Hits, plain: Floats) -> Floats:
         """Return the linear base colours of hits, and a plain one where a mesh has no material."""
         leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
-            material, prim = self._materials[tree], hits.prim_id[rows]
+            (_, uv, material), prim = self._known[tree], hits.prim_id[rows]
             if material is not None:
                 corners = self.trees[tree].faces[prim]
                 weights = _weights(hits.u[rows], hits.v[rows])
-                found[rows] = base_colours(
-                    material, self._uv[tree], corners, prim, weights, self._images
-                )
+                found[rows] = base_colours(material, uv, corners, prim, weights, self._images)
         return found
 
     def textured(self, hits: Hits) -> NDArray[np.bool_]:
         """Return for each hit whether its mesh has texture coordinates."""
-        known = np.array([uv is not None for uv in self._uv])
+        known = np.array([each.uv is not None for each in self._known])
         return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
     def _bent(
@@ -190,11 +182,11 @@ class Surfaces:
         """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
         with self._lock:
             if tree not in self._corner_normals:
-                primitives, known = self.trees[tree].arrays.primitives, self._given[tree]
+                primitives, known = self.trees[tree].arrays.primitives, self._known[tree]
                 if not isinstance(primitives, Triangles):
                     self._corner_normals[tree] = None
-                elif known is not None:
-                    self._corner_normals[tree] = known, primitives.faces
+                elif known.vertex_normals is not None:
+                    self._corner_normals[tree] = known.vertex_normals, primitives.faces
                 else:
                     self._corner_normals[tree] = corner_normals(*primitives)
             return self._corner_normals[tree]
@@ -259,9 +251,8 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     # Of empty arrays, bincount returns integers.
     means = unit(np.stack(sums, axis=1).astype(np.float64))
     # Where all faces are close to their mean, no two of them form a crease.
-    close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= math.cos(
-        math.radians(CREASE / 2)
-    )
+    bound = math.cos(math.radians(CREASE / 2))
+    close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= bound
     creased = np.zeros(count, np.bool_)
     creased[owners[~close & (np.abs(flat).max(axis=1, initial=0.0) > 0.0).repeat(3)]] = True
     index = owners.copy()

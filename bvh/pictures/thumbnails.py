@@ -122,9 +122,8 @@ def _coloured(hits: Hits, by: ShownBy) -> NDArray[np.float64]:
     if by == "t":
         # The farthest few are often much farther away than all others.
         near, far = np.quantile(fields.t, [0.0, 0.99])
-        return colours.ramp(
-            (fields.t - near) / max(far - near, np.finfo(np.float64).tiny), colours.RANGE
-        )
+        share = (fields.t - near) / max(far - near, np.finfo(np.float64).tiny)
+        return colours.ramp(share, colours.RANGE)
     if by == "instance_id":
         if not hasattr(hits, "instance_id"):
             raise ValueError('by="instance_id" needs hits of a scene')

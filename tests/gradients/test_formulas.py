@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.gradients import formulas
-from bvh.gradients.libraries import ArrayLibrary
+from bvh.gradients.formulas import ArrayLibrary
 from tests.cases.families import FAMILIES, build
 from tests.oracles.derivatives import ExactRates
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.gradients import formulas
-from bvh.gradients.libraries import ArrayLibrary
+from bvh.gradients.formulas import ArrayLibrary
 from tests.oracles.derivatives import closest, crossing, slopes
 
 Array = NDArray[np.float64]

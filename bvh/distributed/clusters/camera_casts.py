@@ -66,13 +66,9 @@ class HitSummary(NamedTuple):
 
 
 def cast_on(
-    client: Client,
-    source: BVH | Scene | Parts,
-    rays: Camera | NDArray[np.float64],
-    keep: bool,
-    threads: int | None,
-    shown: ShownBar,
-) -> tuple[Hits | HitSummary, float]:
+    client: Client, source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], keep: bool,
+    threads: int | None, shown: ShownBar,
+) -> tuple[Hits | HitSummary, float]:  # fmt: skip
     """Cast rays, of a camera or of the columns of a file; return the hits, and the seconds.
 
     Unless they are to be kept, workers send no hits, but only their summaries.
@@ -80,9 +76,8 @@ def cast_on(
     began = time.perf_counter()
     if isinstance(rays, Camera):
         tile = math.isqrt(task_size(client, rays.width * rays.height))
-        hits = camera_rays(rays, tile).closest_hit(
-            source, t_min=rays.t_min, t_max=rays.t_max, threads=threads
-        )
+        within = {"t_min": rays.t_min, "t_max": rays.t_max, "threads": threads}
+        hits = camera_rays(rays, tile).closest_hit(source, **within)
     else:
         columns = _sent(client, rays)
         bounds = (columns[:, 6], columns[:, 7]) if columns.shape[1] == 8 else ()
@@ -97,12 +92,8 @@ def _sent(client: Client, columns: NDArray[np.float64]) -> Array:
 
     size = task_size(client, len(columns))
     pieces = [columns[begin : begin + size] for begin in range(0, max(len(columns), 1), size)]
-    sent = client.scatter(pieces, hash=False)
-    arrays = [
-        da.from_delayed(future, piece.shape, piece.dtype)
-        for future, piece in zip(sent, pieces, strict=True)
-    ]
-    return da.concatenate(arrays)
+    pairs = zip(client.scatter(pieces, hash=False), pieces, strict=True)
+    return da.concatenate([da.from_delayed(sent, x.shape, x.dtype) for sent, x in pairs])
 
 
 def _summary(client: Client, hits: Hits, shown: ShownBar) -> HitSummary:

@@ -33,13 +33,9 @@ BANDS = 8
 
 
 def render_on(
-    client: Client,
-    source: BVH | Scene | Parts | RenderSource,
-    camera: Camera,
-    options: RenderOptions,
-    threads: int | None,
-    shown: ShownBar,
-) -> Picture:
+    client: Client, source: BVH | Scene | Parts | RenderSource, camera: Camera,
+    options: RenderOptions, threads: int | None, shown: ShownBar,
+) -> Picture:  # fmt: skip
     """Render a picture as `bvh.pictures.render` does, with these options.
 
     Each task has so many threads, by default one.
@@ -53,16 +49,13 @@ def render_on(
     held = HeldRenderer(source, camera, options)
     key = delayed(held, name=f"drawing-{uuid.uuid4().hex}", traverse=False)
     rows, draw = drawing.step * BANDS, delayed(_drawn)
-    tops = range(0, drawing.height, rows)
-    tasks = client.compute(
-        [draw(key, top, min(top + rows, drawing.height), threads or 1) for top in tops]
-    )
-    order = {task.key: number for number, task in enumerate(tasks)}
-    found: dict[int, list[Band]] = {}
-    for name, bands in completed(tasks, "rendering", shown):
-        found[order[name]] = bands
-    all_bands = [band for number in range(len(order)) for band in found[number]]
-    return drawing.picture(all_bands, time.perf_counter() - began)
+    height, workers = drawing.height, threads or 1
+    bands = [draw(key, k, min(k + rows, height), workers) for k in range(0, height, rows)]
+    tasks = client.compute(bands)
+    keys = [task.key for task in tasks]
+    found = dict(completed(tasks, "rendering", shown))
+    in_order = [band for key in keys for band in found[key]]
+    return drawing.picture(in_order, time.perf_counter() - began)
 
 
 def _seen_on(
@@ -77,9 +70,8 @@ def _seen_on(
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(task_size(client, shape[0] * shape[1]))
     rays = RaySource(sample_rays, shape, tile, (view, samples))
-    ids: Array = rays.closest_hit(
-        parts, t_min=view.t_min, t_max=view.t_max, threads=threads
-    ).prim_id
+    within = {"t_min": view.t_min, "t_max": view.t_max, "threads": threads}
+    ids: Array = rays.closest_hit(parts, **within).prim_id
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)
@@ -106,11 +98,11 @@ class HeldRenderer:
         """Return the picture."""
         with self._guard:
             if self._drawing is None:
-                surface, beside, camera, options = self._given
+                surface, beside, *rest = self._given
                 source = surface.open()
-                if beside is not None:
-                    source = RenderSource(source, *beside)
-                self._drawing = BandRenderer(source, camera, options)
+                self._drawing = BandRenderer(
+                    RenderSource(source, *beside) if beside else source, *rest
+                )
             return self._drawing
 
     def __getstate__(self) -> tuple[Any, ...]:

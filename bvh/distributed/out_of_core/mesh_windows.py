@@ -139,20 +139,21 @@ def _stl_triangles(path: str) -> int | None:
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:
     """Read the triangles of a binary STL file, in which no two share a vertex."""
-    for begin in range(0, max(count, 1), WINDOW):
-        n = min(WINDOW, count - begin)
-        offset = STL_HEADER + begin * STL_ROW.itemsize
-        triangles = _read(path, STL_ROW, n, offset)
-        ids = np.arange(3 * begin, 3 * (begin + n), dtype=np.int64)
+    for begin, triangles in _row_windows(path, STL_HEADER, count, STL_ROW):
+        ids = np.arange(3 * begin, 3 * (begin + len(triangles)), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
 
 
-def _read(path: str, row: np.dtype[np.void], count: int, offset: int) -> NDArray[np.void]:
-    """Read rows of a file whose size has been checked."""
-    found = np.fromfile(path, row, count, offset=offset)
-    if len(found) != count:
-        raise ValueError("was changed while it was read")
-    return found
+def _row_windows(
+    path: str, offset: int, count: int, row: np.dtype[np.void]
+) -> Iterator[tuple[int, NDArray[np.void]]]:
+    """Read rows of a file whose size has been checked; yield each window with its first row."""
+    for begin in range(0, max(count, 1), WINDOW):
+        n = min(WINDOW, count - begin)
+        found = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
+        if len(found) != n:
+            raise ValueError("was changed while it was read")
+        yield begin, found
 
 
 def _ply_rows(path: str) -> _Rows | None:
@@ -202,9 +203,8 @@ def _are_triangles(file: _Rows, end: int | None) -> bool:
     if size < offset + count * (row.itemsize - row[CORNERS].itemsize):
         raise cut_off
     whole = min(count, (size - offset) // row.itemsize)
-    for begin in range(0, whole, WINDOW):
-        n = min(WINDOW, whole - begin)
-        if (_read(file.path, row, n, offset + begin * row.itemsize)[LENGTH] != 3).any():
+    for _, faces in _row_windows(file.path, offset, whole, row):
+        if (faces[LENGTH] != 3).any():
             return False
     if whole < count:
         # A face of less than three corners may end before such a row would.
@@ -253,11 +253,8 @@ def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype
 def _ply_windows(file: _Rows) -> Iterator[Piece]:
     """Read the triangles of a binary PLY file."""
     vertex_offset, vertex_count, vertex_row = file.vertex
-    offset, count, row = file.face
-    for begin in range(0, max(count, 1), WINDOW):
-        n = min(WINDOW, count - begin)
-        faces = _read(file.path, row, n, offset + begin * row.itemsize)
-        if n == 0:
+    for begin, faces in _row_windows(file.path, *file.face):
+        if len(faces) == 0:
             yield np.empty((0, 3, 3)), np.empty((0, 3), np.int64), vertex_count
             return
         # Not as int32, which `face_rows` returns: there may be more vertices.

@@ -15,17 +15,9 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from bvh.distributed import part_index
 from bvh.distributed.fetched_files import WantedFile, fetched, reject
-from bvh.distributed.part_index import (
-    Index,
-    check_file,
-    checked_files,
-    file_digest,
-    file_system,
-    ids_name,
-    is_url,
-    tree_name,
-)
+from bvh.distributed.part_index import Index, checked_files, file_digest, file_names, is_url
 from bvh.distributed.part_records import PartRecord, bits_of, content_digest
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
@@ -106,7 +98,7 @@ class OpenParts:
 
         That of a tree is not known in indexes of versions 1 and 2.
         """
-        record, names = self._index.parts[number], (tree_name(number), ids_name(number))
+        record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with self._lock:
             # What is mapped may be another file than the one that has its name now.
@@ -132,20 +124,18 @@ class OpenParts:
 
     def _fetched(self, number: int) -> tuple[Path, Path]:
         """Return local copies of the files of a part at a URL."""
-        files, root = file_system(self._place)
+        files, root = part_index.file_system(self._place)
         size_of_block = WHOLE if "http" in files.protocol else REQUEST
         part, found = self._index.parts[number], list[Path]()
-        for name, key, size, digest in (
-            (tree_name(number), self._tree_key(number), part.tree_bytes, part.tree_digest),
-            (ids_name(number), part.ids_digest, part.ids_bytes, part.ids_digest),
-        ):
+        tree = self._tree_key(number), part.tree_bytes, part.tree_digest
+        ids = part.ids_digest, part.ids_bytes, part.ids_digest
+        for name, (key, size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
-            check = partial(check_file, part=part, label=label)
+            check = partial(part_index.check_file, part=part, label=label)
             opened = partial(files.open, path, "rb", block_size=size_of_block)
+            copy = key + Path(name).suffix
             try:
-                found.append(
-                    fetched(WantedFile(key + Path(name).suffix, size, digest, label, opened, check))
-                )
+                found.append(fetched(WantedFile(copy, size, digest, label, opened, check)))
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
         return found[0], found[1]
@@ -159,12 +149,13 @@ class OpenParts:
         part = self._index.parts[number]
         if part.tree_digest is not None:
             return part.tree_digest
-        address = content_digest([f"{self._place}/{tree_name(number)}".encode()])
+        address = content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
         return f"{part.tree_header}-{address}"
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""
-        record, name = self._index.parts[number], f"{self._place}: part {number}"
+        record, label = self._index.parts[number], f"{self._place}: part {number}"
+        tree_name, ids_name = file_names(number)
         files = {path: _state(path) for path in (tree_path, ids_path)}
         checks = files[tree_path], record.tree_header, record.groups
         try:
@@ -174,12 +165,12 @@ class OpenParts:
             if checks not in _checked and bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
         except ValueError as error:
-            raise ValueError(f"{name} ({tree_name(number)}): {error}") from None
+            raise ValueError(f"{label} ({tree_name}): {error}") from None
         _checked.add(checks)
         try:
             ids = _mapped_ids(ids_path, files[ids_path], record, self._index.triangles)
         except ValueError as error:
-            raise ValueError(f"{name} ({ids_name(number)}): {error}") from None
+            raise ValueError(f"{label} ({ids_name}): {error}") from None
         return OpenPart(tree, ids, files)
 
     def renew(self) -> None:

@@ -176,7 +176,7 @@ class PartContent:
         Parameters
         ----------
         prim_id : array_like of int, shape (...)
-            For example that of `Hits`; -1 for a miss.
+            As in `corners`.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class PartContent:
         Raises
         ------
         TypeError, ValueError
-            If an id is not an integer, or not one of the parts'.
+            As in `corners`.
 
         Examples
         --------
@@ -252,8 +252,8 @@ class PartContent:
 
         Parameters
         ----------
-        prim_id : array_like of int
-            For example that of `Hits`; -1 for a miss.
+        prim_id : array_like of int, shape (...)
+            As in `corners`.
 
         Returns
         -------
@@ -263,7 +263,7 @@ class PartContent:
         Raises
         ------
         TypeError, ValueError
-            If an id is not an integer, or not one of the parts'.
+            As in `corners`.
 
         Examples
         --------

@@ -28,17 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.part_index import (
-    FORMAT,
-    INDEX,
-    VERSION,
-    Source,
-    file_system,
-    ids_name,
-    index_digest,
-    is_url,
-    tree_name,
-)
+from bvh.distributed import part_index
+from bvh.distributed.part_index import INDEX, Source, file_names, file_system, is_url
 from bvh.distributed.part_records import PartRecord, bits_of, box_of, content_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
@@ -63,7 +54,7 @@ class NewFolder:
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write a part."""
-        tree_path, ids_path = self.path / tree_name(number), self.path / ids_name(number)
+        tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = tree._file_contents(1)
         pieces, stream = list(contents), io.BytesIO()
         # Beside the writing, as most of its time is the disk's.
@@ -74,28 +65,22 @@ class NewFolder:
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
         self._quality = tree._quality
-        return PartRecord(
-            len(ids),
-            box_of(tree),
-            size,
-            pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex(),
-            stream.tell(),
-            content_digest([stream.getbuffer()]),
-            bits_of(tree),
-            digest.result(),
-        )
+        header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
+        of_ids = stream.tell(), content_digest([stream.getbuffer()])
+        found = size, header, *of_ids, bits_of(tree), digest.result()
+        return PartRecord(len(ids), box_of(tree), *found)
 
     def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
         """Bring the parts to their place and, at last, write the index."""
         content = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": part_index.FORMAT,
+            "version": part_index.VERSION,
             "triangles": sum(part.triangles for part in parts),
             "quality": self._quality,
             "sources": [asdict(source) for source in sources],
             "parts": [asdict(part) for part in parts],
         }
-        content["digest"] = index_digest(content)
+        content["digest"] = part_index.index_digest(content)
         text = json.dumps(content, indent=1).encode()
         if not is_url(self._place):
             new = self.scratch / INDEX
@@ -106,7 +91,7 @@ class NewFolder:
         files, root = file_system(self._place)
         files.makedirs(root, exist_ok=True)
         for number in range(len(parts)):
-            for name in (tree_name(number), ids_name(number)):
+            for name in file_names(number):
                 files.put_file(str(self.path / name), f"{root}/{name}")
         files.pipe_file(f"{root}/{INDEX}", text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,17 +132,11 @@ def neighbours(parts: PartPictures, ids: NDArray[np.int64]) -> NDArray[np.int64]
     """
     wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
-    for tree, numbers in _all_trees(parts):
-        touching = np.isin(_hashes(tree.vertices), wanted)
-        found.append(numbers[touching[tree.faces].any(axis=1)])
-    return np.unique(np.concatenate(found))
-
-
-def _all_trees(parts: PartPictures) -> Iterator[tuple[BVH, NDArray[np.int64]]]:
-    """Yield the tree and the ids of each part."""
     for number in range(parts.part_count):
         with parts._open.part(number) as part:
-            yield part.tree, part.ids
+            touching = np.isin(_hashes(part.tree.vertices), wanted)
+            found.append(part.ids[touching[part.tree.faces].any(axis=1)])
+    return np.unique(np.concatenate(found))
 
 
 def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -106,12 +106,9 @@ def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
 
 
 def _best_cut(
-    block: _Block,
-    counts: NDArray[np.int64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    block: _Block, counts: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64],
     largest: int,
-) -> tuple[_Block, _Block] | None:
+) -> tuple[_Block, _Block] | None:  # fmt: skip
     """Return the halves of least SAH cost; None if all triangles are in one cell.
 
     Halves of less than a quarter of a part are avoided: a part costs as much as many nodes.

@@ -24,15 +24,8 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Verb, verb_of
-from bvh.runtime.arguments import (
-    ALL_BITS,
-    CountResult,
-    Cull,
-    TruthResult,
-    cull_code,
-    kernel_input,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.tree.primitives import Triangles
@@ -72,7 +65,7 @@ class PartRays(NamedTuple):
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the side to ignore."""
-        return cull_code(cull)
+        return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter is called with the ids of one tree."""
@@ -83,12 +76,7 @@ class PartRays(NamedTuple):
         """Return the closest hit of each ray."""
         refuse(counters=counters)
         found = MergedAnswers(declared(BVH.closest_hit), (batch.size,), {"part": np.int32})
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            hits: Hits = target.closest_hits(some, options, False)
-            return vars(hits)
-
-        self._cast(batch, options, found, search)
+        self._cast(batch, options, found, lambda of, *some: vars(of.closest_hits(*some, False)))
         part = found.columns.pop("part")
         hits = Hits(**in_shape(found.columns, batch.shape))
         vars(hits)["_source"] = HitParts(self.opened), 0, (part.reshape(*batch.shape, 1),)
@@ -97,22 +85,15 @@ class PartRays(NamedTuple):
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
         found = MergedAnswers(declared(BVH.any_hit), (batch.size,))
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            return {"any_hit": np.asarray(target.any_hits(some, options))}
-
-        self._cast(batch, options, found, search)
+        self._cast(batch, options, found, lambda of, *some: {"any_hit": of.any_hits(*some)})
         return shaped(batch.shape, found.columns["any_hit"])[0]
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has, each crossing `once` or not."""
         found = MergedAnswers(declared(BVH.count_hits), (batch.size,))
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            return {"count_hits": np.asarray(target.count_hits(some, options, once))}
-
-        self._cast(batch, options, found, search)
-        return shaped(batch.shape, found.columns["count_hits"])[0]
+        name = "count_hits"
+        self._cast(batch, options, found, lambda of, *some: {name: of.count_hits(*some, once)})
+        return shaped(batch.shape, found.columns[name])[0]
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
@@ -230,10 +211,11 @@ class PartPoints(NamedTuple):
         """Return the winding number of each of the points (n, 3)."""
         found = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
-        def visit(part: OpenPart) -> None:
+        def visit(part: OpenPart, _: Rows) -> None:
             np.add(found, self._target_of(part).winding_numbers(points, accuracy, threads), found)
 
-        self.rays.visits.of_all(len(points), visit, progress, self.mask)
+        every = np.ones(len(points), np.bool_)
+        self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
         return found
 
     def _measure(
@@ -246,7 +228,7 @@ class PartPoints(NamedTuple):
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
             limits, reach = some_of(batch.limits, rows), found.reach(rows)
             assert reach is not None
-            limits = kernel_input(np.minimum(limits, reach))
+            limits = arguments.kernel_input(np.minimum(limits, reach))
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
@@ -270,7 +252,7 @@ class PartRegions(NamedTuple):
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps, of a batch of this leading shape."""
-        size, workers = len(regions[0]), thread_count(threads)
+        size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
         found = MergedLists(("query_id", "prim_id"), kinds, size)
         bits = None if self.mask == -1 else self.mask & ALL_BITS
@@ -280,7 +262,7 @@ class PartRegions(NamedTuple):
             met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
-        self.visits.of_regions(size, partial(_may_meet, regions), visit, progress, self.mask)
+        self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
         found.finish()
         columns, offsets = found.lists()
         return Overlaps(**columns, offsets=offsets, shape=shape)
@@ -304,9 +286,8 @@ def declared(query: Callable[..., object]) -> Verb:
 def _some_regions(regions: Regions, rows: Rows) -> Regions:
     """Return some of the regions."""
     # The shape of planes is that of all polytopes.
-    return regions._replace(
-        **{name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-    )
+    columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+    return regions._replace(**columns)
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:

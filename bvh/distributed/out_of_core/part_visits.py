@@ -51,13 +51,9 @@ class PartVisits:
         self._box_tree: BVH | None = None
 
     def of_rays(
-        self,
-        batch: RayBatch,
-        options: RayOptions,
-        visit: Visit,
-        wanted: IsWanted,
+        self, batch: RayBatch, options: RayOptions, visit: Visit, wanted: IsWanted,
         finish: Callable[[], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far, with the t at which each is entered.
 
         `finish` is called after all visits of some rays, which are those before the others.
@@ -91,14 +87,9 @@ class PartVisits:
         return _grouped(part, of, entry)
 
     def of_points(
-        self,
-        batch: PointBatch,
-        visit: Visit,
-        progress: Progress | None,
-        wanted: IsWanted,
-        count: int | None = None,
-        mask: int = -1,
-    ) -> None:
+        self, batch: PointBatch, visit: Visit, progress: Progress | None, wanted: IsWanted,
+        count: int | None = None, mask: int = -1,
+    ) -> None:  # fmt: skip
         """Visit the parts near points, near to far, with a bound of the distance.
 
         With a `count` of triangles wanted for each point, parts are not known to be too far.
@@ -135,8 +126,8 @@ class PartVisits:
         """
         low, high = self._boxes[number, :3], self._boxes[number, 3:]
         with np.errstate(all="ignore"):
-            gaps = np.maximum(low - points, points - high)
-            least = _largest(gaps) * (1.0 - 2.0**-48) - DENORMALS
+            x, y, z = np.maximum(low - points, points - high).T
+            least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
             row = np.flatnonzero(least <= limits)
         return row, least[row]
 
@@ -155,27 +146,11 @@ class PartVisits:
                 np.fmin(found, reach * (1.0 + 2.0**-48) + DENORMALS, found)
         return found
 
-    def of_all(
-        self,
-        size: int,
-        visit: Callable[[OpenPart], None],
-        progress: Progress | None,
-        mask: int = -1,
-    ) -> None:
-        """Visit all parts, in order."""
-        for number in _in_turn(self._counting(mask), size, progress):
-            with self._open.part(number) as opened:
-                visit(opened)
-
-    def of_regions(
-        self,
-        size: int,
-        may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
-        visit: Callable[[OpenPart, Rows], None],
-        progress: Progress | None,
-        mask: int = -1,
-    ) -> None:
-        """Visit the parts whose boxes regions may meet, in order."""
+    def in_order(
+        self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
+        visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
+    ) -> None:  # fmt: skip
+        """Visit the parts whose boxes some of `size` queries may meet, in order."""
         for number in _in_turn(self._counting(mask), size, progress):
             rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
             if len(rows):
@@ -227,11 +202,6 @@ def rays_of(
     if reach is not None:
         high = kernel_input(np.minimum(high, reach))
     return RayBatch(Rays(o, d, low, high, masks if masked else EVERY), (len(rows),))
-
-
-def _largest(columns: Floats) -> Floats:
-    """Return the largest of three columns; NaN if one is."""
-    return np.maximum(np.maximum(columns[:, 0], columns[:, 1]), columns[:, 2])
 
 
 def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]:

@@ -118,7 +118,7 @@ def partition(
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
-        box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
+        box = _empty_box()
         sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
         # Three vertices each, which a tree counts in 31 bits.
@@ -157,14 +157,12 @@ def _read(
     Return the sources' names and counts, and whether there are groups, `given` or their own. `box`
     grows to that of all centroids.
     """
-    found, grouped = list[Source](), given is not None
-    name, number, first, count = "", -1, 0, 0
+    names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
         for window in windows_of(source):
-            if window.number != number:
-                if number >= 0:
-                    found.append(Source(name, first, count - first))
-                name, number, first = window.source, window.number, count
+            if window.number == len(names):
+                names.append(window.source)
+                counts.append(0)
             rows = np.empty(len(window.corners), TRIANGLE)
             rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
             rows["id"] = np.arange(count, count + len(rows))
@@ -174,14 +172,14 @@ def _read(
             rows.tofile(file)
             _extend(box, window.corners)
             count += len(rows)
+            counts[-1] += len(rows)
             # Read and, at the end, built.
             steps.expect(2 * len(rows))
             steps.add(len(rows))
-    if number >= 0:
-        found.append(Source(name, first, count - first))
     if given is not None:
         given.check_count(count)
-    return found, grouped
+    firsts = np.cumsum([0, *counts]).tolist()
+    return list(map(Source, names, firsts, counts)), grouped
 
 
 def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
@@ -206,13 +204,17 @@ def _split(
             yield spill
         return
     steps.expect(2 * count if box is not None else 3 * count)
-    grid = Grid(*(_centroid_box(spill, steps) if box is None else box))
+    if box is None:
+        box = _empty_box()
+        for window in _windows(spill, steps):
+            _extend(box, window["corners"])
+    grid = Grid(*box)
     for window in _windows(spill, steps):
         grid.add(window["corners"])
     part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
     pieces = int(part_of.max()) + 1
     # Where no grid tells centroids apart, any halves are as good.
-    middle = _middle_id(spill, count) if pieces == 1 else 0
+    middle = np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0]
     paths = [spill.with_name(f"{spill.name}-{number}") for number in range(max(pieces, 2))]
     for window in _windows(spill, steps):
         part = part_of[grid.cells_of(window["corners"])] if pieces > 1 else window["id"] >= middle
@@ -233,12 +235,9 @@ def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) 
             rows[order[begin:end]].tofile(file)
 
 
-def _centroid_box(spill: Path, steps: _Steps) -> NDArray[np.float64]:
-    """Return the corners of the box of all centroids that are finite."""
-    box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
-    for window in _windows(spill, steps):
-        _extend(box, window["corners"])
-    return box
+def _empty_box() -> NDArray[np.float64]:
+    """Return the corners of a box that contains nothing."""
+    return np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
@@ -251,19 +250,10 @@ def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
         box[1, axis] = max(box[1, axis], finite.max(initial=-np.inf))
 
 
-def _middle_id(spill: Path, count: int) -> int:
-    """Return the id of the triangle in the middle of a file."""
-    return int(np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0])
-
-
 def _build(
-    piece: Path,
-    target: NewFolder,
-    number: int,
-    quality: Quality,
-    threads: int | None,
+    piece: Path, target: NewFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
-) -> PartRecord:
+) -> PartRecord:  # fmt: skip
     """Build the tree of a part; write it and its ids."""
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
