@@ -42,19 +42,10 @@ class Camera(ProgramView):
 
     @classmethod
     def look_at(
-        cls,
-        eye: ArrayLike,
-        target: ArrayLike,
-        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
-        fov_y: float = 45.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        fov_y: float = 45.0, width: int = 800, height: int = 600, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Camera:  # fmt: skip
         """Create a perspective camera.
 
         Parameters
@@ -95,19 +86,10 @@ class Camera(ProgramView):
 
     @classmethod
     def orthographic(
-        cls,
-        eye: ArrayLike,
-        target: ArrayLike,
-        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
-        view_height: float = 2.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        view_height: float = 2.0, width: int = 800, height: int = 600, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Camera:  # fmt: skip
         """Create a camera with parallel rays.
 
         Parameters
@@ -145,18 +127,10 @@ class Camera(ProgramView):
 
     @classmethod
     def framing(
-        cls,
-        bounds: Any,
-        direction: ArrayLike | None = None,
-        up: Axis | ArrayLike | None = None,
-        fov_y: float = 35.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        fill: float = FILL,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, bounds: Any, direction: ArrayLike | None = None, up: Axis | ArrayLike | None = None,
+        fov_y: float = 35.0, width: int = 800, height: int = 600, *, fill: float = FILL,
+        y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Camera:  # fmt: skip
         """Create a perspective camera that looks along `direction` and sees all of something.
 
         Parameters

@@ -17,18 +17,10 @@ class ProgramView(View):
 
     @classmethod
     def from_opencv(
-        cls,
-        intrinsics: ArrayLike,
-        extrinsics: ArrayLike,
-        width: int,
-        height: int,
-        *,
-        distortion: ArrayLike | None = None,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Self:
+        cls, intrinsics: ArrayLike, extrinsics: ArrayLike, width: int, height: int, *,
+        distortion: ArrayLike | None = None, near: float = 0.0, far: float = math.inf,
+        y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a camera from matrices of OpenCV.
 
         OpenCV's camera looks along z, with x to the right and y down, and its integers are the
@@ -68,17 +60,10 @@ class ProgramView(View):
 
     @classmethod
     def from_matrices(
-        cls,
-        view: ArrayLike,
-        projection: ArrayLike,
-        width: int,
-        height: int,
-        *,
-        depth: DepthRange = "opengl",
-        reversed_z: bool = False,
-        y: YDirection = "down",
+        cls, view: ArrayLike, projection: ArrayLike, width: int, height: int, *,
+        depth: DepthRange = "opengl", reversed_z: bool = False, y: YDirection = "down",
         pixel_ratio: float = 1.0,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Create a camera from matrices of a renderer.
 
         Parameters
@@ -130,15 +115,9 @@ class ProgramView(View):
 
     @classmethod
     def from_pyvista(
-        cls,
-        source: Any,
-        size: tuple[int, int] | None = None,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Self:
+        cls, source: Any, size: tuple[int, int] | None = None, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a camera from a plotter or a camera of PyVista, or a camera of VTK.
 
         Its rays are those that PyVista draws: also of parallel projections, and with a horizontal
@@ -176,15 +155,9 @@ class ProgramView(View):
 
     @classmethod
     def from_trimesh(
-        cls,
-        source: Any,
-        transform: ArrayLike | None = None,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Self:
+        cls, source: Any, transform: ArrayLike | None = None, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a camera from a trimesh scene or a trimesh camera.
 
         Its rays are those of `trimesh.Scene.camera_rays` up to their lengths; trimesh counts pixels
@@ -219,12 +192,8 @@ class ProgramView(View):
 
     @classmethod
     def _create(
-        cls,
-        raster: Raster,
-        geometry: Geometry,
-        perspective: bool = True,
-        near: float = 0.0,
+        cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)

@@ -32,13 +32,9 @@ RIGID_SLACK = 1e-3
 
 
 def looking(
-    name: str,
-    eye: Vector,
-    forward: Vector,
-    up: Axis | ArrayLike,
-    half_height: float,
+    name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike, half_height: float,
     raster: Raster,
-) -> Geometry:
+) -> Geometry:  # fmt: skip
     """Return the geometry of a camera whose picture is 2 half_height high at depth 1.
 
     `name` is the argument that determines the half height.

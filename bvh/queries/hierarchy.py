@@ -55,14 +55,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 
     @classmethod
     def from_boxes(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        quality: Quality = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
+        cls, lower: ArrayLike, upper: ArrayLike, *, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
         """Build a tree over axis-aligned boxes, solid and closed.
 
         Parameters
@@ -101,15 +96,10 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 
     @classmethod
     def from_obbs(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        transforms: ArrayLike,
-        *,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, lower: ArrayLike, upper: ArrayLike, transforms: ArrayLike, *,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> BVH:
+    ) -> BVH:  # fmt: skip
         """Build a tree over oriented boxes: axis-aligned boxes, each under its own transform.
 
         Parameters
@@ -148,15 +138,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 
     @classmethod
     def from_custom(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        intersect: Any,
-        data: Any = None,
-        *,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
+        cls, lower: ArrayLike, upper: ArrayLike, intersect: Any, data: Any = None, *,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
         """Build a tree over custom primitives: spheres, capsules, patches.
 
         All ray queries work on it, except with `cull`; point and overlap queries do not, and it
@@ -203,12 +187,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 
     @classmethod
     def _build(
-        cls,
-        primitives: Primitives,
-        quality: Quality,
-        threads: int | None,
+        cls, primitives: Primitives, quality: Quality, threads: int | None,
         progress: ProgressLike | None,
-    ) -> BVH:
+    ) -> BVH:  # fmt: skip
         """Build a tree over checked primitives."""
         workers = thread_count(threads)
         began = time.perf_counter()

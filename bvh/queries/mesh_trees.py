@@ -28,15 +28,10 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def from_triangles(
-        cls,
-        vertices: ArrayLike,
-        faces: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree over triangles.
 
         Parameters
@@ -95,15 +90,10 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def _of_triangles(
-        cls,
-        vertices: ArrayLike,
-        faces: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree as `from_triangles` does, which may be empty on purpose."""
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
@@ -115,14 +105,9 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def from_mesh(
-        cls,
-        mesh: Any,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Self:
+        cls, mesh: Any, *, groups: ArrayLike | None = None, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Self:  # fmt: skip
         """Build a tree over a mesh.
 
         Parameters
@@ -194,14 +179,10 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, path: str | os.PathLike[str], *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree over the mesh in a file.
 
         Parameters

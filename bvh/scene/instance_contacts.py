@@ -88,13 +88,9 @@ def box_distances(boxes: Reals, others: Reals) -> Reals:
 
 
 def _by_subtrees(
-    found: NearbyLeaves,
-    which: Rows,
-    entries: Rows,
-    touching: NDArray[np.bool_],
-    enough: Ids,
+    found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
-) -> Work:
+) -> Work:  # fmt: skip
     """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
     job, groups, most = found.job, found.groups, int(np.bincount(which).max())
     # Once a face touches another, the search pauses.
@@ -160,13 +156,9 @@ def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
 
 
 def find_touching(
-    view: InstancedTrees,
-    content: InstancedTrees,
-    ignored: Rows,
-    threads: int,
-    progress: Progress | None = None,
-    only_one: bool = False,
-) -> Ids:
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
+    progress: Progress | None = None, only_one: bool = False,
+) -> Ids:  # fmt: skip
     """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
 
     They are of a scene and of another or itself.
@@ -222,13 +214,9 @@ def _measure(
 
 
 def find_clearances(
-    view: InstancedTrees,
-    content: InstancedTrees,
-    ignored: Rows,
-    max_distance: float,
-    threads: int,
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
-) -> SceneClearances:
+) -> SceneClearances:  # fmt: skip
     """Return how near the instances of a scene are to those of another, or to each other."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1

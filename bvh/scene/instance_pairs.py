@@ -101,13 +101,9 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
 
 
 def near_leaves(
-    view: InstancedTrees,
-    own: Side,
-    other: Side,
-    transform: Reals | None,
-    threads: int,
+    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
-) -> tuple[Rows, Rows]:
+) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
     theirs = np.flatnonzero(other.visible)
     boxes = other.boxes[theirs]
@@ -141,14 +137,10 @@ class PairJob(NamedTuple):
 
 
 def find_leaf_pairs(
-    view: InstancedTrees,
-    content: InstancedTrees | TreeBase,
-    transform: Reals | None,
-    itself: bool,
-    threads: int,
-    progress: Progress | None,
+    view: InstancedTrees, content: InstancedTrees | TreeBase, transform: Reals | None, itself: bool,
+    threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
-) -> ScenePairs:
+) -> ScenePairs:  # fmt: skip
     """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
 
     A scene against itself has each pair once, the lower leaf and face first. `kept` tells which

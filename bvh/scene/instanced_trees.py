@@ -131,13 +131,9 @@ class InstancedTrees(Searched):
     _metrics: NDArray[np.float64] | None
 
     def __init__(
-        self,
-        trees: Sequence[TreeBase],
-        tree_of: NDArray[np.int32],
-        maps: NDArray[np.float64],
-        masks: NDArray[np.uint32],
-        owners: NDArray[np.int32],
-    ) -> None:
+        self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
+        masks: NDArray[np.uint32], owners: NDArray[np.int32],
+    ) -> None:  # fmt: skip
         # Kernels have the addresses of their rows: they must live as long as this object.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))

@@ -190,12 +190,9 @@ class SceneQueries(
         return partial(find_leaf_pairs, view, content)
 
     def collisions(
-        self,
-        *,
-        ignore: PairsLike | None = None,
-        threads: int | None = None,
+        self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> NDArray[np.int32]:
+    ) -> NDArray[np.int32]:  # fmt: skip
         """Find all pairs of instances whose surfaces touch.
 
         Decided as real arithmetic decides it on the vertices of the mesh that `flattened` returns,
@@ -260,13 +257,9 @@ class SceneQueries(
             return find_touching(view, view, ignored, workers, report)
 
     def clearances(
-        self,
-        max_distance: float = np.inf,
-        *,
-        ignore: PairsLike | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> SceneClearances:
+        self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> SceneClearances:  # fmt: skip
         """Measure how near the surfaces of instances are to each other, and where.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in

@@ -10,16 +10,9 @@ class TreeCaster(Protocol):
     """What `BVH.caster` returns."""
 
     def __call__(
-        self,
-        ox: float,
-        oy: float,
-        oz: float,
-        dx: float,
-        dy: float,
-        dz: float,
-        t_min: float = 0.0,
+        self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = math.inf,
-    ) -> tuple[float, int, float, float, bool]:
+    ) -> tuple[float, int, float, float, bool]:  # fmt: skip
         """Cast one ray at a tree.
 
         Parameters
@@ -40,16 +33,9 @@ class SceneCaster(Protocol):
     """What `Scene.caster` returns."""
 
     def __call__(
-        self,
-        ox: float,
-        oy: float,
-        oz: float,
-        dx: float,
-        dy: float,
-        dz: float,
-        t_min: float = 0.0,
+        self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = math.inf,
-    ) -> tuple[float, int, float, float, bool, int]:
+    ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
         """Cast one ray at a scene, as it is at every call.
 
         Parameters

@@ -95,14 +95,10 @@ def quick_distance(
 
 
 def find_closest_pair(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    maps: tuple[Reals, Reals] | None = None,
-    transform: Reals | None = None,
-    max_distance: float = np.inf,
-    code: int = -1,
+    arrays: TreeArrays, others: TreeArrays, maps: tuple[Reals, Reals] | None = None,
+    transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
-) -> Clearances:
+) -> Clearances:  # fmt: skip
     """Return the closest pair of faces of two trees over triangles.
 
     The same as `find_closest_pairs` with one transform, and the maps of both sides; see there.
@@ -139,19 +135,10 @@ def _kernel(given: tuple[NDArray[Any], ...], found: NDArray[np.int64]) -> Any:
 
 
 def find_closest_pairs(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    own_map: Reals | None,
-    other_map: Reals | None,
-    matrices: Reals | None,
-    limits: Reals,
-    hints: NDArray[np.int64],
-    count: int,
-    threads: int,
-    progress: Progress | None,
-    *,
-    cancel: NDArray[np.int32] | None = None,
-) -> Closest:
+    arrays: TreeArrays, others: TreeArrays, own_map: Reals | None, other_map: Reals | None,
+    matrices: Reals | None, limits: Reals, hints: NDArray[np.int64], count: int, threads: int,
+    progress: Progress | None, *, cancel: NDArray[np.int32] | None = None,
+) -> Closest:  # fmt: skip
     """Return the closest pair of faces of two trees over triangles, for each of some transforms.
 
     Parameters

@@ -228,13 +228,9 @@ def ascending(keys: Keys) -> Keys:
 
 
 def find_pairs(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    transform: NDArray[np.float64] | None,
-    itself: bool,
-    threads: int,
-    progress: Progress | None,
-) -> Ids:
+    arrays: TreeArrays, others: TreeArrays, transform: NDArray[np.float64] | None, itself: bool,
+    threads: int, progress: Progress | None,
+) -> Ids:  # fmt: skip
     """Return the pairs of faces that meet, (m, 2), ascending."""
     parts: list[Keys] = []
     tasks = np.empty((0, ENTRY), np.int64)

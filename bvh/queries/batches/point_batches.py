@@ -129,12 +129,9 @@ def in_chunks(
 
 
 def winding_numbers(
-    terms: WindingTerms,
-    points: NDArray[np.float64],
-    accuracy: float,
-    threads: int,
+    terms: WindingTerms, points: NDArray[np.float64], accuracy: float, threads: int,
     progress: Progress | None,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
     found = np.empty(len(points))
 

@@ -40,19 +40,10 @@ class SightQueries:
 
     @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
-        self,
-        p: ArrayLike,
-        q: ArrayLike,
-        *,
-        margin: float = 1e-10,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-    ) -> TruthResult:
+        self, p: ArrayLike, q: ArrayLike, *, margin: float = 1e-10, mask: ArrayLike | None = None,
+        cull: Cull | None = None, threads: int | None = None, progress: ProgressLike | None = None,
+        sort: bool | None = None, filter: Filter | None = None, data: object = None,
+    ) -> TruthResult:  # fmt: skip
         """Return for each pair of points whether they see each other: nothing is in between.
 
         The end points are left out, so that a point on a surface sees and is seen. With `any_hit`

@@ -50,13 +50,9 @@ _guard = ForkSafeLock()
 
 
 def load(
-    path: str | os.PathLike[str],
-    *,
-    mmap: bool = False,
-    verify: bool = True,
-    audit: bool = False,
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
     threads: int | None = None,
-) -> BVH | Scene:
+) -> BVH | Scene:  # fmt: skip
     """Return the tree or scene of a file that was saved; see `bvh.load`."""
     workers = thread_count(threads)
     name = os.fspath(path)
@@ -90,13 +86,9 @@ def load(
 
 
 def _scene(
-    name: str,
-    header: file_formats.SceneHeader,
-    content: NDArray[np.uint8],
-    workers: int,
-    mmap: bool,
-    verify: bool,
-) -> tuple[Scene, list[BVH]]:
+    name: str, header: file_formats.SceneHeader, content: NDArray[np.uint8], workers: int,
+    mmap: bool, verify: bool,
+) -> tuple[Scene, list[BVH]]:  # fmt: skip
     """Return the scene in a file, and its trees."""
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
@@ -134,13 +126,9 @@ def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
 
 
 def load_scene(
-    path: str | os.PathLike[str],
-    *,
-    up: Axis | None = None,
-    quality: Quality = "medium",
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> Scene:
+    path: str | os.PathLike[str], *, up: Axis | None = None, quality: Quality = "medium",
+    threads: int | None = None, progress: ProgressLike | None = None,
+) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
     Instances are kept: a mesh that a file uses a thousand times is one tree. Vertices and faces
