@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.casters import TREE_CAST, TreeCaster
+from bvh.queries.answers.casters import CAST, Hit, TreeCaster
 from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
@@ -65,8 +65,8 @@ class TreeQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            hit: tuple[float, int, float, float, bool]
+        ) -> Hit:  # fmt: skip
+            hit: Hit
             try:
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
@@ -77,7 +77,7 @@ class TreeQueries(
                 hit = kernel(address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = TREE_CAST, f"cast of {self!r}"
+        cast.__doc__, cast.__qualname__ = CAST, f"cast of {self!r}"
         return cast
 
     def pick(
