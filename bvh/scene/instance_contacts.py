@@ -249,7 +249,7 @@ def find_closest(
 
     The reach grows until there is a pair within it, so that few pairs are looked at.
     """
-    bounds = np.concatenate([view.bounds, content.bounds])
+    bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
     spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)

@@ -55,7 +55,9 @@ def search_of_scene(
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return overlap_batches.RegionSearch(view.arrays, view.bounds, view.owners, corners, counted)
+    return overlap_batches.RegionSearch(
+        view.arrays, view.tlas.bounds, view.owners, corners, counted
+    )
 
 
 class Side(NamedTuple):
@@ -73,7 +75,7 @@ class Side(NamedTuple):
 def side_of(content: InstancedTrees | TreeBase) -> Side:
     """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
     if isinstance(content, InstancedTrees):
-        boxes = content.boxes
+        boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         return Side(
             content.shown_trees(), content.frames, content.tree_of, content.maps, content.inverses,
@@ -116,8 +118,8 @@ def near_leaves(
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
-    low, high = np.maximum(low, view.bounds[0]), np.minimum(high, view.bounds[1])
-    search = overlap_batches.search_of(view.tlas_arrays, view.bounds)
+    low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
+    search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
     offsets, mine = overlap_batches.find_regions(search, regions, len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))

@@ -87,10 +87,9 @@ class SceneQueries(
         bits = one_mask(mask)
         solid = None if view.plain else view.first_not_triangles(bits)
         if solid is not None:
-            leaf, kind = solid
+            owner, kind = solid
             raise TypeError(
-                f"{query} needs instances over triangles, and instance {view.owner(leaf)} is "
-                f"over {kind}"
+                f"{query} needs instances over triangles, and instance {owner} is over {kind}"
             )
         rays = RaySearch(view.arrays, view.split, view)
 

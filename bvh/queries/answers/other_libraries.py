@@ -21,15 +21,7 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arrays by name, all of one; None if no library is known.
-
-        Raises
-        ------
-        TypeError
-            If they are of several libraries; the message names them.
-        ImportError
-            If array-api-compat, which knows libraries, is not installed.
-        """
+        """Return the library of arrays by name, all of one; None if no library is known."""
         try:
             import array_api_compat as compat
         except ImportError as error:
@@ -110,21 +102,7 @@ class Library(NamedTuple):
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
-    """Return the result of a query in the library of its arrays.
-
-    Parameters
-    ----------
-    query : callable
-        A function, or a method, such as one of a BVH.
-    arguments : dict
-        Its arguments, by name.
-
-    Raises
-    ------
-    TypeError
-        If arrays are of several libraries, or cannot be read, or results would be rounded; the
-        message names them.
-    """
+    """Return the result of a query, a function or a method, in the library of its arrays."""
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
     plain = {name: as_numpy(name, value) for name, value in others.items()}

@@ -141,32 +141,11 @@ def find_closest_pairs(
 ) -> Closest:  # fmt: skip
     """Return the closest pair of faces of two trees over triangles, for each of some transforms.
 
-    Parameters
-    ----------
-    arrays, others : TreeArrays
-        The two trees, with their vertices as they were built.
-    own_map, other_map : ndarray of float64, shape (3, 4), optional
-        Maps of instances, of each side: moved vertices are rounded correctly, as those of
-        `Scene.flattened` are (see `transforms`), and moved only where the search needs them.
-    matrices : ndarray of float64, shape (count, 4, 4), optional
-        Then applied to the other side, every operation rounded: the transforms of
-        `BVH.distance_to`.
-    limits : ndarray of float64, shape (count,) or (1,)
-        Distances beyond which nothing is searched.
-    hints : ndarray of int64, shape (count,) or (1,)
-        Pairs whose distance is a first bound, as first << 32 | second; -1 for none.
-    count : int
-        How many queries.
-    threads, progress
-        As queries have them, checked.
-    cancel : ndarray of int32, shape (1,), optional
-        Once it is not 0, by whoever waits for this, the search ends with results of no meaning.
-
-    Returns
-    -------
-    Closest
-        Arrays of `count` rows: distance, position (count, 2, 3), prim_id (count, 2); inf, NaN and
-        -1 where there is no pair within the limit.
+    Vertices are moved only where the search needs them: those of instances by maps (3, 4), rounded
+    correctly, as those of `Scene.flattened` are (see `transforms`); then those of the other side by
+    `matrices` (count, 4, 4), every operation rounded. Beyond `limits` nothing is searched; `hints`
+    are pairs whose distance is a first bound, as first << 32 | second, -1 for none. Once `cancel`
+    is not 0, the search ends with results of no meaning.
     """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     given = [None if m is None else kernel_input(m.reshape(-1)) for m in (

@@ -46,25 +46,16 @@ PAIRS = 4 * tree_pairs.MAX_LEAF_PAIRS
 
 
 class RegionSearch(NamedTuple):
-    """How a tree, or a scene, is searched for the primitives that overlap regions.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-    bounds : ndarray of float64, shape (2, 3)
-        Lower and upper corner of what can be found.
-    owners : ndarray of int32, optional
-        The instance of each leaf of a scene, whose codes have a leaf.
-    corners : callable
-        Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
-    counted : callable, optional
-        Of the overlaps that are found, those that count for a mask.
-    """
+    """How a tree, or a scene, is searched for the primitives that overlap regions."""
 
     arrays: TreeArrays
+    # Lower and upper corner of what can be found, shape (2, 3).
     bounds: NDArray[np.float64]
+    # The instance of each leaf of a scene, whose codes have a leaf.
     owners: Ids | None
+    # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     corners: Callable[[int], Any]
+    # Of the overlaps that are found, those that count for a mask.
     counted: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
@@ -72,13 +63,6 @@ class RegionSearch(NamedTuple):
         progress: Progress | None,
     ) -> Any:  # fmt: skip
         """Return what each region overlaps and counts, of a tree or a scene."""
-        found = self._find(regions, shape, threads, progress)
-        return found if self.counted is None else self.counted(found)
-
-    def _find(
-        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: Progress | None,
-    ) -> Overlaps:  # fmt: skip
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -90,9 +74,11 @@ class RegionSearch(NamedTuple):
             count, workers = math.prod(shape), thread_count(threads)
             offsets, codes = find_regions(self, regions, count, workers, progress)
         if self.owners is None:
-            return Overlaps(codes.astype(np.int32), offsets, shape)
-        leaf, prim = hit_codes(codes)
-        return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+            found = Overlaps(codes.astype(np.int32), offsets, shape)
+        else:
+            leaf, prim = hit_codes(codes)
+            found = SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+        return found if self.counted is None else self.counted(found)
 
 
 def search_of(

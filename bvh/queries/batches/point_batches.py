@@ -37,24 +37,15 @@ SHELVES: dict[type, Shelf[PointScratch]] = {
 
 
 class PointSearch(NamedTuple):
-    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask.
+    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask."""
 
-    Attributes
-    ----------
-    rays : callable
-        rays() has the arrays as rays search them, and what keeps them alive.
-    mask : int
-        Bits that choose among faces, and the instances of a scene, as int32.
-    winding : callable
-        winding(threads, turned) are the multipole moments of the faces; `turned`, with those of
-        reflected leaves turned back.
-    metrics : callable, optional
-        Of a scene: metrics() are lengths in instances against lengths in the world.
-    """
-
+    # The arrays as rays search them, and what keeps them alive.
     rays: Callable[[], RaySearch]
+    # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
+    # For threads: the multipole moments of the faces; if true, those of reflected leaves turned.
     winding: Callable[[int, bool], WindingTerms]
+    # Of a scene: lengths in instances against lengths in the world.
     metrics: Callable[[], Floats] | None = None
 
     def closest_points(

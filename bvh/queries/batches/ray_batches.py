@@ -64,25 +64,16 @@ class MergedTree(Protocol):
 
 
 class RaySearch(NamedTuple):
-    """What rays are cast into: the arrays of a tree, or of a scene's top level.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-    split : bool
-        A primitive may be in several leaves of a tree.
-    owner : object
-        Keeps alive, while kernels run, arrays that they know by their addresses only.
-    masked : callable, optional
-        Of a tree: masked() is its arrays with the bits of faces, if these have any.
-    merged : callable, optional
-        Of a scene: merged(rays, threads) is one tree, or None where that does not pay.
-    """
+    """What rays are cast into: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
+    # A primitive may be in several leaves of a tree.
     split: bool = True
+    # Keeps alive, while kernels run, arrays that they know by their addresses only.
     owner: object = None
+    # Of a tree: its arrays with the bits of faces, if these have any.
     masked: Callable[[], TreeArrays] | None = None
+    # Of a scene, for rays and threads: one tree, or None where that does not pay.
     merged: Callable[[int, int], MergedTree | None] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
