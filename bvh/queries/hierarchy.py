@@ -18,7 +18,7 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.build import build
 from bvh.tree.primitives import Custom, Primitives
-from bvh.tree.solids import BOXES, OBBS, Solid
+from bvh.tree.solids import BOXES, OBBS
 
 
 class BVH(MeshTrees, Refitting, TreeQueries):
@@ -90,9 +90,8 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> BVH:  # fmt: skip
         """Build a tree as `from_boxes` does, which may be empty on purpose."""
-        low, high = _corner_rows(lower, upper)
-        primitives = _solids(BOXES, low, high)
-        return cls._build(primitives, quality, threads, progress)
+        points = BOXES.points_of(*_corner_rows(lower, upper))
+        return cls._build(BOXES.arrays(owned(points)), quality, threads, progress)
 
     @classmethod
     def from_obbs(
@@ -130,9 +129,8 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([[5, 0, 0], [5, 3, 0]], [-1, 0, 0]).t
         array([3.75,  inf])
         """
-        low, high = _corner_rows(lower, upper)
-        primitives = _solids(OBBS, low, high, transforms)
-        tree = cls._build(primitives, quality, threads, progress)
+        points = OBBS.points_of(*_corner_rows(lower, upper), transforms)
+        tree = cls._build(OBBS.arrays(owned(points)), quality, threads, progress)
         warn_if_empty(tree, "boxes")
         return tree
 
@@ -178,9 +176,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([1.5, 0.0, 1.0], [0.0, 0.0, -1.0]).t
         1.0
         """
-        low, high = _corner_rows(lower, upper)
+        corners = np.hstack(_corner_rows(lower, upper))
         function = user_function("intersect", intersect, INTERSECT)
-        primitives = Custom(owned(np.hstack([low, high])), function, user_data(data))
+        primitives = Custom(owned(corners), function, user_data(data))
         tree = cls._build(primitives, "medium", threads, progress)
         warn_if_empty(tree, "primitives")
         return tree
@@ -202,13 +200,6 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         tree._bounds = bounds
         tree._build_seconds = time.perf_counter() - began
         return tree
-
-
-def _solids(
-    kind: Solid, lower: NDArray[np.float64], upper: NDArray[np.float64], *rest: ArrayLike
-) -> Primitives:
-    """Return solids of a kind, after checking what is given of them besides corners."""
-    return kind.arrays(owned(kind.points_of(lower, upper, *rest)))
 
 
 def _corner_rows(

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.casters import CAST, Hit, TreeCaster
-from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
@@ -183,8 +182,7 @@ class TreeQueries(
 
     def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
         """Return the overlaps that count for a mask."""
-        fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
-        return fewer
+        return found._only(counted_ids(self._groups, found.prim_id, bits))
 
     def _pairs_that_count(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
@@ -212,3 +210,10 @@ class TreeQueries(
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
         other._must_hold(query, Triangles)
         return partial(find_pairs, self._arrays, other._arrays)
+
+
+def counted_ids(
+    groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
+) -> NDArray[np.bool_]:
+    """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
+    return np.full(len(ids), mask != 0) if groups is None else counted(groups[ids], mask)

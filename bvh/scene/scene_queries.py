@@ -11,7 +11,6 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries import results
 from bvh.queries.answers.casters import CAST, SceneCaster, SceneHit
 from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
@@ -22,7 +21,7 @@ from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
-from bvh.queries.tree_queries import CLOSED, WINDINGS
+from bvh.queries.tree_queries import CLOSED, WINDINGS, counted_ids
 from bvh.runtime.arguments import ALL_BITS, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
@@ -149,7 +148,7 @@ class SceneQueries(
     def _that_count(self, found: results.SceneOverlaps, bits: int) -> results.SceneOverlaps:
         """Return the overlaps that count for a mask."""
         kept = self._counted(found.leaf, found.prim_id, bits)
-        return found if kept.all() else only(found, kept)
+        return found if kept.all() else found._only(kept)
 
     def _pairs_that_count(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
