@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows, thread_count
+from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import alone, warms
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
-from bvh.tree.build import build
-from bvh.tree.primitives import Custom, Primitives
+from bvh.tree.primitives import Custom
 from bvh.tree.solids import BOXES, OBBS
 
 
@@ -181,24 +179,6 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         primitives = Custom(owned(corners), function, user_data(data))
         tree = cls._build(primitives, "medium", threads, progress)
         warn_if_empty(tree, "primitives")
-        return tree
-
-    @classmethod
-    def _build(
-        cls, primitives: Primitives, quality: Quality, threads: int | None,
-        progress: ProgressLike | None,
-    ) -> BVH:  # fmt: skip
-        """Build a tree over checked primitives."""
-        workers = thread_count(threads)
-        began = time.perf_counter()
-        with heard(progress) as report:
-            arrays, bounds = build(primitives, quality, workers, report)
-        # The object comes last, so that no tree is ever half built.
-        tree = object.__new__(cls)
-        tree._quality, tree._face_ids = quality, None
-        tree._set_arrays(arrays)
-        tree._bounds = bounds
-        tree._build_seconds = time.perf_counter() - began
         return tree
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -12,19 +12,17 @@ from numpy.typing import ArrayLike
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import Quality, face_rows, owned, rows
+from bvh.runtime.arguments import Quality, face_rows, owned, rows, thread_count
 from bvh.runtime.caller_warnings import warn_if_empty
-from bvh.runtime.progress_bars import ProgressLike
-from bvh.tree.primitives import Triangles
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.build import build
+from bvh.tree.primitives import Primitives, Triangles
 
 
 class MeshTrees(TreeBase):
     """The constructors of `BVH` over triangles."""
 
     __slots__ = ()
-
-    # For checked primitives, a quality, threads and progress: the tree.
-    _build: Callable[..., Any]
 
     @classmethod
     def from_triangles(
@@ -99,7 +97,7 @@ class MeshTrees(TreeBase):
         index = face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
         primitives = Triangles(owned(points), owned(index, np.int32))
-        tree: Self = cls._build(primitives, quality, threads, progress)
+        tree = cls._build(primitives, quality, threads, progress)
         tree._set_groups(bits)
         return tree
 
@@ -224,3 +222,21 @@ class MeshTrees(TreeBase):
         return cls.from_mesh(
             mesh, groups=groups, quality=quality, threads=threads, progress=progress
         )
+
+    @classmethod
+    def _build(
+        cls, primitives: Primitives, quality: Quality, threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Self:  # fmt: skip
+        """Build a tree over checked primitives."""
+        workers = thread_count(threads)
+        began = time.perf_counter()
+        with heard(progress) as report:
+            arrays, bounds = build(primitives, quality, workers, report)
+        # The object comes last, so that no tree is ever half built.
+        tree = object.__new__(cls)
+        tree._quality, tree._face_ids = quality, None
+        tree._set_arrays(arrays)
+        tree._bounds = bounds
+        tree._build_seconds = time.perf_counter() - began
+        return tree

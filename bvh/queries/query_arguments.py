@@ -12,9 +12,6 @@ from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_inp
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
-from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Triangles
 
 EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
@@ -114,15 +111,6 @@ def check_method(method: str) -> None:
     # The usual one at once, for the sake of single points.
     if type(method) is not str or method != "parity":
         check_option("method", method, arguments.INSIDE_RULES)
-
-
-def checked_cull(cull: Cull | None, arrays: TreeArrays) -> int:
-    """Return the side to ignore; raise where primitives have none."""
-    code, primitives = arguments.cull_code(cull), arrays.primitives
-    if code and not isinstance(primitives, Triangles | Instanced):
-        kind = type(primitives).__name__.lower()
-        raise ValueError(f"cull must be None for {kind}: they have no winding")
-    return code
 
 
 def edge_rule(edges: EdgeRule) -> bool:

@@ -86,14 +86,8 @@ class TreeQueries(
 
         Parameters
         ----------
-        camera : Camera
-        x, y : float
-            The cursor, in the camera's pixels.
-        radius : float
-            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y). Otherwise
-            what the cursor misses by less is picked, too, even faces without area.
-        mask : int, optional
-            As in `closest_hit`, one number.
+        camera, x, y, radius, mask
+            As in `Scene.pick`.
 
         Returns
         -------
@@ -103,8 +97,7 @@ class TreeQueries(
         Raises
         ------
         ValueError, TypeError
-            If the radius is negative or not finite, or the camera is not a `Camera`; with a radius,
-            also for custom primitives.
+            As in `Scene.pick`; with a radius, also for custom primitives.
 
         Examples
         --------
@@ -180,10 +173,6 @@ class TreeQueries(
             chosen = counted(groups, mask)
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
-    def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
-        """Return the overlaps that count for a mask."""
-        return found._only(counted_ids(self._groups, found.prim_id, bits))
-
     def _pairs_that_count(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
@@ -200,7 +189,10 @@ class TreeQueries(
         bits, arrays = one_mask(mask), self._arrays
         if bits == -1 and not len(arrays.face_bits):
             return search_of(arrays, self._bounds)
-        return search_of(arrays, self._bounds, partial(self._that_count, bits=bits))
+        return search_of(
+            arrays, self._bounds,
+            lambda found: found._only(counted_ids(self._groups, found.prim_id, bits)),
+        )  # fmt: skip
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs

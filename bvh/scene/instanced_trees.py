@@ -187,12 +187,14 @@ class InstancedTrees(Searched):
         return self.arrays if whole is None else whole.arrays, whole
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
-        """Return the instance of the first leaf in a mask not over triangles, and its kind."""
+        """Return the first leaf within a mask that is not over triangles, and its kind."""
+        if self.plain:
+            return None
         found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
-        kind = type(self.trees[self.tree_of[found[0]]].primitives).__name__.lower()
-        return int(self.owners[found[0]]), kind
+        leaf = int(found[0])
+        return leaf, type(self.trees[self.tree_of[leaf]].primitives).__name__.lower()
 
     @property
     def nbytes(self) -> int:

@@ -84,9 +84,9 @@ class SceneQueries(
     def _point_target(self, query: str, mask: int | None) -> PointSearch:
         view = self._current()
         bits = one_mask(mask)
-        solid = None if view.plain else view.first_not_triangles(bits)
+        solid = view.first_not_triangles(bits)
         if solid is not None:
-            owner, kind = solid
+            owner, kind = view.owners[solid[0]], solid[1]
             raise TypeError(
                 f"{query} needs instances over triangles, and instance {owner} is over {kind}"
             )
@@ -305,11 +305,8 @@ class SceneQueries(
     def _over_triangles(self, query: str) -> InstancedTrees:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
-        other = np.array([not isinstance(tree.primitives, Triangles) for tree in view.trees])
-        if other.any():
-            bad = np.flatnonzero(other[view.tree_of] & (view.masks != 0))
-            if len(bad):
-                kind = type(view.trees[view.tree_of[bad[0]]].primitives).__name__.lower()
-                path = self.path(int(bad[0]))
-                raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
+        solid = view.first_not_triangles(-1)
+        if solid is not None:
+            path, kind = self.path(solid[0]), solid[1]
+            raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

@@ -44,10 +44,6 @@ class Library(NamedTuple):
                 )
         return cls(spaces[first], compat.device(known[first]))
 
-    def check(self) -> None:
-        """Raise a TypeError if results would be rounded."""
-        self.array(np.empty(0))
-
     def array(self, found: NDArray[Any]) -> Any:
         """Return an array of numpy as one of the library, of the same memory if that can be."""
         import array_api_compat as compat
@@ -112,8 +108,8 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     verb = verb_of(query)
     single = np.int64 if verb is None else verb.returns
     if single is not np.bool_:
-        # All libraries have truths; of numbers, some have small ones alone.
-        library.check()
+        # All libraries have truths; of numbers, some have small ones alone: raise before the query.
+        library.array(np.empty(0))
     # Ids of primitives are int32, but for those of parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
     whole = ids if single is np.int32 else np.int64

@@ -14,9 +14,9 @@ from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches.image_rows import row_length
 from bvh.queries.batches.scratch import ALL, BOOL, HIT_SHELVES, NO_PERMUTATION, SHELF, HitMemory
-from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, checked_cull, unmasked
+from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
-from bvh.runtime.arguments import CountResult, Cull, TruthResult
+from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
@@ -30,7 +30,7 @@ from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, read_only, sorted_permutation
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
-from bvh.tree.primitives import Custom
+from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads and to notice Ctrl-C at once.
@@ -78,7 +78,11 @@ class RaySearch(NamedTuple):
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the side to ignore; raise where primitives have none."""
-        return checked_cull(cull, self.arrays)
+        code, primitives = cull_code(cull), self.arrays.primitives
+        if code and not isinstance(primitives, Triangles | Instanced):
+            kind = type(primitives).__name__.lower()
+            raise ValueError(f"cull must be None for {kind}: they have no winding")
+        return code
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Return a filter with its data, as kernels take them."""

@@ -60,12 +60,10 @@ def load(
     with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        is_scene = start.startswith(file_formats.SCENE_MAGIC)
-        header = (
-            file_formats.unpacked_scene(start, size)
-            if is_scene
-            else file_formats.unpacked(start, size)
-        )
+        if start.startswith(file_formats.SCENE_MAGIC):
+            header = file_formats.unpacked_scene(start, size)
+        else:
+            header = file_formats.unpacked(start, size)
         content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
@@ -102,13 +100,10 @@ def _scene(
     if mmap:
         for part in nested_scenes(scene):
             part._saved = SavedScene(content, "")
-        scene._saved = SavedScene(content, _headers_digest(headers))
+        # Headers have the digests of all that is in a file.
+        checksum = blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
+        scene._saved = SavedScene(content, checksum)
     return scene, trees
-
-
-def _headers_digest(headers: list[bytes]) -> str:
-    """Return a checksum of headers, which have the digests of all that is in a file."""
-    return blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
 
 
 def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
