@@ -273,10 +273,8 @@ class FlattenedInstances:
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""
-        tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
-        return Leaf(
-            self.path(row), tree, instances.matrices_of(self.maps[row]), self.name_of(row), mask
-        )
+        tree, transform = self.trees[self.tree_of[row]], instances.matrices_of(self.maps[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
 
     def steps(self, leaf: int) -> Iterator[tuple[instances.Instances, int]]:
         """Yield the table and the id of each instance on a leaf's path, outermost first."""

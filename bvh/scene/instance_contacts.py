@@ -94,12 +94,8 @@ def _by_subtrees(
     """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
     job, groups, most = found.job, found.groups, int(np.bincount(which).max())
     # Once a face touches another, the search pauses.
-    shelf = Shelf(
-        lambda: (
-            tree_pairs.new_pair_search(most),
-            np.empty((tree_pairs.MAX_LEAF_PAIRS, 2), np.int32),
-        )
-    )
+    shape = tree_pairs.MAX_LEAF_PAIRS, 2
+    shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
@@ -171,11 +167,8 @@ def find_touching(
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
         work = _by_leaves(found, touching, enough, cancel)
-    if len(which):
-        size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
-        share_long(len(which), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
+    share_long(len(which), size, work, threads, cancel, progress)
     return found.owners[found.begins[:-1][touching]].astype(np.int32)
 
 
@@ -233,13 +226,10 @@ def find_clearances(
             if nearest.found:
                 results[group] = nearest
 
-    if count:
-        size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
-        share_long(count, size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
-    kept = np.array([one is not None for one in results], np.bool_)
-    return _clearances(found.owners[found.begins[:-1][kept]], [one for one in results if one])
+    size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
+    share_long(count, size, work, threads, cancel, progress)
+    kept = [group for group, one in enumerate(results) if one]
+    return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
 
 
 def find_closest(

@@ -181,11 +181,8 @@ def find_leaf_pairs(
                 found += [codes | rows for rows in met]
         parts.extend(found)
 
-    if len(which):
-        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
-        share_long(len(which), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
+    share_long(len(which), size, work, threads, cancel, progress)
     (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
     owner = view.owners[leaf]
     if isinstance(content, InstancedTrees):
@@ -245,8 +242,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
     first, second = first[order], second[order]
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    new = np.append(True, (first[1:] != first[:-1]) | (second[1:] != second[:-1]))[: len(rows)]
     return first[new], second[new]
 
 

@@ -253,10 +253,8 @@ class Instances:
     def record(self, row: int) -> Instance:
         """Return one instance."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
-        name = self.names.get(int(number))
-        return Instance(
-            int(number), self.children[child], matrices_of(maps), name, int(mask), bool(visible)
-        )
+        found, name = self.children[child], self.names.get(int(number))
+        return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
 
     def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of rows."""

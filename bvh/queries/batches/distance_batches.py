@@ -166,10 +166,7 @@ def find_closest_pairs(
                 if status == UNDECIDED:
                     decide(search)
 
-    if count:
-        share_long(count, max(1, count // (8 * threads)), work, threads, ended, progress)
-    elif progress is not None:
-        progress(0, 0)
+    share_long(count, max(1, count // (8 * threads)), work, threads, ended, progress)
     return found
 
 

@@ -216,11 +216,8 @@ def find_pairs(
             found = meeting_pairs(arrays, others, to_first, itself, pair_search, pairs, cancel)
         parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
-    if len(tasks):
-        size = max(1, len(tasks) // (8 * threads))
-        share_long(len(tasks), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = max(1, len(tasks) // (8 * threads))
+    share_long(len(tasks), size, work, threads, cancel, progress)
     keys = ascending(joined(parts))
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
