@@ -64,7 +64,7 @@ class TreeQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> Hit:  # fmt: skip
+        ) -> tuple[float, int, float, float, bool]:  # fmt: skip
             hit: Hit
             try:
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)

@@ -66,7 +66,7 @@ class SceneQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> SceneHit:  # fmt: skip
+        ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             # Named, so that it stays alive while another thread changes the scene.
             view = current()
             hit: SceneHit
