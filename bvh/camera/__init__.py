@@ -9,6 +9,5 @@ Each file imports only from those above it.
 | `projection.py` | View: an affine map from pixels to rays, its inverse, and frusta |
 | `placement.py` | Placement of cameras: by eye, direction and up, or from OpenCV, VTK and trimesh |
 | `fitting.py` | Fitting a camera to what it looks at: its outline, and where the eye has to be |
-| `other_programs.py` | Cameras of other programs: OpenCV's, matrices of renderers, PyVista's, trimesh's |
-| `camera.py` | Camera: constructors by eye and target |
+| `camera.py` | Camera: constructors by eye and target, and from cameras of other programs |
 """

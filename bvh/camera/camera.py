@@ -1,22 +1,22 @@
-"""Camera: constructors by eye and target."""
+"""Camera: constructors by eye and target, and from cameras of other programs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.camera.fitting import FILL, eye_before, in_view, outline_of
-from bvh.camera.matrices import Raster, YDirection, number
-from bvh.camera.other_programs import ProgramView
-from bvh.camera.placement import half_height_of, looking, oblique, toward, unit, vector
+from bvh.camera import placement
+from bvh.camera.fitting import FILL, corners_of, eye_before, in_view, outline_of
+from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer, number
+from bvh.camera.projection import View
 from bvh.runtime.arguments import Axis, reals
 
 
-class Camera(ProgramView):
+class Camera(View):
     """A camera over a picture of `width` x `height` pixels.
 
     Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices`, `from_pyvista`
@@ -42,19 +42,10 @@ class Camera(ProgramView):
 
     @classmethod
     def look_at(
-        cls,
-        eye: ArrayLike,
-        target: ArrayLike,
-        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
-        fov_y: float = 45.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        fov_y: float = 45.0, width: int = 800, height: int = 600, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a perspective camera.
 
         Parameters
@@ -88,26 +79,19 @@ class Camera(ProgramView):
         (2.0, 1.0, 5.0)
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
-        half = half_height_of(fov_y)
-        position = vector("eye", eye)
-        geometry = looking("fov_y", position, toward(position, target), up, half, raster)
+        half = placement.half_height_of(fov_y)
+        position = placement.vector("eye", eye)
+        geometry = placement.looking(
+            "fov_y", position, placement.toward(position, target), up, half, raster
+        )
         return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
     def orthographic(
-        cls,
-        eye: ArrayLike,
-        target: ArrayLike,
-        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
-        view_height: float = 2.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        view_height: float = 2.0, width: int = 800, height: int = 600, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a camera with parallel rays.
 
         Parameters
@@ -139,24 +123,18 @@ class Camera(ProgramView):
         raster = Raster.checked(width, height, y, pixel_ratio)
         if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
-        position, half = vector("eye", eye), view_height / 2
-        geometry = looking("view_height", position, toward(position, target), up, half, raster)
+        position, half = placement.vector("eye", eye), view_height / 2
+        geometry = placement.looking(
+            "view_height", position, placement.toward(position, target), up, half, raster
+        )
         return cls._create(raster, geometry, False, near, far)
 
     @classmethod
     def framing(
-        cls,
-        bounds: Any,
-        direction: ArrayLike | None = None,
-        up: Axis | ArrayLike | None = None,
-        fov_y: float = 35.0,
-        width: int = 800,
-        height: int = 600,
-        *,
-        fill: float = FILL,
-        y: YDirection = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
+        cls, bounds: Any, direction: ArrayLike | None = None, up: Axis | ArrayLike | None = None,
+        fov_y: float = 35.0, width: int = 800, height: int = 600, *, fill: float = FILL,
+        y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
         """Create a perspective camera that looks along `direction` and sees all of something.
 
         Parameters
@@ -192,11 +170,15 @@ class Camera(ProgramView):
             up = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
-        along = unit("direction", oblique(up) if direction is None else direction)
+        along = placement.unit(
+            "direction", placement.oblique(up) if direction is None else direction
+        )
         middle = 0.5 * box[0] + 0.5 * box[1]
-        half_height = half_height_of(fov_y)
+        half_height = placement.half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
-        probe = cls._create(raster, looking("fov_y", middle, along, up, half_height, raster))
+        probe = cls._create(
+            raster, placement.looking("fov_y", middle, along, up, half_height, raster)
+        )
         share = number("fill", fill)
         if not 0.0 < share <= 1.0:
             raise ValueError(f"fill must be above 0 and at most 1, got {fill!r}")
@@ -208,7 +190,7 @@ class Camera(ProgramView):
                 right, above, depth = eye_before(in_view(points - middle, *basis.T), half)
         else:
             # Move back until every corner is inside.
-            corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
+            corners = corners_of(box) - middle
             across = np.abs(corners @ basis[:, :2]) / half
             right, above = 0.0, 0.0
             depth = -float((across.max(axis=1) - corners @ along).max())
@@ -218,6 +200,189 @@ class Camera(ProgramView):
         if not np.isfinite(eye).all():
             raise ValueError("bounds are too large to step back from")
         return replace(probe, eye=eye)
+
+    @classmethod
+    def from_opencv(
+        cls, intrinsics: ArrayLike, extrinsics: ArrayLike, width: int, height: int, *,
+        distortion: ArrayLike | None = None, near: float = 0.0, far: float = math.inf,
+        y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Create a camera from matrices of OpenCV.
+
+        OpenCV's camera looks along z, with x to the right and y down, and its integers are the
+        centres of pixels: a point that `cv2.projectPoints` maps to (u, v), `project` maps to
+        (u + 0.5, v + 0.5). No other shift is needed, not for the principal point either.
+
+        Parameters
+        ----------
+        intrinsics : array_like, shape (3, 3)
+            The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
+            positive. The skew is used, unlike by `cv2.projectPoints`.
+        extrinsics : array_like, shape (3, 4) or (4, 4)
+            From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
+            rotation vector.
+        distortion : array_like, optional
+            Coefficients of a lens, which must all be 0: undistort the pixels first
+            (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
+        width, height, near, far, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is not of that form, the lens distorts, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> k = [[800, 0, 319.5], [0, 800, 239.5], [0, 0, 1]]
+        >>> camera = bvh.Camera.from_opencv(k, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]], 640, 480)
+        >>> camera.eye.tolist(), camera.project([0, 0, 2])
+        ([0.0, 0.0, -2.0], (320.0, 240.0, 4.0))
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        geometry = placement.of_opencv(intrinsics, extrinsics, distortion, raster)
+        return cls._create(raster, geometry, near=near, far=far)
+
+    @classmethod
+    def from_matrices(
+        cls, view: ArrayLike, projection: ArrayLike, width: int, height: int, *,
+        depth: DepthRange = "opengl", reversed_z: bool = False, y: YDirection = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Create a camera from matrices of a renderer.
+
+        Parameters
+        ----------
+        view : array_like, shape (4, 4)
+            From world to camera; affine and invertible. It may scale and mirror: t of a ray is
+            still depth in world units.
+        projection : array_like, shape (4, 4)
+            From camera to clip space; perspective or parallel, also off centre, skewed, and with an
+            infinite far plane. Or the product of both, with the identity as view.
+        width, height : int
+            Device pixels that clip space from -1 to 1 covers.
+        depth : {"opengl", "vulkan", "direct3d"}
+            Convention of clip space for depth and up. "opengl": -1 to 1, y up. "vulkan": 0 to 1, y
+            down. "direct3d": 0 to 1, y up; also for Metal, WebGPU, and OpenGL after
+            glClipControl(GL_LOWER_LEFT, GL_ZERO_TO_ONE).
+        reversed_z : bool
+            Whether near and far are exchanged in depth, as is done for precision.
+        y : {"down", "up"}
+            Direction of y in the coordinates of the picture; `depth` sets that in clip space.
+        pixel_ratio
+            As in `look_at`.
+
+        Returns
+        -------
+        Camera
+            With `near` and `far` of the projection. Rays of a parallel projection start in the
+            plane of the view's origin, and `near` may be negative.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is singular, not finite or not of that kind, multiplies row vectors
+            (transpose it), or has reversed depths; or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> view = np.eye(4)
+        >>> view[2, 3] = -5
+        >>> projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
+        >>> camera = bvh.Camera.from_matrices(view, projection, 4, 2, depth="opengl")
+        >>> camera.eye.tolist(), camera.t_min, camera.t_max
+        ([0.0, 0.0, 5.0], 0.25, inf)
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        found = from_renderer(view, projection, depth, reversed_z, raster)
+        return cls._create(raster, *found)
+
+    @classmethod
+    def from_pyvista(
+        cls, source: Any, size: tuple[int, int] | None = None, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Create a camera from a plotter or a camera of PyVista, or a camera of VTK.
+
+        Its rays are those that PyVista draws: also of parallel projections, and with a horizontal
+        view angle, a shifted window or a model transform. Later changes are not followed.
+
+        Parameters
+        ----------
+        source : pyvista.Plotter, pyvista.Camera or vtkCamera
+            Of a plotter with several views, the active one: pass the size of that view.
+        size : tuple of int, optional
+            Width and height of the picture in device pixels; by default a plotter's `window_size`.
+        near, far, pixel_ratio
+            As in `look_at`. The clipping range, which VTK changes with what it shows, is ignored.
+        y : {"down", "up"}
+            As in `look_at`. Positions of the mouse in VTK count from below: "up".
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the source is of another type, there is no size, or a number is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> import pyvista as pv  # doctest: +SKIP
+        >>> plotter = pv.Plotter(window_size=(640, 480))  # doctest: +SKIP
+        >>> plotter.camera_position = [(0, 0, 5), (0, 0, 0), (0, 1, 0)]  # doctest: +SKIP
+        >>> bvh.Camera.from_pyvista(plotter)  # doctest: +SKIP
+        Camera(640 x 480 pixels, eye [0, 0, 5], forward [0, 0, -1], fov_y 30)
+        """
+        view, projection, pixels = placement.matrices_of_vtk(source, size)
+        raster = Raster.checked(*pixels, y, pixel_ratio)
+        geometry, perspective, _, _ = from_renderer(view, projection, "opengl", False, raster)
+        return cls._create(raster, geometry, perspective, near, far)
+
+    @classmethod
+    def from_trimesh(
+        cls, source: Any, transform: ArrayLike | None = None, *, near: float = 0.0,
+        far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Create a camera from a trimesh scene or a trimesh camera.
+
+        Its rays are those of `trimesh.Scene.camera_rays` up to their lengths; trimesh counts pixels
+        from below, like y="up".
+
+        Parameters
+        ----------
+        source : trimesh.Scene or trimesh.scene.Camera
+            For a scene without a camera, trimesh creates one.
+        transform : array_like, shape (4, 4), optional
+            From camera to world; that of the scene by default, or the identity. The camera looks
+            along its -z, with y up.
+        near, far, y, pixel_ratio
+            As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the source is of another type, the transform is not affine and invertible, or a
+            number is out of range.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> lens = trimesh.scene.Camera(resolution=(4, 2), fov=(90, 90))
+        >>> camera = bvh.Camera.from_trimesh(lens)
+        >>> camera.ray(4, 0)[1].round(6).tolist()
+        [1.0, 1.0, -1.0]
+        """
+        geometry, raster = placement.of_trimesh(source, transform, y, pixel_ratio)
+        return cls._create(raster, geometry, near=near, far=far)
+
+    @classmethod
+    def _create(
+        cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
+        far: float = math.inf,
+    ) -> Self:  # fmt: skip
+        numbers = geometry._asdict() | raster._asdict()
+        return cls(**numbers, perspective=perspective, near=near, far=far)
 
 
 def check_camera(camera: object) -> None:

@@ -28,7 +28,7 @@ def outline_of(source: Any) -> Floats | None:
     elif not (hasattr(source, "kind") or hasattr(source, "corners")):
         return None
     elif len(source) > MAX_SIZE:
-        found = _corners(source.bounds)
+        found = corners_of(source.bounds)
     elif hasattr(source, "corners"):
         found = source.corners(np.arange(len(source))).reshape(-1, 3)
     else:
@@ -41,7 +41,7 @@ def _outline_of_leaves(leaves: Any) -> Floats:
     shown = np.flatnonzero(leaves.masks != 0)
     sizes = np.array([len(tree) for tree in leaves.trees] or [0], np.int64)
     exact = int(sizes[leaves.tree_of[shown]].sum()) <= MAX_SIZE
-    points = [_vertices(tree) if exact else _corners(tree.bounds) for tree in leaves.trees]
+    points = [_vertices(tree) if exact else corners_of(tree.bounds) for tree in leaves.trees]
     pairs = zip(leaves.tree_of[shown].tolist(), leaves.matrices[shown], strict=True)
     found = [points[tree] @ one[:, :3].T + one[:, 3] for tree, one in pairs]
     return np.concatenate(found) if found else np.empty((0, 3))
@@ -80,11 +80,12 @@ def eye_before(points: Floats, slopes: Floats) -> Floats:
 def _vertices(tree: Any) -> Floats:
     """Return the vertices that a tree's faces use, or the corners of its bounds."""
     if tree.kind != "triangles":
-        return _corners(tree.bounds)
+        return corners_of(tree.bounds)
     used = np.zeros(len(tree.vertices), np.bool_)
     used[tree.faces] = True
     return np.asarray(tree.vertices if used.all() else tree.vertices[used])
 
 
-def _corners(bounds: Floats) -> Floats:
+def corners_of(bounds: Floats) -> Floats:
+    """Return the eight corners of a box, in the order of x, y and z."""
     return np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)

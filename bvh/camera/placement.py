@@ -5,18 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.matrices import (
-    Geometry,
-    Raster,
-    YDirection,
-    affine,
-    inverse,
-    matrix,
-    picture_rows,
-    pinhole,
-    product,
-    whole,
-)
+from bvh.camera import matrices
+from bvh.camera.matrices import Geometry, Raster, YDirection
 from bvh.runtime.arguments import Axis, reals, whole_number
 
 Vector = NDArray[np.float64]
@@ -32,13 +22,9 @@ RIGID_SLACK = 1e-3
 
 
 def looking(
-    name: str,
-    eye: Vector,
-    forward: Vector,
-    up: Axis | ArrayLike,
-    half_height: float,
+    name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike, half_height: float,
     raster: Raster,
-) -> Geometry:
+) -> Geometry:  # fmt: skip
     """Return the geometry of a camera whose picture is 2 half_height high at depth 1.
 
     `name` is the argument that determines the half height.
@@ -125,14 +111,14 @@ def of_opencv(
     intrinsics: ArrayLike, extrinsics: ArrayLike, distortion: ArrayLike | None, raster: Raster
 ) -> Geometry:
     """Return the geometry of a camera matrix and a pose of OpenCV."""
-    k = matrix("intrinsics", intrinsics, (3, 3))
+    k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
         raise ValueError(
             "intrinsics must be [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy, "
             f"got {k.tolist()}"
         )
-    pose = matrix("extrinsics", extrinsics, (3, 4), (4, 4))
+    pose = matrices.matrix("extrinsics", extrinsics, (3, 4), (4, 4))
     turn = pose[:3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
         rigid = np.abs(turn @ turn.T - np.eye(3)).max() < RIGID_SLACK and np.linalg.det(turn) > 0.0
@@ -140,10 +126,12 @@ def of_opencv(
         raise ValueError(f"extrinsics must be a rotation and a translation, got {pose.tolist()}")
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
-    x, y, w = product(whole(k)[0], whole(pose[:3])[0])
+    x, y, w = matrices.product(matrices.whole(k)[0], matrices.whole(pose[:3])[0])
     # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
     x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
-    return pinhole("intrinsics", *picture_rows([x, y, [2 * a for a in w]], raster))
+    return matrices.pinhole(
+        "intrinsics", *matrices.picture_rows([x, y, [2 * a for a in w]], raster)
+    )
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
@@ -190,11 +178,13 @@ def of_trimesh(
         raise ValueError(
             f"source must have a field of view between 0 and 180 degrees, got {fov.tolist()}"
         )
-    to_camera = inverse(affine("transform", np.eye(4) if transform is None else transform))
+    to_camera = matrices.inverse(
+        matrices.affine("transform", np.eye(4) if transform is None else transform)
+    )
     a, b, c, _ = to_camera
-    ((fx, fy),), scale = whole(focal[None])
+    ((fx, fy),), scale = matrices.whole(focal[None])
     # The camera looks along -z with y up, through the centre of the picture.
     x = [2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)]
     v = [-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)]
     w = [-2 * scale * back for back in c]
-    return pinhole("transform", *picture_rows([x, v, w], raster)), raster
+    return matrices.pinhole("transform", *matrices.picture_rows([x, v, w], raster)), raster

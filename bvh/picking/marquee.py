@@ -159,12 +159,9 @@ class SelectedTrees(VisitedTrees):
         return found
 
     def _look_closely(
-        self,
-        region: Region,
-        parts: dict[int, SelectedPart],
-        found: dict[int, Flags],
+        self, region: Region, parts: dict[int, SelectedPart], found: dict[int, Flags],
         rows: list[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Mark those faces of some leaves that rays of their own meet first, all cast at once."""
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)

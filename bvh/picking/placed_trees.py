@@ -17,8 +17,9 @@ from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
-from bvh.runtime.arguments import ALL_BITS, bit_masks
+from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
 
@@ -165,11 +166,8 @@ class VisitedTrees:
     ) -> None:
         self.placed, self.camera, self.mask, self.threads = placed, camera, mask, threads
         self._visited: dict[int, TreeFaces] = {}
-        bits = bit_masks("mask", ALL_BITS if mask is None else mask)
-        if bits.ndim:
-            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-        self._bits = int(bits)
-        self.shown = (placed.masks & bits) != 0
+        self._bits = one_mask(mask) & ALL_BITS
+        self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
         """Return the leaves that may be in a frustum, and which are certainly inside."""

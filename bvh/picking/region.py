@@ -117,14 +117,9 @@ def select_faces(
 
 
 def select_part(
-    camera: Camera,
-    region: Region,
-    leaf: TreeFaces,
-    matrix: NDArray[np.float64],
-    what: Selected,
-    want_inside: bool,
-    threads: int,
-) -> SelectedPart:
+    camera: Camera, region: Region, leaf: TreeFaces, matrix: NDArray[np.float64], what: Selected,
+    want_inside: bool, threads: int,
+) -> SelectedPart:  # fmt: skip
     """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows, thread_count
+from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import alone, warms
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
-from bvh.tree.build import build
-from bvh.tree.primitives import Custom, Primitives
-from bvh.tree.solids import BOXES, OBBS, Solid
+from bvh.tree.primitives import Custom
+from bvh.tree.solids import BOXES, OBBS
 
 
 class BVH(MeshTrees, Refitting, TreeQueries):
@@ -55,14 +53,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 
     @classmethod
     def from_boxes(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        quality: Quality = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
+        cls, lower: ArrayLike, upper: ArrayLike, *, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
         """Build a tree over axis-aligned boxes, solid and closed.
 
         Parameters
@@ -95,21 +88,15 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> BVH:  # fmt: skip
         """Build a tree as `from_boxes` does, which may be empty on purpose."""
-        low, high = _corner_rows(lower, upper)
-        primitives = _solids(BOXES, low, high)
-        return cls._build(primitives, quality, threads, progress)
+        points = BOXES.points_of(*_corner_rows(lower, upper))
+        return cls._build(BOXES.arrays(owned(points)), quality, threads, progress)
 
     @classmethod
     def from_obbs(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        transforms: ArrayLike,
-        *,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, lower: ArrayLike, upper: ArrayLike, transforms: ArrayLike, *,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> BVH:
+    ) -> BVH:  # fmt: skip
         """Build a tree over oriented boxes: axis-aligned boxes, each under its own transform.
 
         Parameters
@@ -140,23 +127,16 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([[5, 0, 0], [5, 3, 0]], [-1, 0, 0]).t
         array([3.75,  inf])
         """
-        low, high = _corner_rows(lower, upper)
-        primitives = _solids(OBBS, low, high, transforms)
-        tree = cls._build(primitives, quality, threads, progress)
+        points = OBBS.points_of(*_corner_rows(lower, upper), transforms)
+        tree = cls._build(OBBS.arrays(owned(points)), quality, threads, progress)
         warn_if_empty(tree, "boxes")
         return tree
 
     @classmethod
     def from_custom(
-        cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        intersect: Any,
-        data: Any = None,
-        *,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
+        cls, lower: ArrayLike, upper: ArrayLike, intersect: Any, data: Any = None, *,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
         """Build a tree over custom primitives: spheres, capsules, patches.
 
         All ray queries work on it, except with `cull`; point and overlap queries do not, and it
@@ -194,40 +174,12 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([1.5, 0.0, 1.0], [0.0, 0.0, -1.0]).t
         1.0
         """
-        low, high = _corner_rows(lower, upper)
+        corners = np.hstack(_corner_rows(lower, upper))
         function = user_function("intersect", intersect, INTERSECT)
-        primitives = Custom(owned(np.hstack([low, high])), function, user_data(data))
+        primitives = Custom(owned(corners), function, user_data(data))
         tree = cls._build(primitives, "medium", threads, progress)
         warn_if_empty(tree, "primitives")
         return tree
-
-    @classmethod
-    def _build(
-        cls,
-        primitives: Primitives,
-        quality: Quality,
-        threads: int | None,
-        progress: ProgressLike | None,
-    ) -> BVH:
-        """Build a tree over checked primitives."""
-        workers = thread_count(threads)
-        began = time.perf_counter()
-        with heard(progress) as report:
-            arrays, bounds = build(primitives, quality, workers, report)
-        # The object comes last, so that no tree is ever half built.
-        tree = object.__new__(cls)
-        tree._quality, tree._face_ids = quality, None
-        tree._set_arrays(arrays)
-        tree._bounds = bounds
-        tree._build_seconds = time.perf_counter() - began
-        return tree
-
-
-def _solids(
-    kind: Solid, lower: NDArray[np.float64], upper: NDArray[np.float64], *rest: ArrayLike
-) -> Primitives:
-    """Return solids of a kind, after checking what is given of them besides corners."""
-    return kind.arrays(owned(kind.points_of(lower, upper, *rest)))
 
 
 def _corner_rows(

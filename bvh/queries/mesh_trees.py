@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import Quality, face_rows, owned, rows
+from bvh.runtime.arguments import Quality, face_rows, owned, rows, thread_count
 from bvh.runtime.caller_warnings import warn_if_empty
-from bvh.runtime.progress_bars import ProgressLike
-from bvh.tree.primitives import Triangles
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.build import build
+from bvh.tree.primitives import Primitives, Triangles
 
 
 class MeshTrees(TreeBase):
@@ -23,20 +24,12 @@ class MeshTrees(TreeBase):
 
     __slots__ = ()
 
-    # For checked primitives, a quality, threads and progress: the tree.
-    _build: Callable[..., Any]
-
     @classmethod
     def from_triangles(
-        cls,
-        vertices: ArrayLike,
-        faces: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree over triangles.
 
         Parameters
@@ -95,34 +88,24 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def _of_triangles(
-        cls,
-        vertices: ArrayLike,
-        faces: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree as `from_triangles` does, which may be empty on purpose."""
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
         primitives = Triangles(owned(points), owned(index, np.int32))
-        tree: Self = cls._build(primitives, quality, threads, progress)
+        tree = cls._build(primitives, quality, threads, progress)
         tree._set_groups(bits)
         return tree
 
     @classmethod
     def from_mesh(
-        cls,
-        mesh: Any,
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Self:
+        cls, mesh: Any, *, groups: ArrayLike | None = None, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Self:  # fmt: skip
         """Build a tree over a mesh.
 
         Parameters
@@ -194,14 +177,10 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        groups: ArrayLike | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
+        cls, path: str | os.PathLike[str], *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build a tree over the mesh in a file.
 
         Parameters
@@ -243,3 +222,21 @@ class MeshTrees(TreeBase):
         return cls.from_mesh(
             mesh, groups=groups, quality=quality, threads=threads, progress=progress
         )
+
+    @classmethod
+    def _build(
+        cls, primitives: Primitives, quality: Quality, threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Self:  # fmt: skip
+        """Build a tree over checked primitives."""
+        workers = thread_count(threads)
+        began = time.perf_counter()
+        with heard(progress) as report:
+            arrays, bounds = build(primitives, quality, workers, report)
+        # The object comes last, so that no tree is ever half built.
+        tree = object.__new__(cls)
+        tree._quality, tree._face_ids = quality, None
+        tree._set_arrays(arrays)
+        tree._bounds = bounds
+        tree._build_seconds = time.perf_counter() - began
+        return tree

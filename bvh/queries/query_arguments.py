@@ -7,28 +7,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.runtime.arguments import (
-    INSIDE_RULES,
-    MAX_ROWS,
-    Cull,
-    EdgeRule,
-    bit_masks,
-    check_option,
-    common_shape,
-    cull_code,
-    flag,
-    kernel_input,
-    lengths,
-    points,
-    reals,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
-from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Triangles
 
 EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
@@ -109,7 +92,9 @@ def ray_options(
     """Check the options of a query of rays in a target."""
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
-    return RayOptions(target.side_to_cull(cull), accept, thread_count(threads), progress, sort)
+    return RayOptions(
+        target.side_to_cull(cull), accept, arguments.thread_count(threads), progress, sort
+    )
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
@@ -125,16 +110,7 @@ def check_method(method: str) -> None:
     """Raise unless a method tells inside from outside."""
     # The usual one at once, for the sake of single points.
     if type(method) is not str or method != "parity":
-        check_option("method", method, INSIDE_RULES)
-
-
-def checked_cull(cull: Cull | None, arrays: TreeArrays) -> int:
-    """Return the side to ignore; raise where primitives have none."""
-    code, primitives = cull_code(cull), arrays.primitives
-    if code and not isinstance(primitives, Triangles | Instanced):
-        kind = type(primitives).__name__.lower()
-        raise ValueError(f"cull must be None for {kind}: they have no winding")
-    return code
+        check_option("method", method, arguments.INSIDE_RULES)
 
 
 def edge_rule(edges: EdgeRule) -> bool:
@@ -149,15 +125,15 @@ def ray_batch(
     mask: ArrayLike | None = None, validate: bool = False,
 ) -> RayBatch:  # fmt: skip
     """Check and flatten rays; values shared by all rays stay a single row."""
-    plain = plain_rays(origins, directions, t_min, t_max, MAX_ROWS)
+    plain = plain_rays(origins, directions, t_min, t_max, arguments.MAX_ROWS)
     if plain is not None:
         # As of `read_only`; where no masks are given, they stay `EVERY`.
         o, d = kernel_input(plain.origins), kernel_input(plain.directions)
         batch = RayBatch(Rays(o, d, plain.t_min, plain.t_max), o.shape[:1])
     else:
-        o, d = points("origins", origins), points("directions", directions)
-        low, high = reals("t_min", t_min), reals("t_max", t_max)
-        shape = common_shape(
+        o, d = arguments.points("origins", origins), arguments.points("directions", directions)
+        low, high = arguments.reals("t_min", t_min), arguments.reals("t_max", t_max)
+        shape = arguments.common_shape(
             origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
         )
         rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
@@ -195,8 +171,9 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int)
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
     """Check and flatten points; broadcast the limits of their distances."""
-    rows, limits = points("points", positions), lengths("max_distance", max_distance)
-    shape = common_shape(points=rows.shape[:-1], max_distance=limits.shape)
+    rows = arguments.points("points", positions)
+    limits = arguments.lengths("max_distance", max_distance)
+    shape = arguments.common_shape(points=rows.shape[:-1], max_distance=limits.shape)
     whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))
     flat = kernel_input(whole.reshape(-1, 3))
     return PointBatch(flat, _flat(limits, shape, 0), shape)
@@ -216,7 +193,7 @@ def one_mask(mask: int | None) -> int:
     """Return the bits of a mask that is one number, as int32; all of them by default."""
     if mask is None:
         return -1
-    bits = bit_masks("mask", mask).view(np.int32)
+    bits = arguments.bit_masks("mask", mask).view(np.int32)
     if bits.ndim:
         raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
     return int(bits)
@@ -224,7 +201,7 @@ def one_mask(mask: int | None) -> int:
 
 def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
     """Return rays with their masks, or one for all of them."""
-    bits = bit_masks("mask", mask).view(np.int32)
+    bits = arguments.bit_masks("mask", mask).view(np.int32)
     if bits.size != 1:
         try:
             bits = np.broadcast_to(bits, batch.shape)

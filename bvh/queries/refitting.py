@@ -42,14 +42,10 @@ class Refitting(TreeBase):
     __slots__ = ()
 
     def refit(
-        self,
-        vertices: ArrayLike,
-        upper: ArrayLike | None = None,
-        transforms: ArrayLike | None = None,
-        *,
-        threads: int | None = None,
+        self, vertices: ArrayLike, upper: ArrayLike | None = None,
+        transforms: ArrayLike | None = None, *, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Move the primitives and update all boxes without building the tree again.
 
         For meshes that deform. It is several times as fast as the fastest build, and queries stay

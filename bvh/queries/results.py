@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -186,8 +186,7 @@ class AllHits(Located, Ragged, Table):
         return self._queries()
 
     def _columns(self) -> dict[str, NDArray[np.generic]]:
-        names = [field.name for field in fields(self) if field.name not in ("offsets", "shape")]
-        return {"ray_id": self.ray_id} | {name: getattr(self, name) for name in names}
+        return {"ray_id": self.ray_id} | self._entries()
 
     def __len__(self) -> int:
         """Return the number of all hits."""
@@ -277,13 +276,15 @@ class Overlaps(Ragged):
         except IndexError:
             raise IndexError(f"there is no query {index} of {len(self)}") from None
         begin, end = in_numpy(self.offsets[i : i + 2]).tolist()
-        columns = {
-            name: column[begin:end]
-            for name, column in vars(self).items()
-            if name not in ("offsets", "shape")
-        }
+        columns = {name: column[begin:end] for name, column in self._entries().items()}
         offsets = given_like(np.array([0, end - begin], np.int64), self.offsets)
         return type(self)(**columns, offsets=offsets, shape=())
+
+    def _only(self, kept: NDArray[np.bool_]) -> Self:
+        """Return those entries that are kept."""
+        columns = {name: column[kept] for name, column in self._entries().items()}
+        offsets = np.append(0, np.cumsum(kept))[self.offsets].astype(np.int64)
+        return type(self)(**columns, offsets=offsets, shape=self.shape)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if self.shape:

@@ -1,4 +1,7 @@
-"""What queries ask of that which they search: a tree, a scene, or a mesh in parts."""
+"""What queries ask of that which they search: a tree, a scene, or a mesh in parts.
+
+`RaySearch`, `PointSearch` and `RegionSearch` say what each does for trees and scenes.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,12 @@ Found = TypeVar("Found", covariant=True)
 class RayTarget(OptionChecks, Protocol[Hits, EveryHit]):
     """What rays are cast into. Results have the leading shape of the batch."""
 
-    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
-        """Return the closest hit of each ray; with `counters`, and its cost."""
-
-    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
-        """Return for each ray whether it hits anything."""
-
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits: ...
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult: ...
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
-    ) -> EveryHit:
-        """Return all hits of each ray, each crossing `once` or not; or the `limit` closest."""
-
-    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has, each crossing `once` or not."""
+    ) -> EveryHit: ...
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult: ...
 
 
 class PointTarget(Protocol[Points]):
@@ -44,39 +40,26 @@ class PointTarget(Protocol[Points]):
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> Points:
-        """Return the closest point for each point, or `count` of them on one more axis."""
-
+    ) -> Points: ...
     def distances(
         self, batch: PointBatch, threads: int, progress: Progress | None
-    ) -> NDArray[np.float64]:
-        """Return the distance of each point, flat."""
-
+    ) -> NDArray[np.float64]: ...
     def inside(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None, *,
         surface: bool = True,
-    ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
-
+    ) -> NDArray[np.bool_]: ...  # fmt: skip
     def winding_numbers(
         self, points: NDArray[np.float64], accuracy: float, threads: int,
         progress: Progress | None = None, *, turned: bool = False,
-    ) -> NDArray[np.float64]:  # fmt: skip
-        """Return the winding number of each of the points (n, 3).
-
-        With `turned`, as if faces of reflected leaves were turned back.
-        """
+    ) -> NDArray[np.float64]: ...  # fmt: skip
 
 
 class RegionTarget(Protocol[Found]):
     """What regions overlap: the primitives that count for one mask."""
 
     @property
-    def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all primitives."""
-
+    def bounds(self) -> NDArray[np.float64]: ...
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Found:  # fmt: skip
-        """Return what each region overlaps, of a batch of this leading shape."""
+    ) -> Found: ...  # fmt: skip

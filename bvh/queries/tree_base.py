@@ -176,24 +176,24 @@ class TreeBase:
 
     def _grouped_arrays(self) -> TreeArrays:
         """Return the arrays with the bits of faces, if these have any."""
-        arrays, groups, known = self._arrays, self._groups, self._grouped
+        groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
-        # Two threads may both make them: they are equal.
-        if known is None or known[0] is not arrays:
-            known = self._grouped = arrays, with_bits(arrays, groups)
-        found: TreeArrays = known[1]
-        return found
+        return self._kept_arrays(arrays, lambda: with_bits(arrays, groups))
 
     def _shown_arrays(self) -> TreeArrays:
         """Return the arrays without faces that have no bits."""
-        arrays, known = self._arrays, self._grouped
+        arrays = self._arrays
         if not len(arrays.face_bits):
             return arrays
+        return self._kept_arrays(arrays, lambda: without_hidden(arrays))
+
+    def _kept_arrays(self, arrays: TreeArrays, make: Callable[[], TreeArrays]) -> TreeArrays:
+        known = self._grouped
+        # Two threads may both make them: they are equal.
         if known is None or known[0] is not arrays:
-            known = self._grouped = arrays, without_hidden(arrays)
-        found: TreeArrays = known[1]
-        return found
+            known = self._grouped = arrays, make()
+        return known[1]
 
     def _arrays_for(self, mask: int) -> TreeArrays:
         """Return the arrays for a query with one mask, an int32."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.casters import TREE_CAST, TreeCaster
-from bvh.queries.answers.counted_ids import counted_ids, only
+from bvh.queries.answers.casters import CAST, Hit, TreeCaster
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
@@ -66,7 +65,7 @@ class TreeQueries(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            hit: tuple[float, int, float, float, bool]
+            hit: Hit
             try:
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
@@ -77,7 +76,7 @@ class TreeQueries(
                 hit = kernel(address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = TREE_CAST, f"cast of {self!r}"
+        cast.__doc__, cast.__qualname__ = CAST, f"cast of {self!r}"
         return cast
 
     def pick(
@@ -87,14 +86,8 @@ class TreeQueries(
 
         Parameters
         ----------
-        camera : Camera
-        x, y : float
-            The cursor, in the camera's pixels.
-        radius : float
-            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y). Otherwise
-            what the cursor misses by less is picked, too, even faces without area.
-        mask : int, optional
-            As in `closest_hit`, one number.
+        camera, x, y, radius, mask
+            As in `Scene.pick`.
 
         Returns
         -------
@@ -104,8 +97,7 @@ class TreeQueries(
         Raises
         ------
         ValueError, TypeError
-            If the radius is negative or not finite, or the camera is not a `Camera`; with a radius,
-            also for custom primitives.
+            As in `Scene.pick`; with a radius, also for custom primitives.
 
         Examples
         --------
@@ -181,11 +173,6 @@ class TreeQueries(
             chosen = counted(groups, mask)
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
-    def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
-        """Return the overlaps that count for a mask."""
-        fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
-        return fewer
-
     def _pairs_that_count(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
@@ -202,7 +189,10 @@ class TreeQueries(
         bits, arrays = one_mask(mask), self._arrays
         if bits == -1 and not len(arrays.face_bits):
             return search_of(arrays, self._bounds)
-        return search_of(arrays, self._bounds, partial(self._that_count, bits=bits))
+        return search_of(
+            arrays, self._bounds,
+            lambda found: found._only(counted_ids(self._groups, found.prim_id, bits)),
+        )  # fmt: skip
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
@@ -212,3 +202,10 @@ class TreeQueries(
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
         other._must_hold(query, Triangles)
         return partial(find_pairs, self._arrays, other._arrays)
+
+
+def counted_ids(
+    groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
+) -> NDArray[np.bool_]:
+    """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
+    return np.full(len(ids), mask != 0) if groups is None else counted(groups[ids], mask)

@@ -46,26 +46,17 @@ class Merge(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """Declaration of a query.
+    """Declaration of a query."""
 
-    Attributes
-    ----------
-    query : callable
-        The method, whose explicit signature has the options.
-    arrays : dict
-        The arguments that are arrays, with the shape that each has for one query; -1 for any size.
-    returns : type of numpy, or tuple of classes
-        The type of a result that is one array; or the records of a tree and of a scene.
-    merge : Merge, optional
-        How answers of parts become one; None where they follow from other queries.
-    counted : tuple of classes, optional
-        The records where costs are counted, too.
-    """
-
+    # The method, whose explicit signature has the options.
     query: Callable[..., object]
+    # The arguments that are arrays, with the shape that each has for one query; -1 for any size.
     arrays: dict[str, tuple[int, ...]]
+    # The type of a result that is one array; or the records of a tree and of a scene.
     returns: type[np.generic] | Records
+    # How answers of parts become one; None where they follow from other queries.
     merge: Merge | None = None
+    # The records where costs are counted, too.
     counted: Records | None = None
 
     @property

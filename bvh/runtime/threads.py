@@ -272,6 +272,10 @@ def share_long(
     The calling thread does none of it, unless there is nothing to share: it reports progress and
     can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     """
+    if count == 0:
+        if progress is not None:
+            progress(0, 0)
+        return
     if progress is None and (threads == 1 or count <= size):
         reserve_call_memory()
         work(0, count)

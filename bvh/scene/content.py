@@ -110,7 +110,7 @@ class SceneContent(InstanceHolder):
 
         Around rotated instances the box may be slightly larger than necessary.
         """
-        return arguments.kernel_input(self._current().bounds)
+        return arguments.kernel_input(self._current().tlas.bounds)
 
     @property
     def nbytes(self) -> int:

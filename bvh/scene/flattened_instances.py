@@ -158,16 +158,14 @@ class FlattenedInstances:
             children = [id(child) for child in table.children]
             sizes = np.array([counts.get(k, 1) for k in children], np.int64)
             child_of = table.column("child").copy()
+            tree_of, part_of = (
+                np.array([known.get(k, -1) for k in children], np.int32)
+                for known in (trees, numbers)
+            )
+            begins = np.append(0, np.cumsum(sizes[child_of]))
+            part_ids = table.column("ids").copy()
             self._parts.append(
-                _NestedScene(
-                    table,
-                    table.shape,
-                    table.column("ids").copy(),
-                    child_of,
-                    np.array([trees.get(k, -1) for k in children], np.int32),
-                    np.array([numbers.get(k, -1) for k in children], np.int32),
-                    np.concatenate([[0], np.cumsum(sizes[child_of])]).astype(np.int64),
-                )
+                _NestedScene(table, table.shape, part_ids, child_of, tree_of, part_of, begins)
             )
         self._read = self._ends()
         found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
@@ -275,10 +273,8 @@ class FlattenedInstances:
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""
-        tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
-        return Leaf(
-            self.path(row), tree, instances.matrices_of(self.maps[row]), self.name_of(row), mask
-        )
+        tree, transform = self.trees[self.tree_of[row]], instances.matrices_of(self.maps[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
 
     def steps(self, leaf: int) -> Iterator[tuple[instances.Instances, int]]:
         """Yield the table and the id of each instance on a leaf's path, outermost first."""

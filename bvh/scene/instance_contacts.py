@@ -88,22 +88,14 @@ def box_distances(boxes: Reals, others: Reals) -> Reals:
 
 
 def _by_subtrees(
-    found: NearbyLeaves,
-    which: Rows,
-    entries: Rows,
-    touching: NDArray[np.bool_],
-    enough: Ids,
+    found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
-) -> Work:
+) -> Work:  # fmt: skip
     """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
     job, groups, most = found.job, found.groups, int(np.bincount(which).max())
     # Once a face touches another, the search pauses.
-    shelf = Shelf(
-        lambda: (
-            tree_pairs.new_pair_search(most),
-            np.empty((tree_pairs.MAX_LEAF_PAIRS, 2), np.int32),
-        )
-    )
+    shape = tree_pairs.MAX_LEAF_PAIRS, 2
+    shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
@@ -160,13 +152,9 @@ def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
 
 
 def find_touching(
-    view: InstancedTrees,
-    content: InstancedTrees,
-    ignored: Rows,
-    threads: int,
-    progress: Progress | None = None,
-    only_one: bool = False,
-) -> Ids:
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
+    progress: Progress | None = None, only_one: bool = False,
+) -> Ids:  # fmt: skip
     """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
 
     They are of a scene and of another or itself.
@@ -179,11 +167,8 @@ def find_touching(
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
         work = _by_leaves(found, touching, enough, cancel)
-    if len(which):
-        size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
-        share_long(len(which), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
+    share_long(len(which), size, work, threads, cancel, progress)
     return found.owners[found.begins[:-1][touching]].astype(np.int32)
 
 
@@ -222,13 +207,9 @@ def _measure(
 
 
 def find_clearances(
-    view: InstancedTrees,
-    content: InstancedTrees,
-    ignored: Rows,
-    max_distance: float,
-    threads: int,
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
-) -> SceneClearances:
+) -> SceneClearances:  # fmt: skip
     """Return how near the instances of a scene are to those of another, or to each other."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
@@ -245,13 +226,10 @@ def find_clearances(
             if nearest.found:
                 results[group] = nearest
 
-    if count:
-        size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
-        share_long(count, size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
-    kept = np.array([one is not None for one in results], np.bool_)
-    return _clearances(found.owners[found.begins[:-1][kept]], [one for one in results if one])
+    size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
+    share_long(count, size, work, threads, cancel, progress)
+    kept = [group for group, one in enumerate(results) if one]
+    return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
 
 
 def find_closest(
@@ -261,7 +239,7 @@ def find_closest(
 
     The reach grows until there is a pair within it, so that few pairs are looked at.
     """
-    bounds = np.concatenate([view.bounds, content.bounds])
+    bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
     spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)

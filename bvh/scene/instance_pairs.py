@@ -55,7 +55,9 @@ def search_of_scene(
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return overlap_batches.RegionSearch(view.arrays, view.bounds, view.owners, corners, counted)
+    return overlap_batches.RegionSearch(
+        view.arrays, view.tlas.bounds, view.owners, corners, counted
+    )
 
 
 class Side(NamedTuple):
@@ -73,7 +75,7 @@ class Side(NamedTuple):
 def side_of(content: InstancedTrees | TreeBase) -> Side:
     """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
     if isinstance(content, InstancedTrees):
-        boxes = content.boxes
+        boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         return Side(
             content.shown_trees(), content.frames, content.tree_of, content.maps, content.inverses,
@@ -101,13 +103,9 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
 
 
 def near_leaves(
-    view: InstancedTrees,
-    own: Side,
-    other: Side,
-    transform: Reals | None,
-    threads: int,
+    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
-) -> tuple[Rows, Rows]:
+) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
     theirs = np.flatnonzero(other.visible)
     boxes = other.boxes[theirs]
@@ -120,8 +118,8 @@ def near_leaves(
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
-    low, high = np.maximum(low, view.bounds[0]), np.minimum(high, view.bounds[1])
-    search = overlap_batches.search_of(view.tlas_arrays, view.bounds)
+    low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
+    search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
     offsets, mine = overlap_batches.find_regions(search, regions, len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
@@ -141,14 +139,10 @@ class PairJob(NamedTuple):
 
 
 def find_leaf_pairs(
-    view: InstancedTrees,
-    content: InstancedTrees | TreeBase,
-    transform: Reals | None,
-    itself: bool,
-    threads: int,
-    progress: Progress | None,
+    view: InstancedTrees, content: InstancedTrees | TreeBase, transform: Reals | None, itself: bool,
+    threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
-) -> ScenePairs:
+) -> ScenePairs:  # fmt: skip
     """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
 
     A scene against itself has each pair once, the lower leaf and face first. `kept` tells which
@@ -187,11 +181,8 @@ def find_leaf_pairs(
                 found += [codes | rows for rows in met]
         parts.extend(found)
 
-    if len(which):
-        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
-        share_long(len(which), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
+    share_long(len(which), size, work, threads, cancel, progress)
     (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
     owner = view.owners[leaf]
     if isinstance(content, InstancedTrees):
@@ -251,8 +242,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
     first, second = first[order], second[order]
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    new = np.append(True, (first[1:] != first[:-1]) | (second[1:] != second[:-1]))[: len(rows)]
     return first[new], second[new]
 
 

@@ -99,62 +99,41 @@ def _column_sign(maps, i):
 class InstancedTrees(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Attributes
-    ----------
-    arrays : TreeArrays
-        Over `Instanced`. They change in place when leaves move, and are replaced when the TLAS has
-        been rebuilt.
-    trees : list of TreeArrays
-        The BLAS, each once.
-    frames : ndarray of float64, shape (m, 4, 3)
-        The frames of the trees.
-    merger : LeafMerger
-        Decides when rays have one tree over all leaves instead.
-    plain : bool
-        Whether all trees are over triangles.
-    tree_of, masks, owners : ndarray of int32, shape (n,)
-        The tree of each leaf, its mask, and the outermost instance that it belongs to; read-only,
-        as are maps.
-    maps, inverses : ndarray of float64, shape (n, 3, 4)
-        Affine maps of the leaves, and their correctly rounded inverses.
-    seen_closed : set of int
-        Masks for which the trees that count have been asked whether they are closed.
-    moves : int
-        How often leaves have moved.
-    moved_at : ndarray of int64, shape (n,)
-        The last of these moves that each leaf was part of; 0 for none.
+    Its arrays, over `Instanced`, change in place when leaves move, and are replaced when the TLAS
+    has been rebuilt.
     """
 
-    arrays: TreeArrays
-    address: int
     # Of the leaves' present maps, from the first query by points on.
     _metrics: NDArray[np.float64] | None
 
     def __init__(
-        self,
-        trees: Sequence[TreeBase],
-        tree_of: NDArray[np.int32],
-        maps: NDArray[np.float64],
-        masks: NDArray[np.uint32],
-        owners: NDArray[np.int32],
-    ) -> None:
-        # Kernels have the addresses of their rows: they must live as long as this object.
+        self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
+        masks: NDArray[np.uint32], owners: NDArray[np.int32],
+    ) -> None:  # fmt: skip
+        # The BLAS, each once. Kernels have the addresses of their rows: they must live as long as
+        # this object.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
+        # Correctly rounded.
         self._inverses, _ = inverses(self._maps)
         self._masks = np.array(masks, np.uint32).view(np.int32)
+        # Of the trees, (m, 4, 3).
         self.frames = kernel_input(
             np.stack([tree.frame for tree in self.trees]) if len(trees) else np.empty((0, 4, 3))
         )
         # Views, which follow what is written to the arrays here.
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
+        # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
         self._metrics = None
+        # Masks for which the trees that count have been asked whether they are closed.
         self.seen_closed: set[int] = set()
+        # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
+        # Decides when rays have one tree over all leaves instead.
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
@@ -163,7 +142,7 @@ class InstancedTrees(Searched):
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
-        self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
+        self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
         self._instanced = Instanced._make([*columns, self.masks, self.owners])
@@ -173,10 +152,6 @@ class InstancedTrees(Searched):
     def __len__(self) -> int:
         """Return the number of leaves."""
         return len(self._maps)
-
-    def owner(self, leaf: int) -> int:
-        """Return the outermost instance that a leaf belongs to; -1 for -1."""
-        return int(self.owners[leaf]) if leaf >= 0 else -1
 
     @property
     def metrics(self) -> NDArray[np.float64]:
@@ -213,6 +188,8 @@ class InstancedTrees(Searched):
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
+        if self.plain:
+            return None
         found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
@@ -225,26 +202,11 @@ class InstancedTrees(Searched):
         from bvh.queries.batches.distance_batches import kept_tables
 
         tlas = self.arrays
-        arrays = *self._instanced, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of
+        arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
         # Without hidden faces, a tree has its nodes and primitives in common with itself.
         own = [(tree.nodes.ids, tree.groups, kept_tables(tree)) for tree in shown]
         return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
-
-    @property
-    def tlas_arrays(self) -> TreeArrays:
-        """The TLAS as a tree over the boxes of leaves."""
-        return self._tlas.arrays
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
-        return self._tlas.bounds
-
-    @property
-    def boxes(self) -> NDArray[np.float64]:
-        """Lower and upper corner of each leaf, shape (n, 6); +inf and -inf if there is nothing."""
-        return self._tlas.boxes
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
@@ -259,10 +221,10 @@ class InstancedTrees(Searched):
         if self._metrics is not None:
             self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
-        if self._tlas.update(kernel_input(leaves), self._bounded(leaves)):
-            self._adopt_tlas()
-        else:
-            self._update_transforms(leaves)
+        if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
+            self.adopt(self._top())
+            leaves = np.arange(len(self), dtype=np.int64)
+        self._update_transforms(leaves)
 
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Change the masks of leaves."""
@@ -288,16 +250,11 @@ class InstancedTrees(Searched):
         """Compute the transforms from the TLAS to the trees of leaves."""
         fill_transforms(
             kernel_input(leaves), self.maps, self.inverses,
-            self._tlas.boxes, self.arrays.frame, self.frames, self._skews, self.tree_of,
+            self.tlas.boxes, self.arrays.frame, self.frames, self._skews, self.tree_of,
             self._transforms,
         )  # fmt: skip
-
-    def _adopt_tlas(self) -> None:
-        """Adopt the arrays of a TLAS that has been rebuilt."""
-        self.adopt(self._top())
-        self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def _top(self) -> TreeArrays:
         """Return the arrays of the TLAS, over `Instanced`."""
         primitives: Any = self._instanced
-        return self._tlas.arrays._replace(primitives=primitives)
+        return self.tlas.arrays._replace(primitives=primitives)

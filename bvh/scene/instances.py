@@ -183,13 +183,10 @@ class Instances:
         return number
 
     def extend(
-        self,
-        children: NDArray[np.int32] | int,
-        maps: NDArray[np.float64],
-        names: Iterable[str | None],
-        masks: NDArray[np.uint32] | int = ALL_BITS,
+        self, children: NDArray[np.int32] | int, maps: NDArray[np.float64],
+        names: Iterable[str | None], masks: NDArray[np.uint32] | int = ALL_BITS,
         visible: NDArray[np.bool_] | bool = True,
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.int64]:  # fmt: skip
         """Add instances of the children with the given indices; return their ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
@@ -256,10 +253,8 @@ class Instances:
     def record(self, row: int) -> Instance:
         """Return one instance."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
-        name = self.names.get(int(number))
-        return Instance(
-            int(number), self.children[child], matrices_of(maps), name, int(mask), bool(visible)
-        )
+        found, name = self.children[child], self.names.get(int(number))
+        return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
 
     def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of rows."""

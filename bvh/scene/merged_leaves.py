@@ -18,7 +18,7 @@ from bvh.geometry.ray_shapes import shaped
 from bvh.geometry.transforms import moved
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.arguments import thread_count
-from bvh.tree.arrays import TreeArrays
+from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, hit_codes
 from bvh.tree.primitives import Triangles, arrays_of
@@ -83,10 +83,7 @@ class MergedTree(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        arrays = self.arrays
-        kept = (*arrays.nodes, arrays.groups, *arrays.primitives, arrays.frame, self.codes)
-        owners = 0 if self.owners is None else self.owners.nbytes
-        return owners + sum(int(array.nbytes) for array in kept)
+        return bytes_of(self)
 
     def named(self, hits: Any) -> Any:
         """Return hits of the tree as hits of the scene; an array of whether there are any stays."""

@@ -153,20 +153,10 @@ class Picking(SceneQueries):
         return [Pick(hit, self, leaves, camera, x, y, ray) for hit in rows_of(hits)]
 
     def pick_rect(
-        self,
-        camera: Camera,
-        x0: float,
-        y0: float,
-        x1: float,
-        y1: float,
-        *,
-        what: Selected = "faces",
-        mode: RegionMode = "touching",
-        visible_only: bool = False,
-        samples: int = 1,
-        mask: int | None = None,
-        threads: int | None = None,
-    ) -> Selection:
+        self, camera: Camera, x0: float, y0: float, x1: float, y1: float, *,
+        what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
+        samples: int = 1, mask: int | None = None, threads: int | None = None,
+    ) -> Selection:  # fmt: skip
         """Select what a rectangle in the picture touches or contains.
 
         Corners are rounded to doubles by `Camera.project`; from there on the result is exact: the
@@ -229,17 +219,10 @@ class Picking(SceneQueries):
         return select(self._placed(), camera, region, options)
 
     def pick_lasso(
-        self,
-        camera: Camera,
-        polygon: ArrayLike,
-        *,
-        what: Selected = "faces",
-        mode: RegionMode = "touching",
-        visible_only: bool = False,
-        samples: int = 1,
-        mask: int | None = None,
-        threads: int | None = None,
-    ) -> Selection:
+        self, camera: Camera, polygon: ArrayLike, *, what: Selected = "faces",
+        mode: RegionMode = "touching", visible_only: bool = False, samples: int = 1,
+        mask: int | None = None, threads: int | None = None,
+    ) -> Selection:  # fmt: skip
         """Select what a closed polygon in the picture touches or contains.
 
         Parameters
@@ -279,7 +262,7 @@ class Picking(SceneQueries):
 
     def _placed(self) -> PlacedTrees:
         """Return the leaves as picking takes them."""
-        boxes, leaves = self._current().boxes, self._current_leaves()
+        boxes, leaves = self._current().tlas.boxes, self._current_leaves()
         return PlacedTrees(
             self, leaves, leaves.trees, leaves.tree_of, leaves.maps, leaves.masks,
             leaves.instance_id, boxes,

@@ -61,14 +61,9 @@ class Scene(Picking, SceneSaving, InstanceAccess):
 
     @classmethod
     def from_trimesh(
-        cls,
-        trimesh_scene: Any,
-        *,
-        up: Axis | None = None,
-        quality: Quality = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Scene:
+        cls, trimesh_scene: Any, *, up: Axis | None = None, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Scene:  # fmt: skip
         """Create a scene from one of trimesh, with an instance for each node that has triangles.
 
         Parameters
@@ -146,13 +141,9 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         self._up, self._saved = axis_name("up", axis), None
 
     def add(
-        self,
-        child: Any,
-        transform: ArrayLike | None = None,
-        name: str | None = None,
-        mask: int = ALL_BITS,
-        visible: bool = True,
-    ) -> int:
+        self, child: Any, transform: ArrayLike | None = None, name: str | None = None,
+        mask: int = ALL_BITS, visible: bool = True,
+    ) -> int:  # fmt: skip
         """Add an instance.
 
         Parameters
@@ -201,13 +192,9 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         return int(self._instances.extend(number, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
-        self,
-        child: Any,
-        transforms: ArrayLike,
-        names: Sequence[str | None] | None = None,
-        masks: ArrayLike = ALL_BITS,
-        visible: ArrayLike = True,
-    ) -> NDArray[np.int64]:
+        self, child: Any, transforms: ArrayLike, names: Sequence[str | None] | None = None,
+        masks: ArrayLike = ALL_BITS, visible: ArrayLike = True,
+    ) -> NDArray[np.int64]:  # fmt: skip
         """Add many instances of one child.
 
         Parameters

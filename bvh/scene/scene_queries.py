@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
+from bvh.queries import results
+from bvh.queries.answers.casters import CAST, SceneCaster, SceneHit
 from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
@@ -20,16 +20,8 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.results import (
-    Ids,
-    SceneAllHits,
-    SceneClosestPoints,
-    SceneHits,
-    SceneOverlaps,
-    ScenePairs,
-)
 from bvh.queries.tree_base import TreeBase
-from bvh.queries.tree_queries import CLOSED, WINDINGS
+from bvh.queries.tree_queries import CLOSED, WINDINGS, counted_ids
 from bvh.runtime.arguments import ALL_BITS, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
@@ -43,10 +35,10 @@ from bvh.tree.winding_moments import WindingTerms
 
 class SceneQueries(
     SceneContent,
-    CasterQueries[SceneHits, SceneAllHits, SceneCaster],
+    CasterQueries[results.SceneHits, results.SceneAllHits, SceneCaster],
     SightQueries,
-    PointQueries[SceneClosestPoints],
-    OverlapQueries[SceneOverlaps, ScenePairs],
+    PointQueries[results.SceneClosestPoints],
+    OverlapQueries[results.SceneOverlaps, results.ScenePairs],
 ):
     """Queries of a scene."""
 
@@ -77,7 +69,7 @@ class SceneQueries(
         ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             # Named, so that it stays alive while another thread changes the scene.
             view = current()
-            hit: tuple[float, int, float, float, bool, int]
+            hit: SceneHit
             try:
                 hit = kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
@@ -86,18 +78,17 @@ class SceneQueries(
                 hit = kernel(view.address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = SCENE_CAST, f"cast of {type(self).__name__}"
+        cast.__doc__, cast.__qualname__ = CAST, f"cast of {type(self).__name__}"
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> PointSearch:
         view = self._current()
         bits = one_mask(mask)
-        solid = None if view.plain else view.first_not_triangles(bits)
+        solid = view.first_not_triangles(bits)
         if solid is not None:
-            leaf, kind = solid
+            owner, kind = view.owners[solid[0]], solid[1]
             raise TypeError(
-                f"{query} needs instances over triangles, and instance {view.owner(leaf)} is "
-                f"over {kind}"
+                f"{query} needs instances over triangles, and instance {owner} is over {kind}"
             )
         rays = RaySearch(view.arrays, view.split, view)
 
@@ -144,7 +135,7 @@ class SceneQueries(
         self._wound = now, others | {key: tree}
         return tree
 
-    def _counted(self, leaf: Ids, prim_id: Ids, mask: int) -> NDArray[np.bool_]:
+    def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
         """Return which faces of leaves share a bit with a mask, and their leaves, too."""
         leaves = self._current_leaves()
         kept = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
@@ -154,14 +145,14 @@ class SceneQueries(
                 kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
         return kept
 
-    def _that_count(self, found: SceneOverlaps, bits: int) -> SceneOverlaps:
+    def _that_count(self, found: results.SceneOverlaps, bits: int) -> results.SceneOverlaps:
         """Return the overlaps that count for a mask."""
         kept = self._counted(found.leaf, found.prim_id, bits)
-        return found if kept.all() else only(found, kept)
+        return found if kept.all() else found._only(kept)
 
     def _pairs_that_count(
-        self, pairs: ScenePairs, mask: int | None, other: object, other_mask: int | None
-    ) -> ScenePairs:
+        self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
+    ) -> results.ScenePairs:
         leaf, prim = pairs.leaf, pairs.prim_id
         kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
         bits = one_mask(other_mask)
@@ -171,13 +162,13 @@ class SceneQueries(
             kept &= counted_ids(other._groups, prim[:, 1], bits)
         if kept.all():
             return pairs
-        return ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
+        return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         counted = partial(self._that_count, bits=one_mask(mask))
         return search_of_scene(self._over_triangles(query), counted)
 
-    def _pair_search(self, query: str, other: object) -> FindPairs[ScenePairs]:
+    def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
         content: InstancedTrees | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):
@@ -190,12 +181,9 @@ class SceneQueries(
         return partial(find_leaf_pairs, view, content)
 
     def collisions(
-        self,
-        *,
-        ignore: PairsLike | None = None,
-        threads: int | None = None,
+        self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> NDArray[np.int32]:
+    ) -> NDArray[np.int32]:  # fmt: skip
         """Find all pairs of instances whose surfaces touch.
 
         Decided as real arithmetic decides it on the vertices of the mesh that `flattened` returns,
@@ -260,13 +248,9 @@ class SceneQueries(
             return find_touching(view, view, ignored, workers, report)
 
     def clearances(
-        self,
-        max_distance: float = np.inf,
-        *,
-        ignore: PairsLike | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> SceneClearances:
+        self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> SceneClearances:  # fmt: skip
         """Measure how near the surfaces of instances are to each other, and where.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
@@ -321,11 +305,8 @@ class SceneQueries(
     def _over_triangles(self, query: str) -> InstancedTrees:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
-        other = np.array([not isinstance(tree.primitives, Triangles) for tree in view.trees])
-        if other.any():
-            bad = np.flatnonzero(other[view.tree_of] & (view.masks != 0))
-            if len(bad):
-                kind = type(view.trees[view.tree_of[bad[0]]].primitives).__name__.lower()
-                path = self.path(int(bad[0]))
-                raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
+        solid = view.first_not_triangles(-1)
+        if solid is not None:
+            path, kind = self.path(solid[0]), solid[1]
+            raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

@@ -10,5 +10,4 @@ Each file imports only from those above it.
 | `hit_points.py` | Positions and normals of hits, found when they are asked for |
 | `casters.py` | Casters: functions that cast one ray at a time, what they take and what they return |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: how near they are, and where |
-| `counted_ids.py` | Faces that count for a mask, among those that a query of all faces has found |
 """

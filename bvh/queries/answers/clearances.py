@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +43,10 @@ class Clearances(PerQuery):
     prim_id: IdResult
 
     _noun = "pairs within reach"
+    _more_axes: ClassVar = {"position": 2, "prim_id": 1}
 
     def __len__(self) -> int:
         return len(self.distance)
-
-    def __getitem__(self, index: Any) -> Clearances:
-        """Select entries as from an array of the batch's shape."""
-        parts = index if isinstance(index, tuple) else (index,)
-        if any(part is Ellipsis for part in parts):
-            # An ellipsis would take in the other axes, too.
-            return type(self)(
-                self.distance[index],
-                self.position[(*parts, slice(None), slice(None))],
-                self.prim_id[(*parts, slice(None))],
-            )
-        return type(self)(self.distance[index], self.position[index], self.prim_id[index])
 
     @property
     def mask(self) -> TruthResult:

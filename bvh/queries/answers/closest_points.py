@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from bvh.queries.answers.result_bases import PerQuery
 from bvh.runtime.arguments import FloatResult, IdResult
@@ -43,17 +43,7 @@ class ClosestPoints(PerQuery):
     u: FloatResult
     v: FloatResult
 
-    def __getitem__(self, index: Any) -> ClosestPoints:
-        """Select points as from an array of the same shape."""
-        parts = index if isinstance(index, tuple) else (index,)
-        # An ellipsis would take in the axis of coordinates, too.
-        last = slice(None) if any(part is Ellipsis for part in parts) else Ellipsis
-        return type(self)(
-            **{
-                name: array[(*parts, last) if name == "position" else index]
-                for name, array in self._fields().items()
-            }
-        )
+    _more_axes: ClassVar = {"position": 1}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

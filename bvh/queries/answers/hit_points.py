@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import PerQuery, Ragged
+from bvh.queries.answers.result_bases import PerQuery, Ragged, selected
 from bvh.runtime.arguments import FloatResult, IdResult
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles
@@ -75,9 +75,7 @@ def taken(source: Source, index: Any) -> Source:
     if rays is None or not isinstance(rays[0], np.ndarray):
         return source
     parts = tuple(in_numpy(part) for part in (index if isinstance(index, tuple) else (index,)))
-    # An ellipsis would take in the axis of coordinates, too.
-    last = slice(None) if any(part is Ellipsis for part in parts) else Ellipsis
-    return of, moves, tuple(column[(*parts, last)] for column in rays)
+    return of, moves, tuple(selected(column, parts, 1) for column in rays)
 
 
 class Located:

@@ -21,15 +21,7 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arrays by name, all of one; None if no library is known.
-
-        Raises
-        ------
-        TypeError
-            If they are of several libraries; the message names them.
-        ImportError
-            If array-api-compat, which knows libraries, is not installed.
-        """
+        """Return the library of arrays by name, all of one; None if no library is known."""
         try:
             import array_api_compat as compat
         except ImportError as error:
@@ -51,10 +43,6 @@ class Library(NamedTuple):
                     f"{kind_of(known[first])} and {kind_of(known[name])}"
                 )
         return cls(spaces[first], compat.device(known[first]))
-
-    def check(self) -> None:
-        """Raise a TypeError if results would be rounded."""
-        self.array(np.empty(0))
 
     def array(self, found: NDArray[Any]) -> Any:
         """Return an array of numpy as one of the library, of the same memory if that can be."""
@@ -110,21 +98,7 @@ class Library(NamedTuple):
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
-    """Return the result of a query in the library of its arrays.
-
-    Parameters
-    ----------
-    query : callable
-        A function, or a method, such as one of a BVH.
-    arguments : dict
-        Its arguments, by name.
-
-    Raises
-    ------
-    TypeError
-        If arrays are of several libraries, or cannot be read, or results would be rounded; the
-        message names them.
-    """
+    """Return the result of a query, a function or a method, in the library of its arrays."""
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
     plain = {name: as_numpy(name, value) for name, value in others.items()}
@@ -134,8 +108,8 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     verb = verb_of(query)
     single = np.int64 if verb is None else verb.returns
     if single is not np.bool_:
-        # All libraries have truths; of numbers, some have small ones alone.
-        library.check()
+        # All libraries have truths; of numbers, some have small ones alone: raise before the query.
+        library.array(np.empty(0))
     # Ids of primitives are int32, but for those of parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
     whole = ids if single is np.int32 else np.int64

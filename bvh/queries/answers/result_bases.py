@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ def filler(kind: type[Result]) -> Callable[..., Result]:
     )
     made: Callable[..., Result] = scope["fill"]
     return made
+
+
+def selected(array: Any, index: Any, axes: int = 0) -> Any:
+    """Return entries of an array with `axes` more axes than the batch that an index is for."""
+    if axes == 0:
+        return array[index]
+    parts = index if isinstance(index, tuple) else (index,)
+    # An ellipsis would take in the other axes, too.
+    full = any(part is Ellipsis for part in parts)
+    return array[(*parts, *([slice(None)] * axes if full else [Ellipsis]))]
 
 
 class Table:
@@ -79,6 +89,8 @@ class PerQuery(Table):
 
     prim_id: IdResult
     _noun = "found"  # What entries are called in a repr, after their number.
+    # By name, how many axes a field has beside those of the batch.
+    _more_axes: ClassVar[dict[str, int]] = {}
 
     def __len__(self) -> int:
         ids = self.prim_id
@@ -87,7 +99,11 @@ class PerQuery(Table):
 
     def __getitem__(self: Entries, index: Any) -> Entries:
         """Select entries as from an array of the batch's shape."""
-        return type(self)(**{name: array[index] for name, array in self._fields().items()})
+        more = self._more_axes
+        return type(self)(
+            **{name: selected(array, index, more.get(name, 0))
+               for name, array in self._fields().items()}
+        )  # fmt: skip
 
     @property
     def mask(self) -> TruthResult:
@@ -155,6 +171,11 @@ class Ragged:
         counts = np.diff(in_numpy(self.offsets))
         found = counts.reshape(self.shape) if self.shape else int(counts[0])
         return given_like(found, self.offsets)
+
+    def _entries(self) -> dict[str, Any]:
+        """Return the fields that have a row for each entry."""
+        names = [f.name for f in fields(self) if f.name not in ("offsets", "shape")]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
 
     def _queries(self) -> NDArray[np.int64]:
         """Return the query that each entry belongs to."""

@@ -64,12 +64,9 @@ def inside(
 
 
 def _add_inside_leaves(
-    search: RaySearch,
-    batch: RayBatch,
-    crossings: NDArray[np.int64],
-    options: RayOptions,
+    search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], options: RayOptions,
     found: NDArray[np.bool_],
-) -> None:
+) -> None:  # fmt: skip
     """Mark the points that are inside an even number of a scene's leaves, too."""
     # Where the sum is odd, one of the leaves is crossed an odd number of times.
     open_ones = np.flatnonzero(~found & (crossings > 0))

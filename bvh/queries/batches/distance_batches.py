@@ -95,14 +95,10 @@ def quick_distance(
 
 
 def find_closest_pair(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    maps: tuple[Reals, Reals] | None = None,
-    transform: Reals | None = None,
-    max_distance: float = np.inf,
-    code: int = -1,
+    arrays: TreeArrays, others: TreeArrays, maps: tuple[Reals, Reals] | None = None,
+    transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
-) -> Clearances:
+) -> Clearances:  # fmt: skip
     """Return the closest pair of faces of two trees over triangles.
 
     The same as `find_closest_pairs` with one transform, and the maps of both sides; see there.
@@ -139,47 +135,17 @@ def _kernel(given: tuple[NDArray[Any], ...], found: NDArray[np.int64]) -> Any:
 
 
 def find_closest_pairs(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    own_map: Reals | None,
-    other_map: Reals | None,
-    matrices: Reals | None,
-    limits: Reals,
-    hints: NDArray[np.int64],
-    count: int,
-    threads: int,
-    progress: Progress | None,
-    *,
-    cancel: NDArray[np.int32] | None = None,
-) -> Closest:
+    arrays: TreeArrays, others: TreeArrays, own_map: Reals | None, other_map: Reals | None,
+    matrices: Reals | None, limits: Reals, hints: NDArray[np.int64], count: int, threads: int,
+    progress: Progress | None, *, cancel: NDArray[np.int32] | None = None,
+) -> Closest:  # fmt: skip
     """Return the closest pair of faces of two trees over triangles, for each of some transforms.
 
-    Parameters
-    ----------
-    arrays, others : TreeArrays
-        The two trees, with their vertices as they were built.
-    own_map, other_map : ndarray of float64, shape (3, 4), optional
-        Maps of instances, of each side: moved vertices are rounded correctly, as those of
-        `Scene.flattened` are (see `transforms`), and moved only where the search needs them.
-    matrices : ndarray of float64, shape (count, 4, 4), optional
-        Then applied to the other side, every operation rounded: the transforms of
-        `BVH.distance_to`.
-    limits : ndarray of float64, shape (count,) or (1,)
-        Distances beyond which nothing is searched.
-    hints : ndarray of int64, shape (count,) or (1,)
-        Pairs whose distance is a first bound, as first << 32 | second; -1 for none.
-    count : int
-        How many queries.
-    threads, progress
-        As queries have them, checked.
-    cancel : ndarray of int32, shape (1,), optional
-        Once it is not 0, by whoever waits for this, the search ends with results of no meaning.
-
-    Returns
-    -------
-    Closest
-        Arrays of `count` rows: distance, position (count, 2, 3), prim_id (count, 2); inf, NaN and
-        -1 where there is no pair within the limit.
+    Vertices are moved only where the search needs them: those of instances by maps (3, 4), rounded
+    correctly, as those of `Scene.flattened` are (see `transforms`); then those of the other side by
+    `matrices` (count, 4, 4), every operation rounded. Beyond `limits` nothing is searched; `hints`
+    are pairs whose distance is a first bound, as first << 32 | second, -1 for none. Once `cancel`
+    is not 0, the search ends with results of no meaning.
     """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     given = [None if m is None else kernel_input(m.reshape(-1)) for m in (
@@ -200,10 +166,7 @@ def find_closest_pairs(
                 if status == UNDECIDED:
                     decide(search)
 
-    if count:
-        share_long(count, max(1, count // (8 * threads)), work, threads, ended, progress)
-    elif progress is not None:
-        progress(0, 0)
+    share_long(count, max(1, count // (8 * threads)), work, threads, ended, progress)
     return found
 
 

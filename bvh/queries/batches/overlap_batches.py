@@ -17,27 +17,8 @@ from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
-from bvh.traversal.overlaps.region_search import (
-    COUNT,
-    MAX_LEAF_SIZE,
-    Found,
-    new_found,
-    new_search,
-    search_regions,
-)
+from bvh.traversal.overlaps import region_search, tree_pairs
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import (
-    ENTRY,
-    FIRST,
-    HEIGHT,
-    MAX_LEAF_PAIRS,
-    MET,
-    STEPS,
-    PairSearch,
-    begin_with,
-    meet,
-    new_pair_search,
-)
 from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
@@ -57,33 +38,24 @@ QUERY_SHIFT = LEAF_BITS + PRIM_BITS
 # Queries that a thread takes at a time, and the capacity for their results; a search that finds
 # more continues in a larger buffer.
 QUERIES_AT_ONCE = 256
-CAPACITY = 4 * MAX_LEAF_SIZE
+CAPACITY = 4 * region_search.MAX_LEAF_SIZE
 LARGEST_CAPACITY = 1 << 20
 # Pairs of subtrees for each thread, and for all; and the capacity for pairs of faces.
 TASKS, MAX_TASKS = 64, 1 << 14
-PAIRS = 4 * MAX_LEAF_PAIRS
+PAIRS = 4 * tree_pairs.MAX_LEAF_PAIRS
 
 
 class RegionSearch(NamedTuple):
-    """How a tree, or a scene, is searched for the primitives that overlap regions.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-    bounds : ndarray of float64, shape (2, 3)
-        Lower and upper corner of what can be found.
-    owners : ndarray of int32, optional
-        The instance of each leaf of a scene, whose codes have a leaf.
-    corners : callable
-        Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
-    counted : callable, optional
-        Of the overlaps that are found, those that count for a mask.
-    """
+    """How a tree, or a scene, is searched for the primitives that overlap regions."""
 
     arrays: TreeArrays
+    # Lower and upper corner of what can be found, shape (2, 3).
     bounds: NDArray[np.float64]
+    # The instance of each leaf of a scene, whose codes have a leaf.
     owners: Ids | None
+    # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     corners: Callable[[int], Any]
+    # Of the overlaps that are found, those that count for a mask.
     counted: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
@@ -91,13 +63,6 @@ class RegionSearch(NamedTuple):
         progress: Progress | None,
     ) -> Any:  # fmt: skip
         """Return what each region overlaps and counts, of a tree or a scene."""
-        found = self._find(regions, shape, threads, progress)
-        return found if self.counted is None else self.counted(found)
-
-    def _find(
-        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: Progress | None,
-    ) -> Overlaps:  # fmt: skip
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -109,9 +74,11 @@ class RegionSearch(NamedTuple):
             count, workers = math.prod(shape), thread_count(threads)
             offsets, codes = find_regions(self, regions, count, workers, progress)
         if self.owners is None:
-            return Overlaps(codes.astype(np.int32), offsets, shape)
-        leaf, prim = hit_codes(codes)
-        return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+            found = Overlaps(codes.astype(np.int32), offsets, shape)
+        else:
+            leaf, prim = hit_codes(codes)
+            found = SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+        return found if self.counted is None else self.counted(found)
 
 
 def search_of(
@@ -163,14 +130,14 @@ def _search(
     """Return the keys of the primitives that queries begin..end find, ascending."""
     if len(search.arrays.nodes.data) == 0:
         return np.empty(0, np.int64)
-    state, capacity, done = new_search(regions, begin), CAPACITY, False
-    found, parts = new_found(capacity), []
+    state, capacity, done = region_search.new_search(regions, begin), CAPACITY, False
+    found, parts = region_search.new_found(capacity), []
     while not done:
-        done = search_regions(search.arrays.row, regions, end, state, found)
-        parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
+        done = region_search.search_regions(search.arrays.row, regions, end, state, found)
+        parts.append(key(*_decided(search, regions, found, int(state.state[region_search.COUNT]))))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
-            found = new_found(capacity)
+            found = region_search.new_found(capacity)
     return ascending(joined(parts))
 
 
@@ -183,7 +150,7 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 
 
 def _decided(
-    search: RegionSearch, regions: Regions, found: Found, count: int
+    search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return queries and codes; those that the kernel has left undecided are decided here."""
     query, code = found.query[:count], found.prim[:count]
@@ -228,61 +195,58 @@ def ascending(keys: Keys) -> Keys:
 
 
 def find_pairs(
-    arrays: TreeArrays,
-    others: TreeArrays,
-    transform: NDArray[np.float64] | None,
-    itself: bool,
-    threads: int,
-    progress: Progress | None,
-) -> Ids:
+    arrays: TreeArrays, others: TreeArrays, transform: NDArray[np.float64] | None, itself: bool,
+    threads: int, progress: Progress | None,
+) -> Ids:  # fmt: skip
     """Return the pairs of faces that meet, (m, 2), ascending."""
     parts: list[Keys] = []
-    tasks = np.empty((0, ENTRY), np.int64)
+    tasks = np.empty((0, tree_pairs.ENTRY), np.int64)
     if len(arrays.nodes.data) and len(others.nodes.data):
         to_first = frame_map(arrays.frame, others.frame, transform, itself)
         wanted = min(TASKS * threads, MAX_TASKS)
-        tasks = split_pair(arrays, others, to_first, itself, new_pair_search(wanted), wanted)
-    shelf = Shelf(lambda: (new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
+        tasks = split_pair(
+            arrays, others, to_first, itself, tree_pairs.new_pair_search(wanted), wanted
+        )
+    shelf = Shelf(lambda: (tree_pairs.new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as (pair_search, pairs):
-            begin_with(pair_search, tasks[begin:end])
+            tree_pairs.begin_with(pair_search, tasks[begin:end])
             found = meeting_pairs(arrays, others, to_first, itself, pair_search, pairs, cancel)
         parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
-    if len(tasks):
-        size = max(1, len(tasks) // (8 * threads))
-        share_long(len(tasks), size, work, threads, cancel, progress)
-    elif progress is not None:
-        progress(0, 0)
+    size = max(1, len(tasks) // (8 * threads))
+    share_long(len(tasks), size, work, threads, cancel, progress)
     keys = ascending(joined(parts))
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def split_pair(
     arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
-    pair_search: PairSearch, wanted: int,
+    pair_search: tree_pairs.PairSearch, wanted: int,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
-    begin_with(pair_search, np.zeros((1, ENTRY), np.int64))
+    tree_pairs.begin_with(pair_search, np.zeros((1, tree_pairs.ENTRY), np.int64))
     reserve_call_memory()
     none = np.empty((0, 2), np.int32)
-    meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
-    return pair_search.stack[pair_search.state[FIRST] : pair_search.state[HEIGHT]].reshape(
-        -1, ENTRY
-    )
+    tree_pairs.meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
+    return pair_search.stack[
+        pair_search.state[tree_pairs.FIRST] : pair_search.state[tree_pairs.HEIGHT]
+    ].reshape(-1, tree_pairs.ENTRY)
 
 
 def meeting_pairs(
     arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
-    pair_search: PairSearch, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
+    pair_search: tree_pairs.PairSearch, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
 ) -> list[NDArray[np.int64]]:  # fmt: skip
     """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
-        done = meet(arrays.row, others.row, to_first, itself, pair_search, pairs, 0, STEPS)
-        count = int(pair_search.state[MET])
+        done = tree_pairs.meet(
+            arrays.row, others.row, to_first, itself, pair_search, pairs, 0, tree_pairs.STEPS
+        )
+        count = int(pair_search.state[tree_pairs.MET])
         if count:
             found.append(pairs[:count].astype(np.int64))
     return found

@@ -19,7 +19,7 @@ from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.traversal.points.winding_number import winding_numbers as winding_numbers_at
+from bvh.traversal.points.winding_number import winding_numbers
 from bvh.tree.instanced import hit_codes, owners_of
 from bvh.tree.winding_moments import WindingTerms
 
@@ -37,24 +37,15 @@ SHELVES: dict[type, Shelf[PointScratch]] = {
 
 
 class PointSearch(NamedTuple):
-    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask.
+    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask."""
 
-    Attributes
-    ----------
-    rays : callable
-        rays() has the arrays as rays search them, and what keeps them alive.
-    mask : int
-        Bits that choose among faces, and the instances of a scene, as int32.
-    winding : callable
-        winding(threads, turned) are the multipole moments of the faces; `turned`, with those of
-        reflected leaves turned back.
-    metrics : callable, optional
-        Of a scene: metrics() are lengths in instances against lengths in the world.
-    """
-
+    # The arrays as rays search them, and what keeps them alive.
     rays: Callable[[], RaySearch]
+    # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
+    # For threads: the multipole moments of the faces; if true, those of reflected leaves turned.
     winding: Callable[[int, bool], WindingTerms]
+    # Of a scene: lengths in instances against lengths in the world.
     metrics: Callable[[], Floats] | None = None
 
     def closest_points(
@@ -90,8 +81,17 @@ class PointSearch(NamedTuple):
         turned: bool = False,
     ) -> Floats:  # fmt: skip
         """Return the winding number of each of the points (n, 3)."""
-        terms = self.winding(threads, turned)
-        return winding_numbers(terms, points, accuracy, threads, progress)
+        terms, found = self.winding(threads, turned), np.empty(len(points))
+
+        def work(begin: int, end: int) -> None:
+            winding_numbers(terms, points, accuracy**2, begin, end, found)
+
+        if accuracy == np.inf:
+            # Exact sums: every point takes long.
+            share(len(points), 16, work, threads, progress)
+        else:
+            in_chunks(len(points), work, threads, progress)
+        return found
 
     def _run(
         self, batch: PointBatch, count: int | None, places: bool, threads: int,
@@ -126,24 +126,3 @@ def in_chunks(
     """Call work on chunks of points."""
     chunk = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
     share(count, chunk, work, threads, progress)
-
-
-def winding_numbers(
-    terms: WindingTerms,
-    points: NDArray[np.float64],
-    accuracy: float,
-    threads: int,
-    progress: Progress | None,
-) -> NDArray[np.float64]:
-    """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
-    found = np.empty(len(points))
-
-    def work(begin: int, end: int) -> None:
-        winding_numbers_at(terms, points, accuracy**2, begin, end, found)
-
-    if accuracy == np.inf:
-        # Every point takes long.
-        share(len(points), 16, work, threads, progress)
-    else:
-        in_chunks(len(points), work, threads, progress)
-    return found

@@ -65,29 +65,21 @@ points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 
 
 class Searched:
-    """What quick calls search: arrays of a tree or scene, and where kernels find them in memory.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-        Those of a scene may be replaced.
-    kind : type
-        The class of their primitives.
-    address : int
-        Where the row of the arrays is.
-    one_ray : tuple
-        The function that casts a single ray (see `cast_function`), the address, and options that
-        cull nothing, and for which all masks count; None before the first ray.
-    split : bool
-        A primitive may be in several leaves of a tree.
-    """
+    """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
 
     __slots__ = (
         "_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split",
     )  # fmt: skip
 
+    # Those of a scene may be replaced.
     arrays: TreeArrays
+    # The class of their primitives, and where their row is.
+    kind: type
     address: int
+    # A primitive may be in several leaves of a tree.
+    split: bool
+    # The function that casts a single ray (see `cast_function`), the address, and options that cull
+    # nothing, and for which all masks count; None before the first ray.
     one_ray: tuple[Any, int, Any] | None
     # Those that were replaced last: another thread may have the address of their row.
     _before: TreeArrays | None
@@ -96,8 +88,7 @@ class Searched:
     _near: KeptRow | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
-        self.kind: type = type(arrays.primitives)
-        self.split = split
+        self.kind, self.split = type(arrays.primitives), split
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:

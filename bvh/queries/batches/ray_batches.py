@@ -14,38 +14,23 @@ from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches.image_rows import row_length
 from bvh.queries.batches.scratch import ALL, BOOL, HIT_SHELVES, NO_PERMUTATION, SHELF, HitMemory
-from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, checked_cull, unmasked
+from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
-from bvh.runtime.arguments import CountResult, Cull, TruthResult
+from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
+from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
-from bvh.traversal.rays.every_hit.all_hits import (
-    FILLED,
-    NEXT,
-    SIZE,
-    Gathered,
-    Wanted,
-    gather_hits,
-    new_columns,
-)
+from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import (
-    AUTO,
-    SINGLES,
-    TILE_HEIGHT,
-    TILE_WIDTH,
-    Order,
-    read_only,
-    sorted_permutation,
-)
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, read_only, sorted_permutation
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
-from bvh.tree.primitives import Custom
+from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads and to notice Ctrl-C at once.
@@ -79,30 +64,25 @@ class MergedTree(Protocol):
 
 
 class RaySearch(NamedTuple):
-    """What rays are cast into: the arrays of a tree, or of a scene's top level.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-    split : bool
-        A primitive may be in several leaves of a tree.
-    owner : object
-        Keeps alive, while kernels run, arrays that they know by their addresses only.
-    masked : callable, optional
-        Of a tree: masked() is its arrays with the bits of faces, if these have any.
-    merged : callable, optional
-        Of a scene: merged(rays, threads) is one tree, or None where that does not pay.
-    """
+    """What rays are cast into: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
+    # A primitive may be in several leaves of a tree.
     split: bool = True
+    # Keeps alive, while kernels run, arrays that they know by their addresses only.
     owner: object = None
+    # Of a tree: its arrays with the bits of faces, if these have any.
     masked: Callable[[], TreeArrays] | None = None
+    # Of a scene, for rays and threads: one tree, or None where that does not pay.
     merged: Callable[[int, int], MergedTree | None] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the side to ignore; raise where primitives have none."""
-        return checked_cull(cull, self.arrays)
+        code, primitives = cull_code(cull), self.arrays.primitives
+        if code and not isinstance(primitives, Triangles | Instanced):
+            kind = type(primitives).__name__.lower()
+            raise ValueError(f"cull must be None for {kind}: they have no winding")
+        return code
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Return a filter with its data, as kernels take them."""
@@ -304,7 +284,7 @@ def _order(batch: RayBatch) -> Order:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
         row = row_length(directions)
-    image = row >= TILE_WIDTH and n % row == 0 and n // row >= TILE_HEIGHT
+    image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
 
 
@@ -319,7 +299,9 @@ def _listed(
     if len(pieces) == 1:
         t, prim_id, u, v, front = pieces[0]
     else:
-        none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
+        none = Columns(
+            *(column[:0] for column in all_hits.new_columns(0, ids_of(arrays.primitives)))
+        )
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
@@ -342,7 +324,7 @@ def _gather(
     counts = np.zeros(batch.size, np.int64)
     # With ranks the goal calls the filter.
     accept = NO_CALL if ranked else filtered
-    wanted = Wanted(
+    wanted = all_hits.Wanted(
         accept.function, accept.data, ALL if limit is None else min(limit, ALL), whole,
         keep or accept is not NO_CALL, keep,
     )  # fmt: skip
@@ -364,17 +346,19 @@ def _gather(
                         False, options.cull, once, ranked, filtered.function, filtered.data,
                         memory.nearest,
                     )  # fmt: skip
-                gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
+                gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
                 arguments: Any = (
                     arrays.row, batch.rays, order, scratch, goal, wanted, gathered, begin, end
                 )  # fmt: skip
-                kernel = kept_entry_point(gather_hits, kinds, arguments) if plain else gather_hits
+                kernel = all_hits.gather_hits
+                if plain:
+                    kernel = kept_entry_point(kernel, kinds, arguments)
                 kernel(*arguments)
-                begin, filled = int(memory.state[NEXT]), int(memory.state[FILLED])
+                begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
                 if begin < end:
-                    needed = int(memory.state[SIZE])
+                    needed = int(memory.state[all_hits.SIZE])
                     if needed > memory.found.capacity:
                         memory.reserve(needed + needed // 4)
                     if needed > len(memory.out.t) - HALF:

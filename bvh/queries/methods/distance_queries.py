@@ -26,15 +26,10 @@ class DistanceQueries(TreeBase):
     __slots__ = ()
 
     def distance_to(
-        self,
-        other: TreeBase,
-        transform: ArrayLike | None = None,
-        *,
-        max_distance: ArrayLike = math.inf,
-        hint: Clearances | ArrayLike | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Clearances:
+        self, other: TreeBase, transform: ArrayLike | None = None, *,
+        max_distance: ArrayLike = math.inf, hint: Clearances | ArrayLike | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Clearances:  # fmt: skip
         """Find the distance between this mesh and another, and where they are nearest.
 
         It is 0 exactly where the meshes touch, as real arithmetic on their vertices decides it

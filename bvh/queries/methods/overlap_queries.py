@@ -44,14 +44,9 @@ class RegionQueries(Generic[Found]):
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
-        self,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Found:
+        self, lower: ArrayLike, upper: ArrayLike, *, mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Found:  # fmt: skip
         """Find the primitives that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
@@ -107,14 +102,9 @@ class RegionQueries(Generic[Found]):
 
     @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
     def overlap_sphere(
-        self,
-        center: ArrayLike,
-        radius: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Found:
+        self, center: ArrayLike, radius: ArrayLike, *, mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Found:  # fmt: skip
         """Find the primitives that overlap a ball.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
@@ -157,13 +147,9 @@ class RegionQueries(Generic[Found]):
 
     @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
     def overlap_frustum(
-        self,
-        planes: ArrayLike,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
+        self, planes: ArrayLike, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Found:
+    ) -> Found:  # fmt: skip
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
         Decided as real arithmetic on the given doubles decides it, also where no single plane
@@ -215,15 +201,10 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
     _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
-        self,
-        other: object,
-        transform: ArrayLike | None = None,
-        *,
-        mask: int | None = None,
-        other_mask: int | None = None,
-        threads: int | None = None,
+        self, other: object, transform: ArrayLike | None = None, *, mask: int | None = None,
+        other_mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Pairs:
+    ) -> Pairs:  # fmt: skip
         """Find all pairs of faces, one of this tree or scene and one of another, that meet.
 
         Decided as real arithmetic on the vertices decides it: faces that touch, or meet in one
@@ -281,12 +262,9 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
         return self._pairs_that_count(pairs, mask, other, other_mask)
 
     def self_overlaps(
-        self,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
+        self, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Pairs:
+    ) -> Pairs:  # fmt: skip
         """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
 
         A clean mesh has none. Vertices are shared where their coordinates are equal, whatever

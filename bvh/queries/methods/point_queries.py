@@ -37,15 +37,9 @@ class PointQueries(Generic[Points]):
 
     @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
     def closest_point(
-        self,
-        points: ArrayLike,
-        max_distance: ArrayLike = np.inf,
-        *,
-        k: int | None = None,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Points:
+        self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, k: int | None = None,
+        mask: int | None = None, threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Points:  # fmt: skip
         """Find the closest point of the surface for each point.
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
@@ -130,14 +124,9 @@ class PointQueries(Generic[Points]):
 
     @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
-        self,
-        points: ArrayLike,
-        max_distance: ArrayLike = np.inf,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> FloatResult:
+        self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> FloatResult:  # fmt: skip
         """Return the distance of each point from the surface, as `closest_point` has it.
 
         Parameters
@@ -175,14 +164,9 @@ class PointQueries(Generic[Points]):
 
     @verb({"points": (3,)}, np.float64)
     def signed_distance(
-        self,
-        points: ArrayLike,
-        *,
-        method: InsideRule = "parity",
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> FloatResult:
+        self, points: ArrayLike, *, method: InsideRule = "parity", mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> FloatResult:  # fmt: skip
         """Return the distance of each point from a closed surface, negative inside.
 
         The sign is that of `contains`, so it is right where the closest point is on an edge or a
@@ -228,14 +212,9 @@ class PointQueries(Generic[Points]):
 
     @verb({"points": (3,)}, np.bool_)
     def contains(
-        self,
-        points: ArrayLike,
-        *,
-        method: InsideRule = "parity",
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> TruthResult:
+        self, points: ArrayLike, *, method: InsideRule = "parity", mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> TruthResult:  # fmt: skip
         """Return for each point whether it is inside the surface, or at least one leaf of a scene.
 
         Parameters
@@ -294,14 +273,9 @@ class PointQueries(Generic[Points]):
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
-        self,
-        points: ArrayLike,
-        accuracy: float = 2.0,
-        *,
-        mask: int | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> FloatResult:
+        self, points: ArrayLike, accuracy: float = 2.0, *, mask: int | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> FloatResult:  # fmt: skip
         """Return how often the surface winds around each point.
 
         The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point

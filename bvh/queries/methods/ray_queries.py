@@ -34,22 +34,12 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
     @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-        counters: bool = False,
-    ) -> ClosestHits:
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None, cull: Cull | None = None,
+        threads: int | None = None, validate_rays: bool = False,
+        progress: ProgressLike | None = None, sort: bool | None = None,
+        filter: Filter | None = None, data: object = None, counters: bool = False,
+    ) -> ClosestHits:  # fmt: skip
         """Find the closest hit of each ray.
 
         The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is
@@ -155,21 +145,12 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-    ) -> TruthResult:
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None, cull: Cull | None = None,
+        threads: int | None = None, validate_rays: bool = False,
+        progress: ProgressLike | None = None, sort: bool | None = None,
+        filter: Filter | None = None, data: object = None,
+    ) -> TruthResult:  # fmt: skip
         """Return for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
         Faster than `closest_hit`: a ray ends at the first hit. For lines of sight, see `visible`.
@@ -211,22 +192,12 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
     @verb(RAYS, ALL_HITS, Merge.LISTS)
     def all_hits(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        max_hits: int | None = None,
-        edges: EdgeRule = "closed",
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-    ) -> EveryHit:
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf, *, max_hits: int | None = None, edges: EdgeRule = "closed",
+        mask: ArrayLike | None = None, cull: Cull | None = None, threads: int | None = None,
+        validate_rays: bool = False, progress: ProgressLike | None = None,
+        filter: Filter | None = None, data: object = None,
+    ) -> EveryHit:  # fmt: skip
         """Find all hits of each ray, or the first few.
 
         Complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes a hit, 37
@@ -290,21 +261,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
     @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
-        self,
-        origins: ArrayLike,
-        directions: ArrayLike,
-        t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf,
-        *,
-        edges: EdgeRule = "once",
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        validate_rays: bool = False,
-        progress: ProgressLike | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-    ) -> CountResult:
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf, *, edges: EdgeRule = "once", mask: ArrayLike | None = None,
+        cull: Cull | None = None, threads: int | None = None, validate_rays: bool = False,
+        progress: ProgressLike | None = None, filter: Filter | None = None, data: object = None,
+    ) -> CountResult:  # fmt: skip
         """Count the hits of each ray.
 
         Parameters

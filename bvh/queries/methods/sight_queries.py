@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +20,6 @@ Floats = NDArray[np.float64]
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
-class Segments(NamedTuple):
-    """Segments as rays, whose ends are left out; `finite` tells those whose end points are."""
-
-    origins: Floats
-    directions: Floats
-    t_min: float | Floats
-    t_max: float | Floats
-    finite: NDArray[np.bool_]
-
-
 class SightQueries:
     """Lines of sight of `BVH` and `Scene`, by their `any_hit`."""
 
@@ -40,19 +29,10 @@ class SightQueries:
 
     @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
-        self,
-        p: ArrayLike,
-        q: ArrayLike,
-        *,
-        margin: float = 1e-10,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-        sort: bool | None = None,
-        filter: Filter | None = None,
-        data: object = None,
-    ) -> TruthResult:
+        self, p: ArrayLike, q: ArrayLike, *, margin: float = 1e-10, mask: ArrayLike | None = None,
+        cull: Cull | None = None, threads: int | None = None, progress: ProgressLike | None = None,
+        sort: bool | None = None, filter: Filter | None = None, data: object = None,
+    ) -> TruthResult:  # fmt: skip
         """Return for each pair of points whether they see each other: nothing is in between.
 
         The end points are left out, so that a point on a surface sees and is seen. With `any_hit`
@@ -103,18 +83,20 @@ class SightQueries:
         """
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
-        rays = segments(p, q, margin)
+        rays, finite = segments(p, q, margin)
         hidden = self.any_hit(
-            rays.origins, rays.directions, rays.t_min, rays.t_max, mask=mask, cull=cull,
-            threads=threads, progress=progress, sort=sort, filter=filter, data=data,
+            *rays, mask=mask, cull=cull, threads=threads, progress=progress, sort=sort,
+            filter=filter, data=data,
         )  # fmt: skip
         if not isinstance(hidden, np.ndarray):
-            return bool(rays.finite) and not hidden
-        return np.asarray(rays.finite & ~hidden)
+            return bool(finite) and not hidden
+        return np.asarray(finite & ~hidden)
 
 
-def segments(p: ArrayLike, q: ArrayLike, margin: float) -> Segments:
-    """Check end points, and return the rays from p to q with their ranges."""
+def segments(
+    p: ArrayLike, q: ArrayLike, margin: float
+) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
+    """Return the rays from p to q, checked, with ranges without the ends; and which are finite."""
     start, end = points("p", p), points("q", q)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
     share = lengths("margin", margin, finite=True)
@@ -136,5 +118,5 @@ def segments(p: ArrayLike, q: ArrayLike, margin: float) -> Segments:
         gap = share * reach / length
         low, high = np.maximum(gap, SMALLEST), np.minimum(whole - gap, whole * BELOW_ONE)
     if shape == ():
-        return Segments(start, along, float(low), float(high), finite)
-    return Segments(start, along, low, high, np.broadcast_to(finite, shape))
+        return (start, along, float(low), float(high)), finite
+    return (start, along, low, high), np.broadcast_to(finite, shape)

@@ -50,13 +50,9 @@ _guard = ForkSafeLock()
 
 
 def load(
-    path: str | os.PathLike[str],
-    *,
-    mmap: bool = False,
-    verify: bool = True,
-    audit: bool = False,
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
     threads: int | None = None,
-) -> BVH | Scene:
+) -> BVH | Scene:  # fmt: skip
     """Return the tree or scene of a file that was saved; see `bvh.load`."""
     workers = thread_count(threads)
     name = os.fspath(path)
@@ -64,12 +60,10 @@ def load(
     with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        is_scene = start.startswith(file_formats.SCENE_MAGIC)
-        header = (
-            file_formats.unpacked_scene(start, size)
-            if is_scene
-            else file_formats.unpacked(start, size)
-        )
+        if start.startswith(file_formats.SCENE_MAGIC):
+            header = file_formats.unpacked_scene(start, size)
+        else:
+            header = file_formats.unpacked(start, size)
         content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
@@ -90,13 +84,9 @@ def load(
 
 
 def _scene(
-    name: str,
-    header: file_formats.SceneHeader,
-    content: NDArray[np.uint8],
-    workers: int,
-    mmap: bool,
-    verify: bool,
-) -> tuple[Scene, list[BVH]]:
+    name: str, header: file_formats.SceneHeader, content: NDArray[np.uint8], workers: int,
+    mmap: bool, verify: bool,
+) -> tuple[Scene, list[BVH]]:  # fmt: skip
     """Return the scene in a file, and its trees."""
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
@@ -110,13 +100,10 @@ def _scene(
     if mmap:
         for part in nested_scenes(scene):
             part._saved = SavedScene(content, "")
-        scene._saved = SavedScene(content, _headers_digest(headers))
+        # Headers have the digests of all that is in a file.
+        checksum = blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
+        scene._saved = SavedScene(content, checksum)
     return scene, trees
-
-
-def _headers_digest(headers: list[bytes]) -> str:
-    """Return a checksum of headers, which have the digests of all that is in a file."""
-    return blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
 
 
 def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
@@ -134,13 +121,9 @@ def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
 
 
 def load_scene(
-    path: str | os.PathLike[str],
-    *,
-    up: Axis | None = None,
-    quality: Quality = "medium",
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> Scene:
+    path: str | os.PathLike[str], *, up: Axis | None = None, quality: Quality = "medium",
+    threads: int | None = None, progress: ProgressLike | None = None,
+) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
     Instances are kept: a mesh that a file uses a thousand times is one tree. Vertices and faces

@@ -159,12 +159,10 @@ def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
 
 
 def scene_of(
-    header: file_formats.SceneHeader,
-    content: NDArray[np.uint8],
+    header: file_formats.SceneHeader, content: NDArray[np.uint8],
     tree_of: Callable[[file_formats.Header, NDArray[np.uint8]], TreeBase],
-    new_scene: Callable[[], AnyScene],
-    threads: int,
-) -> AnyScene:
+    new_scene: Callable[[], AnyScene], threads: int,
+) -> AnyScene:  # fmt: skip
     """Return the scene of a file, whose trees `tree_of` creates from header and file of each."""
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
@@ -272,12 +270,9 @@ def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Mater
 
 
 def _assembled(
-    tables: Tables,
-    names: list[str | None],
-    trees: list[TreeBase],
-    known: list[Attributes],
+    tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes],
     new_scene: Callable[[], AnyScene],
-) -> AnyScene:
+) -> AnyScene:  # fmt: skip
     """Return the outermost scene."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
