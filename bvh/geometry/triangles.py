@@ -17,28 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum, triple_sign
-from bvh.geometry.arithmetic.floats import (
-    DD_ERROR,
-    INF,
-    NAN,
-    can_hit,
-    cross_size,
-    difference,
-    dot_size,
-    exponent,
-    fast_two_sum,
-    finite,
-    largest,
-    power_of_two,
-    round_quotient,
-    scale_by,
-    sign,
-    two_product,
-    two_sum,
-    unrounded,
-    vector,
-)
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
@@ -66,14 +47,14 @@ def scaled_ray(o, d, reach):
     2**(2E+5); three last products lose 2**-1075. In sum less than 2**(2*abs(E) - 1065). It is inf
     where the filters cannot be used and everything is decided exactly.
     """
-    e = exponent(max(largest(o), reach))
-    k = min(exponent(largest(d)), 1022)
+    e = floats.exponent(max(floats.largest(o), reach))
+    k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
         return d, INF, e, k
-    s = power_of_two(-k)
-    q = power_of_two(-2 * e)
+    s = floats.power_of_two(-k)
+    q = floats.power_of_two(-2 * e)
     scaled = ((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
-    return scaled, power_of_two(2 * abs(e) - 1064), e, k
+    return scaled, floats.power_of_two(2 * abs(e) - 1064), e, k
 
 
 @inlined
@@ -81,7 +62,7 @@ def filtered_side(o, d_scaled, floor, a, b):
     """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
-    value, size = dot(d_scaled, cross(p, q)), dot_size(d_scaled, cross_size(p, q))
+    value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
     # A NaN or an infinite size fails this test and is left undecided, too.
     if abs(value) > SIDE_ERROR * size + floor:
         return 1 if value > 0.0 else -1
@@ -128,7 +109,7 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
         s2 = _exact_side(o, d, v2, v0)
         if s2 * s0 < 0 or s2 * s1 < 0:
             return 0
-    return sign(s0 + s1 + s2)
+    return floats.sign(s0 + s1 + s2)
 
 
 @inlined
@@ -137,8 +118,12 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
 
     The differences are exact unless they underflow.
     """
-    a, p, q = difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e)
-    return a, p, q, unrounded(d, k)
+    a, p, q = (
+        floats.difference(v0, o, -e),
+        floats.difference(v1, v0, -e),
+        floats.difference(v2, v0, -e),
+    )
+    return a, p, q, floats.unrounded(d, k)
 
 
 @inlined
@@ -151,9 +136,9 @@ def _minus(a, b):
     """
     (ah, al), (bh, bl) = a
     (ch, cl), (dh, dl) = b
-    m, e = two_product(ah, bh)
-    n, f = two_product(ch, dh)
-    s, g = two_sum(m, -n)
+    m, e = floats.two_product(ah, bh)
+    n, f = floats.two_product(ch, dh)
+    s, g = floats.two_sum(m, -n)
     return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
 
 
@@ -172,18 +157,18 @@ def _dot(n, sizes, a):
 
     Its error, that of the cross product included, is below 32 * 2**-106 of the size.
     """
-    x, ex = two_product(n[0][0], a[0][0])
-    y, ey = two_product(n[1][0], a[1][0])
-    z, ez = two_product(n[2][0], a[2][0])
-    xy, f = two_sum(x, y)
-    s, g = two_sum(xy, z)
+    x, ex = floats.two_product(n[0][0], a[0][0])
+    y, ey = floats.two_product(n[1][0], a[1][0])
+    z, ez = floats.two_product(n[2][0], a[2][0])
+    xy, f = floats.two_sum(x, y)
+    s, g = floats.two_sum(xy, z)
     low = (
         (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
         + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
         + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
     )
     size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
-    return fast_two_sum(s, low + (f + g)), size
+    return floats.fast_two_sum(s, low + (f + g)), size
 
 
 @inlined
@@ -225,10 +210,10 @@ def distance(o, d, e, k, v0, v1, v2):
     if -REACH <= e <= REACH:
         # Double-double first: one cross product and two dot products.
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        decided, t = round_quotient(*solve_plane(a, p, q, r))
-        at = exponent(t) + e - k
+        decided, t = floats.round_quotient(*solve_plane(a, p, q, r))
+        at = floats.exponent(t) + e - k
         if decided and -1020 < at < 1020:
-            return scale_by(t, e - k)
+            return floats.scale_by(t, e - k)
     n_sum, d_sum = new_sum(), new_sum()
     add_triple(n_sum, 1.0, v0, v1, v2)
     add_triple(n_sum, -1.0, o, v0, v1)
@@ -257,7 +242,7 @@ def _share(o, d, a, b, v0, v1, v2):
 @inlined
 def reach_of(v0, v1, v2):
     """Return the largest absolute coordinate of a triangle."""
-    return max(largest(v0), max(largest(v1), largest(v2)))
+    return max(floats.largest(v0), max(floats.largest(v1), floats.largest(v2)))
 
 
 @kernel
@@ -284,11 +269,13 @@ def _ray_triangle(rays, triangles, cull, hits):
     v0, v1, v2 = triangles
     hit, t, u, v = hits
     for i in range(len(hit)):
-        o, d = vector(rays.origins, i), vector(rays.directions, i)
-        a, b, c = vector(v0, i), vector(v1, i), vector(v2, i)
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        a, b, c = floats.vector(v0, i), floats.vector(v1, i), floats.vector(v2, i)
         hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
         # A ray or a face that is not finite, or a ray without direction, misses.
-        if not (can_hit(o, d) and finite(a) and finite(b) and finite(c)):
+        if not (
+            floats.can_hit(o, d) and floats.finite(a) and floats.finite(b) and floats.finite(c)
+        ):
             continue
         d_scaled, floor, e, k = scaled_ray(o, d, reach_of(a, b, c))
         side = sides(o, d, d_scaled, floor, a, b, c)

@@ -34,16 +34,8 @@ from bvh.traversal.rays import ray_numbers
 from bvh.traversal.rays.ray_numbers import Limits
 from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
 from bvh.tree import frame as frames
-from bvh.tree.instanced import (
-    BOUND,
-    HIGHEST,
-    LOWEST,
-    NORM,
-    SHIFT_ERROR,
-    VERTEX_ERROR,
-    local_direction,
-    local_point,
-)
+from bvh.tree import instanced
+from bvh.tree.instanced import BOUND, HIGHEST, LOWEST, NORM, SHIFT_ERROR, VERTEX_ERROR
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
 
 F = np.float32
@@ -109,12 +101,12 @@ def local_ray(transforms, at, p, x, error):
     """
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     # Scale the direction's largest component to [1, 2), as ray setup does.
-    q = local_direction(transforms, at, x)
+    q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)
     k = (as_ints(size) >> 52) - 1023
     unit = power(0 - k)
     q = q[0] * unit, q[1] * unit, q[2] * unit
-    local = local_point(transforms, at, p)
+    local = instanced.local_point(transforms, at, p)
     # Sum up by how much the ray and the primitives may be apart.
     origin = (error + largest_of(p) * 2.0**-50) * norm
     travel = (largest_of(local) + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
-from bvh.tree.builders import binned_sah
+from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders.bins import GROUP_BITS
 from bvh.tree.builders.records import (
     ID,
@@ -33,24 +33,7 @@ from bvh.tree.builders.records import (
     store,
     store_bounds,
 )
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    NODE,
-    RANGE_WIDTH,
-    SMALLEST_TASK,
-    batches_of,
-    deepest_level,
-    join_children,
-    may_choose,
-    new_subtrees,
-    no_nodes,
-    piece_of,
-    put_together,
-    run_batches,
-    task_size,
-)
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, NODE, RANGE_WIDTH, SMALLEST_TASK
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
@@ -271,7 +254,7 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
             _put_leaf(records, begin, end, node, block)
             continue
         middle = begin + ((end - begin) >> 1)
-        if may_choose(end - begin, depth, deepest):
+        if subtrees.may_choose(end - begin, depth, deepest):
             middle = _cut(keys, begin, end)
         if end - begin <= 2 << GROUP_BITS:
             # Two full leaves rather than three.
@@ -284,7 +267,7 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
         used += 2
     for node in range(base + used - 1, base - 1, -1):
         if not is_leaf(block.links, node):
-            join_children(block.bounds, block.links, node)
+            subtrees.join_children(block.bounds, block.links, node)
     return used
 
 
@@ -329,8 +312,8 @@ def build(
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
     if count == 0:
-        return no_nodes()
-    deepest = deepest_level(count)
+        return subtrees.no_nodes()
+    deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     keys = sorted_keys(records, boxes, threads)
     tasks = np.empty((count, RANGE_WIDTH), np.int64)
@@ -352,10 +335,10 @@ def build(
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
     order, rows, pieces = np.empty(count, np.int32), np.zeros((cell_count, 2), np.int64), []
     sizes = tasks[:, END] - tasks[:, BEGIN]
-    batches = batches_of(sizes, task_size(count))
-    largest = min(task_size(count) + CELL, count)
+    batches = subtrees.batches_of(sizes, subtrees.task_size(count))
+    largest = min(subtrees.task_size(count) + CELL, count)
     shelf = Shelf(
-        lambda: (new_subtrees(largest, order), np.empty((CELL + 1, RANGE_WIDTH), np.int64))
+        lambda: (subtrees.new_subtrees(largest, order), np.empty((CELL + 1, RANGE_WIDTH), np.int64))
     )
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
@@ -363,7 +346,7 @@ def build(
             used = _build_cells(
                 records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
             )
-            pieces.append(piece_of(begin, end, block, used))
+            pieces.append(subtrees.piece_of(begin, end, block, used))
 
-    run_batches(batches, tasks, batch, threads, progress)
-    return put_together(top.links, tasks, rows, pieces, order, threads)
+    subtrees.run_batches(batches, tasks, batch, threads, progress)
+    return subtrees.put_together(top.links, tasks, rows, pieces, order, threads)
