@@ -33,7 +33,19 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps import near_pairs
+from bvh.traversal.overlaps.near_pairs import (
+    bound_of,
+    collect,
+    doubles,
+    far,
+    inverse_of,
+    least_of,
+    put_three,
+    quotient,
+    reach_of,
+    spread,
+    square_above,
+)
 from bvh.traversal.overlaps.side_frames import (
     ALONG_MARGIN,
     ALONG_SHIFT,
@@ -72,7 +84,7 @@ def _ends(group, floats, side, sign):
     sign32, none = F(sign), splat(F(0.0), WIDTH)
     wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
     margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
-    return near_pairs.doubles(towards(floats, v0) + wide * sign32, margin)
+    return doubles(towards(floats, v0) + wide * sign32, margin)
 
 
 @inlined
@@ -108,7 +120,7 @@ def _beyond(g, reach, inverse, p, q, r):
     """Return squared gaps between triangles and a box along g, by its reach and inverse square."""
     x, y, z = dot(p, g), dot(q, g), dot(r, g)
     gap = greater(lesser(x, lesser(y, z)), -greater(x, greater(y, z))) - reach
-    return near_pairs.square_above(gap, inverse)
+    return square_above(gap, inverse)
 
 
 @inlined
@@ -158,19 +170,17 @@ def _keys_of_faces(rows, at, k):
     Of the triangles in lanes, whose rows begin at `at`, from that in column k.
     """
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
-    b = near_pairs.spread(rows, 0, k), near_pairs.spread(rows, 3, k), near_pairs.spread(rows, 6, k)
+    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = (
         (a[0][0] + a[1][0] + a[2][0]) - (b[0][0] + b[1][0] + b[2][0]),
         (a[0][1] + a[1][1] + a[2][1]) - (b[0][1] + b[1][1] + b[2][1]),
         (a[0][2] + a[1][2] + a[2][2]) - (b[0][2] + b[1][2] + b[2][2]),
     )
     n, inverse = _row(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
-    along_n = near_pairs.square_above(_either_gap(n, a, b), inverse)
+    along_n = square_above(_either_gap(n, a, b), inverse)
     inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
-    along_m = near_pairs.square_above(
-        _either_gap(near_pairs.spread(rows, NORMAL, k), a, b), inverse
-    )
-    return greater(near_pairs.quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
+    along_m = square_above(_either_gap(spread(rows, NORMAL, k), a, b), inverse)
+    return greater(quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
 @inlined
@@ -191,14 +201,14 @@ def _nearest_edges(rows, at, k):
         p = _row(rows, at + 3 * i)
         u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
         a = dot(u, u)
-        one_by_a = near_pairs.inverse_of(a)
+        one_by_a = inverse_of(a)
         for j in range(3):
-            r = near_pairs.spread(rows, 3 * j, k)
-            v = minus(near_pairs.spread(rows, 3 * ((j + 1) % 3), k), r)
+            r = spread(rows, 3 * j, k)
+            v = minus(spread(rows, 3 * ((j + 1) % 3), k), r)
             w = minus(p, r)
             b, c, e, f = dot(u, v), dot(u, w), dot(v, v), dot(v, w)
-            s = _between((b * f - c * e) * near_pairs.inverse_of(a * e - b * b))
-            t = _between((b * s + f) * near_pairs.inverse_of(e))
+            s = _between((b * f - c * e) * inverse_of(a * e - b * b))
+            t = _between((b * s + f) * inverse_of(e))
             s = _between((b * t - c) * one_by_a)
             x = fma(s, u[0], fma(-t, v[0], w[0]))
             y = fma(s, u[1], fma(-t, v[1], w[1]))
@@ -209,18 +219,18 @@ def _nearest_edges(rows, at, k):
             gx, gy, gz = select(nearer, x, gx), select(nearer, y, gy), select(nearer, z, gz)
     g = gx, gy, gz
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
-    b = near_pairs.spread(rows, 0, k), near_pairs.spread(rows, 3, k), near_pairs.spread(rows, 6, k)
-    return best, near_pairs.quotient(_gap(g, a, b), dot(g, g))
+    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    return best, quotient(_gap(g, a, b), dot(g, g))
 
 
 @inlined
 def _put_corners(rows, row, corners):
     """Store triangles; return their normals and inverse squares of these, which are stored too."""
     n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
-    inverse = near_pairs.inverse_of(dot(n, n))
+    inverse = inverse_of(dot(n, n))
     for i in range(3):
-        near_pairs.put_three(rows, row + 3 * i, corners[i])
-    near_pairs.put_three(rows, row + NORMAL, n)
+        put_three(rows, row + 3 * i, corners[i])
+    put_three(rows, row + NORMAL, n)
     store(rows, (row + SQUARE) * WIDTH, inverse)
     return n, inverse
 
@@ -229,9 +239,7 @@ def _put_corners(rows, row, corners):
 def _lower(task, squares, mask):
     """Lower the bound of the search to the least of squared distances between points of faces."""
     state, reals = task.search.state, task.search.reals
-    nearest = math.sqrt(np.float64(near_pairs.least_of(squares, mask))) + peek(
-        reals, memory.FACE_MARGIN
-    )
+    nearest = math.sqrt(np.float64(least_of(squares, mask))) + peek(reals, memory.FACE_MARGIN)
     nearest = nearest * (1.0 + 2.0**-18) / peek(reals, memory.SCALE)
     if nearest < peek(reals, memory.BEST):
         poke(reals, memory.BEST, nearest)
@@ -252,13 +260,13 @@ def collect_faces(task, code, box, code2, box2):
     last = np.int32(min(contact >> 32, memory.MAX_ID))
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
-    reach, bound = near_pairs.reach_of(search.reals), near_pairs.bound_of(task, memory.FACE_MARGIN)
+    reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
     least = INF
     for g in range(many):
         used = _of_use(load(tree.ids, (first + g) * WIDTH, WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
         store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
-        least = min(least, near_pairs.least_of(low, used))
+        least = min(least, least_of(low, used))
     whole = _one_in_frame(one_box(task.tree.boxes, box), search.own_floats)
     most = -INF
     for m in range(many2):
@@ -271,10 +279,10 @@ def collect_faces(task, code, box, code2, box2):
             continue
         corners = _in_frame(group, search.their_floats)
         n, inverse = _put_corners(rows, m * memory.GROUP_ROWS, corners)
-        used = used & (~near_pairs.far(_keys_of_box(corners, n, inverse, whole), bound))
+        used = used & (~far(_keys_of_box(corners, n, inverse, whole), bound))
         poke(search.masks, m, mask_bits(used))
         store(ends, m * WIDTH, -high)
-        most = max(most, -near_pairs.least_of(-high, used))
+        most = max(most, -least_of(-high, used))
     whole = _one_in_frame(one_box(task.other.boxes, box2), search.their_floats)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
@@ -284,7 +292,7 @@ def collect_faces(task, code, box, code2, box2):
             continue
         a = _in_frame(_local_group(tree.groups, g), search.own_floats)
         n, inverse = _put_corners(rows, at, a)
-        kept = kept & ~near_pairs.far(_keys_of_box(a, n, inverse, whole), bound)
+        kept = kept & ~far(_keys_of_box(a, n, inverse, whole), bound)
         if mask_bits(kept) == 0:
             continue
         for m in range(many2):
@@ -313,21 +321,16 @@ def collect_faces(task, code, box, code2, box2):
                     continue
                 c = column * WIDTH + k
                 keys = _keys_of_faces(rows, lanes, c)
-                mask = mask & ~near_pairs.far(keys, bound)
+                mask = mask & ~far(keys, bound)
                 if mask_bits(mask) == 0:
                     continue
                 square, more = _nearest_edges(rows, lanes, c)
                 keys = greater(keys, more)
-                mask = mask & ~near_pairs.far(keys, bound)
+                mask = mask & ~far(keys, bound)
                 if contact == memory.NO_PAIR:
                     _lower(task, square, mask)
-                    reach, bound = (
-                        near_pairs.reach_of(search.reals),
-                        near_pairs.bound_of(task, memory.FACE_MARGIN),
-                    )
-                    mask = mask & ~near_pairs.far(keys, bound)
+                    reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
+                    mask = mask & ~far(keys, bound)
                 left, pair = mask_bits(mask), name + name2 + step2 * k
-                count = near_pairs.collect(
-                    task, near_pairs.doubles(keys, 0.0), left, pair, step, count
-                )
+                count = collect(task, doubles(keys, 0.0), left, pair, step, count)
     return count

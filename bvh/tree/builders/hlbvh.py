@@ -19,20 +19,8 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah, subtrees
+from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import GROUP_BITS
-from bvh.tree.builders.records import (
-    ID,
-    UPPER,
-    bins_of,
-    centre,
-    id_of,
-    join,
-    load,
-    nothing,
-    scales,
-    store,
-    store_bounds,
-)
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, NODE, RANGE_WIDTH, SMALLEST_TASK
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -81,11 +69,13 @@ def row_of(keys, i):
 @entry
 def _make_keys(records, begin, end, boxes, tables, bits, keys):
     """Write the keys of a range of records; `keys` are those of all records."""
-    box = load(boxes, 1)
-    scale = scales(box, np.float32(1 << AXIS_BITS))
+    box = record.load(boxes, 1)
+    scale = record.scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
-        x, y, z = bins_of(centre(load(records, i)), box, scale, (1 << AXIS_BITS) - 1)
+        x, y, z = record.bins_of(
+            record.centre(record.load(records, i)), box, scale, (1 << AXIS_BITS) - 1
+        )
         x, y, z = x >> shifts[0], y >> shifts[1], z >> shifts[2]
         code = tables[0, x & 255] | tables[1, x >> 8]
         code |= tables[2, y & 255] | tables[3, y >> 8]
@@ -139,7 +129,7 @@ def sorted_keys(
     threads: equal codes keep the order of their rows.
     """
     count = len(records) // 2
-    extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
+    extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
 
@@ -221,22 +211,22 @@ def _gather(records, keys, tasks, begin, end, cells):
     """Sort the records of the cells begin..end, and write the records of the cells themselves."""
     half = len(keys)
     for cell in range(begin, end):
-        box = nothing()
+        box = record.nothing()
         for i in range(tasks[cell, BEGIN], tasks[cell, END]):
-            r = load(records, row_of(keys, i))
-            store(records, half + i, r)
-            box = join(box, r)
-        store(cells, cell, box)
+            r = record.load(records, row_of(keys, i))
+            record.store(records, half + i, r)
+            box = record.join(box, r)
+        record.store(cells, cell, box)
 
 
 @inlined
 def _put_leaf(records, begin, end, node, block):
     """Make a node the leaf of a range of the order."""
-    box = nothing()
+    box = record.nothing()
     for i in range(begin, end):
-        block.order[i] = id_of(records, len(block.order) + i)
-        box = join(box, load(records, len(block.order) + i))
-    store_bounds(block.bounds, node, box)
+        block.order[i] = record.id_of(records, len(block.order) + i)
+        box = record.join(box, record.load(records, len(block.order) + i))
+    record.store_bounds(block.bounds, node, box)
     link_leaf(block.links, node, begin, end - begin)
 
 
@@ -326,7 +316,7 @@ def build(
         _gather(records, keys, tasks, begin, end, cells)
 
     in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
-    cells[:cell_count, ID].view(np.int32)[:] = np.arange(cell_count)
+    cells[:cell_count, record.ID].view(np.int32)[:] = np.arange(cell_count)
     # The remaining levels suffice to halve a cell.
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
