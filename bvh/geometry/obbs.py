@@ -65,11 +65,9 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 @kernel
 def _inverse_row(a, b, c, t):
-    """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
-
-    It is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The determinant
-    must not be zero.
-    """
+    """Return the first row of the inverse of the affine map with columns a, b, c and shift t."""
+    # It is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The determinant
+    # must not be zero.
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
     i, j, k, m = (
@@ -123,11 +121,9 @@ def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above).
-
-    Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that the
-    inverse, or the inverse of its rounding, is not finite.
-    """
+    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above)."""
+    # Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that
+    # the inverse, or the inverse of its rounding, is not finite.
     matrices = square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
@@ -167,11 +163,9 @@ def obb_bounds(
 
 @inlined
 def _rough_slab(o, d, w, lower, upper):
-    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t.
-
-    With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
-    by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
-    """
+    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t."""
+    # With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
+    # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
@@ -201,10 +195,8 @@ def read_obb(records, i):
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`.
-
-    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
-    """
+    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`."""
+    # `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
     if not is_box(lower, upper):
         return False, INF, -INF
     u, v, w = rows

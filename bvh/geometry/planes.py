@@ -29,10 +29,8 @@ FLOOR = 2.0**-1070
 
 @inlined
 def hardware_quotient(n, d):
-    """Return n/d of two doubles, rounded to nearest; non-zero stays non-zero, finite stays finite.
-
-    The one rounding of a division is all the error there is when n and d are exact.
-    """
+    """Return n/d of doubles, rounded to nearest; non-zero stays non-zero, finite stays finite."""
+    # The one rounding of a division is all the error there is when n and d are exact.
     q = n / d
     if n == 0.0:
         return 0.0
@@ -43,11 +41,9 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`.
-
-    Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
-    last bits of the division itself would be lost.
-    """
+    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`."""
+    # Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
+    # last bits of the division itself would be lost.
     decided, q = floats.round_quotient(n, n_size, d, d_size)
     e = floats.exponent(q)
     if decided and -900 < e < 900 and -1020 < e + k < 1020:
@@ -100,11 +96,9 @@ def height_sign(o, w, b):
 
 @kernel
 def plane_crossing(o, d, w, b):
-    """Return t where the ray meets the plane, the real quotient rounded to the nearest double.
-
-    A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
-    is met at the infinite end of the ray that leads there. The slope must not be zero.
-    """
+    """Return t where the ray meets the plane, the real quotient rounded to the nearest double."""
+    # A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
+    # is met at the infinite end of the ray that leads there. The slope must not be zero.
     stay_outlined()
     if abs(b) == INF:
         return b * slope_sign(w, d)
@@ -134,11 +128,9 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c).
-
-    Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
-    the two crossings is a sum of products of four doubles: no rounding takes part.
-    """
+    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c)."""
+    # Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
+    # the two crossings is a sum of products of four doubles: no rounding takes part.
     stay_outlined()
     total = new_sum()
     for i in range(3):

@@ -50,10 +50,8 @@ def along(num, den):
 
 @inlined
 def nearest_weights(a, b, c):
-    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately.
-
-    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
-    """
+    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately."""
+    # `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
     s, t, inside = 0.0, 0.0, False
@@ -81,16 +79,14 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return (low, high) that the distance from a point to a triangle lies between.
-
-    Any point of the triangle bounds the distance from above, and any direction g from below: a
-    triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|. So
-    both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and `size`
-    the largest component of all p - v, which are computed to u of themselves, a product with g /
-    |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the approximate
-    point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both, and the error
-    of the leaf test, 4 units in the last place.
-    """
+    """Return (low, high) that the distance from a point to a triangle lies between."""
+    # Any point of the triangle bounds the distance from above, and any direction g from below: a
+    # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
+    # So both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and
+    # `size` the largest component of all p - v, which are computed to u of themselves, a product
+    # with g / |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the
+    # approximate point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both,
+    # and the error of the leaf test, 4 units in the last place.
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
@@ -140,12 +136,10 @@ def _sure_corner(off, e, f):
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
-    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
-
-    The distance is within 4 units in the last place of the exact one (see above), and the same
-    double for the same point and corners. It is 0 only for points of the triangle: others are at
-    least at the smallest double, and at most at the largest.
-    """
+    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p."""
+    # The distance is within 4 units in the last place of the exact one (see above), and the same
+    # double for the same point and corners. It is 0 only for points of the triangle: others are at
+    # least at the smallest double, and at most at the largest.
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     ab, bc, ca = minus(v1, v0), minus(v2, v1), minus(v0, v2)
@@ -192,10 +186,8 @@ def is_unlike(some, others, size):
 
 @inlined
 def _nearest(p, v0, v1, v2, k, off, edges):
-    """Return (distance, exponent, u, v), by the region of the nearest point; NaN if undecided.
-
-    `off` leads from the corners to the point, and `edges` from corner to corner, times 2**k.
-    """
+    """Return (distance, exponent, u, v), by the region of the nearest point; NaN if undecided."""
+    # `off` leads from the corners to the point, and `edges` from corner to corner, times 2**k.
     a, b, c = off
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
@@ -251,10 +243,8 @@ def _exact_side(a, b, c, p, scale):
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
-    """Return the same as `_nearest` where doubles do not decide the region.
-
-    By double-doubles, NaN where these do not decide either and the triangle is near; or exactly.
-    """
+    """Return the same as `_nearest` where doubles do not decide the region."""
+    # By double-doubles, NaN where these do not decide either and the triangle is near; or exactly.
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
     # Edges on whose inner side the point surely is are skipped.

@@ -34,11 +34,9 @@ REACH = 900
 
 @inlined
 def _is_accurate(value, size):
-    """Return whether the relative error of a double-double is below 2**-60.
-
-    Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
-    discriminant and for the squares of the cross product, whose own error counts twice.
-    """
+    """Return whether the relative error of a double-double is below 2**-60."""
+    # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
+    # discriminant and for the squares of the cross product, whose own error counts twice.
     return abs(value[0]) > 2.0**62 * DD_ERROR * size + 2.0**-600
 
 
@@ -141,10 +139,9 @@ def _unscaled(n, d, k):
 
 @kernel
 def sphere_interval(o, d, center, r):
-    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
+    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign."""
+    # A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
 
-    A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
-    """
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
     half = (
         0.5 * o[0] - 0.5 * center[0],

@@ -35,14 +35,12 @@ WANTED = {
 
 @inlined
 def rounded_dot(m, v):
-    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes.
-
-    The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
-    the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
-    products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends of
-    that interval, it is the nearest (Ziv's test). Where no product and only the last addition has
-    been rounded, the processor has rounded as it should.
-    """
+    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
+    # The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
+    # the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
+    # products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends
+    # of that interval, it is the nearest (Ziv's test). Where no product and only the last addition
+    # has been rounded, the processor has rounded as it should.
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
     c, g = floats.two_product(m[2], v[2])
@@ -113,10 +111,8 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite.
-
-    What overflows is the largest double.
-    """
+    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
+    # What overflows is the largest double.
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out
@@ -212,11 +208,9 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
-
-    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
-    close to singular that its inverse is not finite.
-    """
+    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy."""
+    # Raises a ValueError that names the first one that is not finite, not affine, singular, or so
+    # close to singular that its inverse is not finite.
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
     flat = kernel_input(matrices.reshape(-1, 4, 4))

@@ -72,10 +72,8 @@ def _at(p, u, s):
 
 @inlined
 def _foot(t, n, q):
-    """Return (inside, foot) of a point over a triangle of normal n, approximately.
-
-    The foot is a point of the triangle even where the normal is nothing but rounding errors.
-    """
+    """Return (inside, foot) of a point over a triangle of normal n, approximately."""
+    # The foot is a point of the triangle even where the normal is nothing but rounding errors.
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
     x, y, z = dot(cross(u, r), n), 0.0, 0.0
     if x >= 0.0:
@@ -90,11 +88,9 @@ def _foot(t, n, q):
 
 @kernel
 def nearest_features(a, b):
-    """Return (square, x, y, g): the nearest points x of a and y of b, approximately.
-
-    `g` leads from y to x, more accurately than their difference where that is across a face or
-    across two edges.
-    """
+    """Return (square, x, y, g): the nearest points x of a and y of b, approximately."""
+    # `g` leads from y to x, more accurately than their difference where that is across a face or
+    # across two edges.
     stay_outlined()
     best, x, y = INF, a[0], b[0]
     g = minus(x, y)
@@ -135,12 +131,10 @@ def _least(g, t):
 
 @inlined
 def distance_bounds(a, b):
-    """Return (low, high) that the distance of two triangles lies between, and from where to where.
-
-    Two points bound it from above, any direction g from below, however inaccurate. With u
-    = 2**-53 and `size` the largest difference of vertices, a product with g / |g|
-    is off by less than 20 u size, a point by 10 u size: 2**-45 size covers both.
-    """
+    """Return bounds (low, high) of the distance of two triangles, and from where to where."""
+    # Two points bound it from above, any direction g from below, however inaccurate. With u =
+    # 2**-53 and `size` the largest difference of vertices, a product with g / |g| is off by less
+    # than 20 u size, a point by 10 u size: 2**-45 size covers both.
     o = b[0]
     p = minus(a[0], o), minus(a[1], o), minus(a[2], o)
     q = minus(o, o), minus(b[1], o), minus(b[2], o)
@@ -164,10 +158,8 @@ def _doubtful(n, sizes):
 
 @kernel
 def _between_edges(p, q, r, s, k):
-    """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k.
-
-    `inside`: their nearest points are on both edges, at x and y of these.
-    """
+    """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k."""
+    # `inside`: their nearest points are on both edges, at x and y of these.
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
     n, sizes = floats.dd_cross(u, v), floats.cross_size(floats.high(u), floats.high(v))
@@ -311,11 +303,9 @@ def put_back(p, k):
 
 @kernel
 def triangle_distance(a, b):
-    """Return (sure, low, high, x, y) of two triangles that do not touch.
-
-    If `sure`, both bounds are the distance, within 2 units in the last place of the exact one; the
-    exact one is between them otherwise. x and y are the nearest points of both.
-    """
+    """Return (sure, low, high, x, y) of two triangles that do not touch."""
+    # If `sure`, both bounds are the distance, within 2 units in the last place of the exact one;
+    # the exact one is between them otherwise. x and y are the nearest points of both.
     stay_outlined()
     size, post = _size_of(a, b), np.int64(0)
     if not size < GREAT:

@@ -37,16 +37,15 @@ SIDE_ERROR = 9.0 * 2.0**-53
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`.
-
-    `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
-    coordinate of all (origin included) and K that of d, differences of points stay below 2**(E+2),
-    so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What underflows is
-    bounded absolutely by `floor`: each product of two differences may lose 2**-1075, six of them
-    times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component, times cross products below
-    2**(2E+5); three last products lose 2**-1075. In sum less than 2**(2*abs(E) - 1065). It is inf
-    where the filters cannot be used and everything is decided exactly.
-    """
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`."""
+    # `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
+    # coordinate of all (origin included) and K that of d, differences of points stay below
+    # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
+    # underflows is bounded absolutely by `floor`: each product of two differences may lose
+    # 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component,
+    # times cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
+    # 2**(2*abs(E) - 1065). It is inf where the filters cannot be used and everything is decided
+    # exactly.
     e = floats.exponent(max(floats.largest(o), reach))
     k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
@@ -85,10 +84,9 @@ def _exact_side(o, d, a, b):
 
 @inlined
 def sides(o, d, d_scaled, floor, v0, v1, v2):
-    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss.
+    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss."""
+    # -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
 
-    -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
-    """
     # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
@@ -114,10 +112,8 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
 
 @inlined
 def _scaled_vectors(o, d, e, k, v0, v1, v2):
-    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one.
-
-    The differences are exact unless they underflow.
-    """
+    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
+    # The differences are exact unless they underflow.
     a, p, q = (
         floats.difference(v0, o, -e),
         floats.difference(v1, v0, -e),
@@ -128,12 +124,10 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
 
 @inlined
 def _minus(a, b):
-    """Return the difference of two products of a double-double component, and its size.
-
-    Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
-    leaving out the product of two of them and rounding the other corrections lose less than
-    10 * 2**-106 of the size.
-    """
+    """Return the difference of two products of a double-double component, and its size."""
+    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
+    # leaving out the product of two of them and rounding the other corrections lose less than
+    # 10 * 2**-106 of the size.
     (ah, al), (bh, bl) = a
     (ch, cl), (dh, dl) = b
     m, e = floats.two_product(ah, bh)
@@ -153,10 +147,8 @@ def _cross(a, b):
 
 @inlined
 def _dot(n, sizes, a):
-    """Return the dot product of a cross product with a vector of double-doubles, and its size.
-
-    Its error, that of the cross product included, is below 32 * 2**-106 of the size.
-    """
+    """Return the dot product of a cross product with a vector of double-doubles, and its size."""
+    # Its error, that of the cross product included, is below 32 * 2**-106 of the size.
     x, ex = floats.two_product(n[0][0], a[0][0])
     y, ey = floats.two_product(n[1][0], a[1][0])
     z, ez = floats.two_product(n[2][0], a[2][0])
@@ -182,10 +174,8 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
-    """Return (decided, u, v) with relative errors of a few units in the last place.
-
-    d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
-    """
+    """Return (decided, u, v) with relative errors of a few units in the last place."""
+    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
     m, sizes = _cross(r, a)
     of_v1, v1_size = _dot(m, sizes, q)
     of_v2, v2_size = _dot(m, sizes, p)
@@ -200,10 +190,8 @@ def solve_weights(a, p, q, r, whole, whole_size):
 
 @kernel
 def distance(o, d, e, k, v0, v1, v2):
-    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
-
-    A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
-    """
+    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double."""
+    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     if o == v0 or o == v1 or o == v2:
         return 0.0
@@ -247,11 +235,9 @@ def reach_of(v0, v1, v2):
 
 @kernel
 def barycentrics(o, d, v0, v1, v2):
-    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
-
-    A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
-    the triangle alone, so the weights are the same in any tree.
-    """
+    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place."""
+    # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
+    # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
     _, _, e, k = scaled_ray(o, d, reach_of(v0, v1, v2))
     if -REACH <= e <= REACH:

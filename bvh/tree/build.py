@@ -51,10 +51,8 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return the corners of a triangle's box, and whether all its vertices are finite.
-
-    Prefetches the vertices of a triangle further on.
-    """
+    """Return the corners of a triangle's box, and whether all its vertices are finite."""
+    # Prefetches the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
     for k in range(3):
         vertex = np.int64(simd.peek(triangles.faces, later + k))
@@ -99,10 +97,8 @@ def local_record(low, high, prim, middle, s):
 
 @inlined
 def local_box(low, high, middle, s):
-    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it.
-
-    Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
-    """
+    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it."""
+    # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
     r = local_record(low, high, np.int32(0), middle, s)
     return (
         (-simd.lane(r, np.int32(0)), -simd.lane(r, np.int32(1)), -simd.lane(r, np.int32(2))),
@@ -112,10 +108,8 @@ def local_box(low, high, middle, s):
 
 @entry
 def _record_triangles(triangles, begin, end, frame, records, at, boxes):
-    """Write the records of the valid triangles of a range from row `at` on.
-
-    Bounds them and, doubled, their centres, too.
-    """
+    """Write the records of the valid triangles of a range from row `at` on."""
+    # Bounds them and, doubled, their centres, too.
     middle, s = corner(frame, 0), scale(frame)
     box, centres = nothing(), nothing()
     for i in range(begin, end):
@@ -143,10 +137,8 @@ def record_boxes(boxes, ids, frame, records):
 
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
-    """Find the local frame of primitives, and the records of those that can be hit.
-
-    With `spare`, the records have room for that share of triangles more.
-    """
+    """Find the local frame of primitives, and the records of those that can be hit."""
+    # With `spare`, the records have room for that share of triangles more.
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)

@@ -51,11 +51,9 @@ _IN_EVERY_OCTANT = np.uint32(
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a node for all octants, nearest child last.
-
-    Children are sorted by their centres along the diagonal of the octant: each counts those that
-    are nearer.
-    """
+    """Set the visiting orders of a node for all octants, nearest child last."""
+    # Children are sorted by their centres along the diagonal of the octant: each counts those that
+    # are nearer.
     at = wide_nodes.node_at(node)
     numbers, none = simd.lane_numbers(WIDTH), simd.splat(np.int32(0), WIDTH)
     # The used lanes come first.
@@ -135,10 +133,8 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the children of the wide node of a binary node; return their number.
-
-    `shares` is scratch: the lanes of each binary node that is yet to be opened.
-    """
+    """Write the children of the wide node of a binary node; return their number."""
+    # `shares` is scratch: the lanes of each binary node that is yet to be opened.
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
     waiting, n = 1, 0
@@ -178,10 +174,9 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees begin..end; leave smaller ones, of up to `grain` rows, to `left_over`.
-
-    Without memory for nodes, `data`, nodes are only counted. Returns the number of those left over.
-    """
+    """Collapse the subtrees begin..end; leave those of up to `grain` rows to `left_over`."""
+    # Without memory for nodes, `data`, nodes are only counted. Returns the number of those left
+    # over.
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch

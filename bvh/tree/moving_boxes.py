@@ -101,10 +101,8 @@ def _update_frame(frame, figures, blocks, new):
 
 @entry
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
-    """Refit all nodes, the last first, and order their children.
-
-    For a `new` tree this computes its figures.
-    """
+    """Refit all nodes, the last first, and order their children."""
+    # For a `new` tree this computes its figures.
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
         if _is_box(boxes, i) != (lanes[i] >= 0):

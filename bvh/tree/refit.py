@@ -71,10 +71,8 @@ def _bound_inner(data, root):
 
 @entry
 def _fill_empty(data, root, corner):
-    """Replace the boxes of children without primitives by a point of their parents' boxes.
-
-    A lane with an empty box would count as unused.
-    """
+    """Replace the boxes of children without primitives by a point of their parents' boxes."""
+    # A lane with an empty box would count as unused.
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -180,13 +178,11 @@ def refitted(
     members: Members | None = None,
     progress: Progress | None = None,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
-    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
-
-    `points` replace those of the primitives; `members` are those of the tree, if they are known.
-    Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
-    vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
-    wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
-    """
+    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3)."""
+    # `points` replace those of the primitives; `members` are those of the tree, if they are known.
+    # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
+    # vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
+    # wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
     primitives, ids = arrays.primitives, arrays.nodes.ids
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:

@@ -191,13 +191,11 @@ def check(arrays: TreeArrays) -> None:
 
 
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
-    """Raise a ValueError that names the first error in the structure of wide nodes.
-
-    Every node must have one parent, which comes before it and whose box of it contains it; every
-    row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
-    none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
-    visiting orders must be permutations.
-    """
+    """Raise a ValueError that names the first error in the structure of wide nodes."""
+    # Every node must have one parent, which comes before it and whose box of it contains it; every
+    # row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
+    # none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
+    # visiting orders must be permutations.
     view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:

@@ -111,10 +111,8 @@ class Tlas:
     def update(
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
-        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced.
-
-        The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
-        """
+        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced."""
+        # The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)

@@ -104,10 +104,8 @@ def _put(groups, at, row, values, used):
 
 @inlined
 def pack_group(triangles, ids, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of `ids`; return the corners of their box.
-
-    `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
-    """
+    """Fill group g with the triangles of row g of `ids`; return the corners of their box."""
+    # `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
     at = group_at(g)
     prims = simd.convert(simd.load(ids, g * WIDTH, WIDTH), np.int64(0))
     used = prims >= np.int64(0)
@@ -261,12 +259,10 @@ def dot(a, b):
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Test on which side of the edges of triangles rays pass, lane by lane.
-
-    `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of the
-    lanes that do not surely pass the triangle by, and of those that surely do not; c, from the
-    origin to v0; and den.
-    """
+    """Test on which side of the edges of triangles rays pass, lane by lane."""
+    # `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of
+    # the lanes that do not surely pass the triangle by, and of those that surely do not; c, from
+    # the origin to v0; and den.
     c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
     r = cross(c, d)
     den = dot(d, n)
@@ -281,11 +277,9 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 
 @inlined
 def test_distance(c, den, low, high, n, margin):
-    """Find where rays meet the planes of triangles, lane by lane.
-
-    `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
-    low..high, and t as a fraction, of which the denominator is positive.
-    """
+    """Find where rays meet the planes of triangles, lane by lane."""
+    # `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
+    # low..high, and t as a fraction, of which the denominator is positive.
     size = abs(den)
     # With the sign of den.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))

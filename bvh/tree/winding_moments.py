@@ -117,10 +117,8 @@ def _size(bounds, i):
 
 @entry
 def _widen(bounds, links, order, pending, codes):
-    """Collapse a binary tree, opening the largest child until a node is full; count the nodes.
-
-    Children have higher numbers than their parents.
-    """
+    """Collapse a binary tree, opening the largest child until a node is full; count the nodes."""
+    # Children have higher numbers than their parents.
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:

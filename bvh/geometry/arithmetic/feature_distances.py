@@ -150,10 +150,8 @@ def double_area(v0, v1, v2, k):
 
 @kernel
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
-    """Return (distance, exponent) to the plane of a face that has an area.
-
-    n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
-    """
+    """Return (distance, exponent) to the plane of a face that has an area."""
+    # n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
     stay_outlined()
     volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k
     size = floats.dot_size(n_size, floats.high(a))

@@ -79,11 +79,9 @@ def _pair_at(task, i):
 
 @kernel
 def _test_collected(task):
-    """Test the pairs of faces that are collected, nearest bounds first, while there is room.
-
-    What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
-    more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
-    """
+    """Test the pairs of faces that are collected, nearest bounds first, while there is room."""
+    # What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
+    # more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
@@ -308,15 +306,13 @@ def _has_more(state):
 
 @entry
 def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses.
-
-    The motions are the map of this side's instance, (12,), that of the other's, and matrices
-    (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
-
-    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
-    rational numbers to decide: what has then the best of them as its only candidate, or none, and
-    says so in state[DECIDED], continues.
-    """
+    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses."""
+    # The motions are the map of this side's instance, (12,), that of the other's, and matrices
+    # (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
+    #
+    # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
+    # rational numbers to decide: what has then the best of them as its only candidate, or none, and
+    # says so in state[DECIDED], continues.
     task = task_of(own, other, search)
     state, out = task.search.state, found_at(found)
     while peek(state, memory.QUERY) < end:

@@ -39,10 +39,8 @@ def reach_of(reals):
 
 @inlined
 def bound_of(task, margin):
-    """Return what a lower bound of a distance, squared, is above where that is too far.
-
-    `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
-    """
+    """Return what a lower bound of a distance, squared, is above where that is too far."""
+    # `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
 
@@ -118,10 +116,8 @@ def least_of(lanes, mask):
 
 @inlined
 def _in_frame(box, floats):
-    """Return boxes in the frame of the pair, with their reaches and inverse squares by half axes.
-
-    The reach along a half axis, times its length, is the sum of its products with all of them.
-    """
+    """Return boxes in the frame of the pair, with reaches and inverse squares by half axes."""
+    # The reach along a half axis, times its length, is the sum of its products with all of them.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
@@ -141,17 +137,15 @@ def _put_boxes(rows, box, reaches, inverses):
 
 @inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, kept):
-    """Return lower bounds of squared distances of boxes from the one in column k of the rows.
-
-    Any direction bounds a distance from below. These are between the centres, and along the half
-    axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
-    none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
-    in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
-    frames by 2**-19: BOX_ERROR covers it all.
-
-    Boxes that overlap along all of them have keys below 0, minus the square of how far: faces meet
-    sooner where boxes overlap deeply.
-    """
+    """Return lower bounds of squared distances of boxes from the one in column k of the rows."""
+    # Any direction bounds a distance from below. These are between the centres, and along the half
+    # axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
+    # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
+    # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
+    # frames by 2**-19: BOX_ERROR covers it all.
+    #
+    # Boxes that overlap along all of them have keys below 0, minus the square of how far: faces
+    # meet sooner where boxes overlap deeply.
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
     d = minus(spread(rows, 0, k), c)
@@ -199,10 +193,8 @@ def _lane_mask(used, child, node):
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the pairs of children of a pair of which one is a node; return how many.
-
-    A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
-    """
+    """Collect the pairs of children of a pair of which one is a node; return how many."""
+    # A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)

@@ -152,13 +152,11 @@ def _open(task, itself, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
-
-    The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
-    below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for
-    the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by makes
-    less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
-    """
+    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits."""
+    # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
+    # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
+    # for the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by
+    # makes less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
     start = triangle_groups.group_at(group)
     v0, n = (
         triangle_groups.group_origin(tree.groups, start),
@@ -248,12 +246,10 @@ def _leaves(task, itself, code, code2, pairs, count):
 
 @entry
 def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
-    """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
-
-    A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
-    is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
-    takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
-    """
+    """Continue a search for pairs until its end, for some steps, or until pairs might not fit."""
+    # A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
+    # is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
+    # takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     task = Task(
         as_pointers(own), as_pointers(other), simd.pointer(to_first),
         simd.pointer(pair_search.rows), simd.pointer(pair_search.stack),
@@ -306,13 +302,11 @@ def _find_contact(task, top, found, steps):
 
 @entry
 def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, enough, steps):
-    """Continue with tasks from state[FIRST], for some steps; return whether none is left.
-
-    Trees, which are over triangles, are given by the addresses of their rows, a task by its two
-    trees and its group, which is `touching` once two faces meet: then no more of it is searched.
-    Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
-    where the stack's height is below 0.
-    """
+    """Continue with tasks from state[FIRST], for some steps; return whether none is left."""
+    # Trees, which are over triangles, are given by the addresses of their rows, a task by its two
+    # trees and its group, which is `touching` once two faces meet: then no more of it is searched.
+    # Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
+    # where the stack's height is below 0.
     maps = simd.pointer(to_first)
     found, rows, stack = (
         simd.pointer(pairs),

@@ -99,10 +99,8 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return (distance, name, u, v) of the closest triangle, NO_TRIANGLE if none is within limit.
-
-    `x` is p in the local frame, and `reach` its largest coordinate.
-    """
+    """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE beyond the limit."""
+    # `x` is p in the local frame, and `reach` its largest coordinate.
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
     near, limits, goal = point_walks.walk_float32(space, goal, limit, scratch, p, np.int64(0))

@@ -139,10 +139,8 @@ def _instance_space(instanced, metric, leaf, seen, mask):
 
 @kernel
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the closest triangle; return (near, goal).
-
-    `x` is p in the frame of the TLAS; the stack is free from `base` on.
-    """
+    """Traverse the tree of a leaf for the closest triangle; return (near, goal)."""
+    # `x` is p in the frame of the TLAS; the stack is free from `base` on.
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:

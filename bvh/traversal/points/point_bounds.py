@@ -103,11 +103,9 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, the nearest on top.
-
-    An entry is the bits of the squared distance, which sort like the number, and the code. Returns
-    the height of the stack.
-    """
+    """Push the children with squared distances within a bound, the nearest on top."""
+    # An entry is the bits of the squared distance, which sort like the number, and the code.
+    # Returns the height of the stack.
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -143,10 +141,8 @@ def key_of(bound):
 
 @inlined
 def group_bounds(groups, group, p):
-    """Return (low, high) of the distances to the triangles of a group, less all errors.
-
-    `low` is infinite in lanes without a triangle, `high` where there is no bound.
-    """
+    """Return (low, high) of the distances to the triangles of a group, less all errors."""
+    # `low` is infinite in lanes without a triangle, `high` where there is no bound.
     at = group_at(group)
     v0, (e1, e2), n = group_origin(groups, at), group_edges(groups, at), group_normal(groups, at)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -228,20 +224,16 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return the bound of squared distances beyond which boxes are discarded.
-
-    `lost` bounds the absolute error of distances.
-    """
+    """Return the bound of squared distances beyond which boxes are discarded."""
+    # `lost` bounds the absolute error of distances.
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push the children that may be near enough, the nearest on top.
-
-    `weights` apply to the squares of the three components of a distance.
-    """
+    """Push the children that may be near enough, the nearest on top."""
+    # `weights` apply to the squares of the three components of a distance.
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):

@@ -100,10 +100,8 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
-
-    The stack is free from `base` on.
-    """
+    """Traverse a tree, nearest boxes first; return the final (near, limits, goal)."""
+    # The stack is free from `base` on.
     stack = scratch.stack
     limits = limits_of(space, near)
     simd.poke(stack, base, np.int64(0))

@@ -28,11 +28,9 @@ class PointScratch(NamedTuple):
 
 
 def new_scratch(scene: bool = False) -> PointScratch:
-    """Return the scratch of one thread.
-
-    That of a scene has stacks for two trees, one below the other, and candidates in float64 and
-    int64 in place of float32 and int32.
-    """
+    """Return the scratch of one thread."""
+    # That of a scene has stacks for two trees, one below the other, and candidates in float64 and
+    # int64 in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
     return PointScratch(
         aligned(trees * STACK, np.int64),

@@ -55,10 +55,8 @@ def _ring(terms, at, cosine, sine):
 
 @inlined
 def _series(terms, at, x, y, z, h):
-    """Return the sum of the series in the direction x, y, z; h is the inverse of the distance.
-
-    Order by order, by descending degrees m: (x + i y)**m has the real part xm, and ym.
-    """
+    """Return the sum of the series in the direction x, y, z; h is the inverse of the distance."""
+    # Order by order, by descending degrees m: (x + i y)**m has the real part xm, and ym.
     w = z * z
     x2, y2 = simd.fma(x, x, -(y * y)), F(2.0) * x * y
     x3, y3 = simd.fma(x, x2, -(y * y2)), simd.fma(x, y2, y * x2)
@@ -210,10 +208,8 @@ def _total(vector, memory):
 
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
-    """Find the winding numbers at the points begin..end; `beta` is the accuracy squared.
-
-    Where it is infinite, all faces are near.
-    """
+    """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
+    # Where it is infinite, all faces are near.
     _winding_numbers(
         as_pointers(tree), len(tree.codes), simd.pointer(points), np.float32(beta), begin, end,
         simd.pointer(found),

@@ -142,11 +142,9 @@ def _mapped(transforms, at, x):
 
 @inlined
 def seen_from(instanced, metric, leaf, x):
-    """Transform a point from the frame of the TLAS to that of a BLAS.
-
-    Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
-    point; `near` is whether float32 is accurate enough.
-    """
+    """Transform a point from the frame of the TLAS to that of a BLAS."""
+    # Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
+    # point; `near` is whether float32 is accurate enough.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
     q1, s1 = _mapped(transforms, at + 4, x)

@@ -71,10 +71,8 @@ def _is_moderate(a, p, q, r):
 
 @inlined
 def solve(v0, v1, v2, o, d):
-    """Return (good, t, u, v, front) of a ray and a triangle, or of those in the lanes of vectors.
-
-    Where not good, nothing is decided.
-    """
+    """Return (good, t, u, v, front) of a ray and a triangle, or of those in lanes."""
+    # Where not good, nothing is decided.
     zero = d[0] * 0.0
     ray = (d[0], zero), (d[1], zero), (d[2], zero)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
@@ -192,10 +190,8 @@ def finish_block(tree, rays, block, hits, count, out):
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, out):
-    """Write the details of the hits of the rays `which[:count]`, each with its own of the `prims`.
-
-    They are written in the order of the pairs.
-    """
+    """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
+    # They are written in the order of the pairs.
     pairs = _lanes_at(stack_memory(LANES_BYTES))
     for j in range(0, count, HALF):
         size = min(HALF, count - j)

@@ -31,10 +31,8 @@ MAX_SHIFT = 980
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, o, d):
-    """Compute what all instances that a ray enters share.
-
-    The scale of t is zero where t would overflow, or lose digits, in the TLAS.
-    """
+    """Compute what all instances that a ray enters share."""
+    # The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     frame, doubles, at = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, at))
     k = frames.exponent(frame) - shift
@@ -187,11 +185,9 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Pop the stack of a slot from `top` on, entering and leaving BLASes as needed.
-
-    Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
-    dropped; one with it stays, for a tie.
-    """
+    """Pop the stack of a slot from `top` on, entering and leaving BLASes as needed."""
+    # Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
+    # dropped; one with it stays, for a tie.
     stay_outlined()
     tree, rays, block = follow(context_ref)
     r = slots.ray(memory, slot)

@@ -123,10 +123,8 @@ def read_rows(array, index, step):
 
 @inlined
 def read_lanes(rays, index):
-    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors.
-
-    Fast where the rays are neighbours, or share what is read.
-    """
+    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors."""
+    # Fast where the rays are neighbours, or share what is read.
     first = simd.lane(index, 0)
     # All of them: with a given order, the first and the last alone do not suffice.
     steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
@@ -255,11 +253,9 @@ def place_of(order, first, i):
 
 @inlined
 def prefetch_some(order, first, i, rays):
-    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`.
-
-    Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
-    than it can wait for.
-    """
+    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
+    # Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
+    # than it can wait for.
     if order.given:
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, simd.peek(order.permutation, k))

@@ -86,20 +86,16 @@ def disabled_axis(d):
 
 @inlined
 def disabled_limits(bound):
-    """Return limits with which every primitive of a leaf is decided exactly.
-
-    `low` is finite: it will be multiplied by den, which may be zero.
-    """
+    """Return limits with which every primitive of a leaf is decided exactly."""
+    # `low` is finite: it will be multiplied by den, which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
 
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`.
-
-    `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
-    t_min, and grain is the rounding of t itself.
-    """
+    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`."""
+    # `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
+    # t_min, and grain is the rounding of t itself.
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
     slack = abs(entry) * 2.0**-51 + ((16.0 * UNIT + 2.0**-49) * bound + 2.0 * grain)
@@ -131,11 +127,9 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 
 @inlined
 def _local_bound(t, shift, sign):
-    """Return t, moved up or down by what rounding may hide, as a local parameter.
-
-    A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
-    where t is as good as.
-    """
+    """Return t, moved up or down by what rounding may hide, as a local parameter."""
+    # A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
+    # where t is as good as.
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
     return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
@@ -229,11 +223,9 @@ def _limit(x):
 
 @inlined
 def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
-    """Write HALF rays side by side to the block at r, all at once.
-
-    Returns the bits of rays that meet the root's box, and of those that must be set up by
-    `set_up_ray`: far, of extreme length, or not valid.
-    """
+    """Write HALF rays side by side to the block at r, all at once."""
+    # Returns the bits of rays that meet the root's box, and of those that must be set up by
+    # `set_up_ray`: far, of extreme length, or not valid.
     lanes = block.lanes
     s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
     size = simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))
@@ -278,10 +270,8 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
 
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
-    """Write the rays `block.which[:count]` to the block; list those that meet the root's box.
-
-    Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
-    """
+    """Write the rays `block.which[:count]` to the block; list those that meet the root's box."""
+    # Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
     found = np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):

@@ -34,11 +34,9 @@ F = np.float32
 
 @inlined
 def enter_children(nodes, at, ray, end, planes):
-    """Return (first, last): where a ray up to `end` enters and leaves each child of a node at `at`.
-
-    `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
-    not by comparing their distances.
-    """
+    """Return (first, last): where a ray up to `end` enters and leaves each child of a node."""
+    # `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
+    # not by comparing their distances.
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = ray_numbers.inverse(ray)
     x, y, z = ray_numbers.near(ray)
@@ -112,10 +110,8 @@ def _choose_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty.
-
-    Entries behind the closest hit are dropped; one with it stays, for a tie.
-    """
+    """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty."""
+    # Entries behind the closest hit are dropped; one with it stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1
@@ -190,10 +186,8 @@ def _choose_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
-    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry.
-
-    `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
-    """
+    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry."""
+    # `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)

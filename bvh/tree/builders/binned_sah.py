@@ -88,12 +88,10 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
-    """Build the subtree of one range, but leave small ranges as tasks.
-
-    `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
-    `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
-    of tasks.
-    """
+    """Build the subtree of one range, but leave small ranges as tasks."""
+    # `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
+    # `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
+    # of tasks.
     grain, deepest, group_bits, max_leaf = limits
     tasks, task_boxes = left_over
     cancel, done = state
@@ -208,13 +206,11 @@ def build(
     max_leaf: int = MAX_LEAF,
     deepest: int | None = None,
 ) -> Nodes:
-    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
-
-    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
-    does not depend on the number of threads. A leaf costs one for each started group of
-    1 << group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
-    `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
-    """
+    """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
+    # `boxes` are records of the box of all and of that of their centres, if they are known. The
+    # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
+    # group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
+    # `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
     count = len(records) // 2
     if count == 0:
         return no_nodes()

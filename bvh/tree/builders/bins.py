@@ -49,11 +49,9 @@ def _drop(r, at, first, bins, counts):
 
 @kernel
 def fill_bins(records, begin, end, centres, scale, used, bins, counts):
-    """Count the records of the `used` bins of each axis, and bound them.
-
-    Neighbours often fall into the same bins, so that one store waits for the other: in long ranges
-    every second record goes into a second set of bins.
-    """
+    """Count the records of the `used` bins of each axis, and bound them."""
+    # Neighbours often fall into the same bins, so that one store waits for the other: in long
+    # ranges every second record goes into a second set of bins.
     second = 3 * BINS if end - begin >= 4 * BINS else 0
     for first in range(0, second + 1, 3 * BINS):
         for axis in range(3):
@@ -76,10 +74,8 @@ def fill_bins(records, begin, end, centres, scale, used, bins, counts):
 
 @kernel
 def best_split(bins, counts, scale, used, group_bits, costs):
-    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none.
-
-    No side is empty: the lowest centre is in the first bin and the highest in the last.
-    """
+    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none."""
+    # No side is empty: the lowest centre is in the first bin and the highest in the last.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
         if record.lane4(scale, axis) == 0.0:

@@ -85,10 +85,8 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of at most `grain` records, or of one cell; return (nodes, ranges).
-
-    `limits` are (grain, deepest level, group bits). `range_of` tells the range of each cell.
-    """
+    """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
+    # `limits` are (grain, deepest level, group bits). `range_of` tells the range of each cell.
     grain, deepest, group_bits = limits
     order, pending, layers, layer_counts, costs = scratch
     used_cells, total = 0, 0
@@ -191,12 +189,10 @@ def split_by_cells(
     limits: tuple[int, int, int],
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
-    """Split all records, whose box and that of their centres are `boxes`, into ranges.
-
-    `limits` are the records of a range that need not be split, the deepest level and the bits of a
-    group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`), and
-    the box of each and that of its centres, (k, 2, 8).
-    """
+    """Split all records, whose box and that of their centres are `boxes`, into ranges."""
+    # `limits` are the records of a range that need not be split, the deepest level and the bits of
+    # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),
+    # and the box of each and that of its centres, (k, 2, 8).
     half = len(records) // 2
     bits = axis_bits(
         boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3], half

@@ -39,10 +39,8 @@ CHUNK = 65536
 
 
 def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return tables that spread the bits of each axis, and the number of bits of each.
-
-    Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
-    """
+    """Return tables that spread the bits of each axis, and the number of bits of each."""
+    # Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
     extents = np.array(extents, np.float64)
     bits = np.zeros(3, np.int64)
     positions: list[list[int]] = [[], [], []]
@@ -123,11 +121,9 @@ def in_chunks(
 def sorted_keys(
     records: NDArray[np.float32], boxes: NDArray[np.float32], threads: int
 ) -> NDArray[np.uint64]:
-    """Return the keys of the records in the first half of the array in ascending order.
-
-    `boxes` are that of all records and that of their centres. The order does not depend on the
-    threads: equal codes keep the order of their rows.
-    """
+    """Return the keys of the records in the first half of the array in ascending order."""
+    # `boxes` are that of all records and that of their centres. The order does not depend on the
+    # threads: equal codes keep the order of their rows.
     count = len(records) // 2
     extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
@@ -263,10 +259,8 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
 
 @entry
 def _build_cells(records, keys, tasks, begin, end, deepest, block, state, rows, pending):
-    """Build the subtrees of the cells begin..end; return the number of nodes.
-
-    `state` is (cancel, done).
-    """
+    """Build the subtrees of the cells begin..end; return the number of nodes."""
+    # `state` is (cancel, done).
     cancel, done = state
     base = 0
     for cell in range(begin, end):

@@ -58,10 +58,8 @@ def build(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Nodes:
-    """Build a tree over `count` triangles, of which `records` in the local frame are overwritten.
-
-    Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
-    """
+    """Build a tree over `count` triangles, whose `records` in the local frame are overwritten."""
+    # Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
     capacity = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()

@@ -182,10 +182,8 @@ def _choose_test(primitives, context, visits, queued, goal):
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant.
-
-    `queued`, returned updated, is the number of visits of leaves that wait.
-    """
+    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant."""
+    # `queued`, returned updated, is the number of visits of leaves that wait.
     stay_outlined()
     tree, _, block = context
     lanes, nodes = block.lanes, tree.blocks

@@ -166,10 +166,8 @@ def _move_half(tree, block, moved, i, r, leaf, inside):
 
 @kernel
 def move_rays(tree, block, moved, i, at, leaf, inside):
-    """Set the rays `inside` of a vector up for an instance; return whether packets can trace them.
-
-    i is the first one's number in the packet.
-    """
+    """Set rays of a vector up for an instance; return whether packets can trace them."""
+    # i is the first one's number in the packet.
     stay_outlined()
     lanes = moved.lanes
     bad = np.int64(0)

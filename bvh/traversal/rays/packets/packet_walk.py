@@ -276,11 +276,9 @@ _free_steps = by_scene(
 
 @kernel
 def trace_packet(context, stack, begin, end, octant, reach, goal):
-    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree.
-
-    `reach` bounds their origins. Returns False if their paths differ so much that it gave up; what
-    was found so far is kept.
-    """
+    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree."""
+    # `reach` bounds their origins. Returns False if their paths differ so much that it gave up;
+    # what was found so far is kept.
     tree, _, block = context
     context_ref = refer(context)
     lanes, nodes = block.lanes, tree.blocks
