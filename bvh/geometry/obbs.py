@@ -260,22 +260,17 @@ def ray_obb(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d in world coordinates. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_box`; in world coordinates.
     lower, upper : array_like, shape (..., 3)
         Corners in local coordinates; infinite, inverted and NaN ones as in `ray_box`.
     transform : array_like, shape (..., 4, 4)
         From local to world coordinates; the last row is (0, 0, 0, 1).
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
-    hit : bool or ndarray of bool, shape (...)
-    t_near, t_far : float or ndarray, shape (...)
-        The interval of the ray in the box, clipped to the range, in units of the direction's
-        length and correctly rounded. +inf and -inf for a miss. A ray that is not finite, has a
-        zero direction or an empty range misses.
+    hit, t_near, t_far
+        As in `ray_box`.
 
     Raises
     ------

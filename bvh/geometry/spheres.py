@@ -232,24 +232,19 @@ def ray_sphere(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_box`.
     center : array_like, shape (..., 3)
     radius : array_like, shape (...)
         0 makes a point. One for all rays must be finite and not negative; of many, those that are
         not are misses.
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
-    hit : bool or ndarray of bool, shape (...)
-    t_near, t_far : float or ndarray, shape (...)
-        The interval of the ray in the ball, clipped to the range, in units of the direction's
-        length; t_near <= t_far, and both are equal where the line touches the ball. Good to two
-        units in the last place, unless components of the direction, or of the positions, differ
-        by a factor beyond 2**400. +inf and -inf for a miss. A ray that is not finite, has a zero
-        direction or an empty range misses.
+    hit, t_near, t_far
+        As in `ray_box`, but good to two units in the last place, unless components of the
+        direction, or of the positions, differ by a factor beyond 2**400. Both ends are equal where
+        the line touches the ball.
 
     Raises
     ------

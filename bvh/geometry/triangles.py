@@ -300,12 +300,10 @@ def ray_triangle(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_plane`.
     v0, v1, v2 : array_like, shape (..., 3)
         Corners. The normal is (v1-v0) x (v2-v0).
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included.
     cull : {None, "back", "front"}
         Ignore triangles that are seen from behind, or from the front.
 
