@@ -196,8 +196,8 @@ def ray_plane(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions
+        As in `ray_box`.
     normal : array_like, shape (..., 3)
         Need not be normalised.
     offset : array_like, shape (...)

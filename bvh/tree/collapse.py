@@ -57,7 +57,7 @@ def order_node(data, node):
     at = wide_nodes.node_at(node)
     numbers, none = simd.lane_numbers(WIDTH), simd.splat(np.int32(0), WIDTH)
     # The used lanes come first.
-    unused = simd.mask_bits(wide_nodes.child_codes(data, at) == none)
+    unused = simd.mask_bits(wide_nodes.child_codes(data, at, WIDTH) == none)
     used = min(simd.lowest_bit(unused), np.int64(WIDTH))
     low, high = wide_nodes.child_boxes(data, at)
     x, y, z = low[0] + high[0], low[1] + high[1], low[2] + high[2]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.jit import inlined
+from bvh.runtime.jit import inlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import group_at, three
 
@@ -77,45 +77,15 @@ def node_of(at):
 
 
 @inlined
-def child_code(data, at):
-    """Return the code of a child."""
-    return np.int64(simd.peek_int(data, at + CODES * WIDTH))
-
-
-@inlined
-def set_child_code(data, at, code):
-    """Set the code of a child."""
-    simd.poke_int(data, at + CODES * WIDTH, code)
-
-
-@inlined
-def child_codes(data, at):
-    """Return the codes of all children of a node."""
-    return simd.load_ints(data, at + CODES * WIDTH, WIDTH)
-
-
-@inlined
 def octant_shift(octant):
     """Return what a visiting order is shifted by to read it for an octant."""
     return octant * LANE_BITS
 
 
-@inlined
-def child_orders(data, at):
-    """Return the visiting orders of a node, to be shifted by `octant_shift`."""
-    return simd.load_ints(data, at + ORDER * WIDTH, WIDTH)
-
-
-@inlined
-def child_order(data, at):
-    """Return the visiting orders in one lane of a node."""
-    return np.int64(simd.peek_int(data, at + ORDER * WIDTH))
-
-
-@inlined
-def set_child_orders(data, at, orders):
-    """Set the visiting orders of a node."""
-    simd.store_ints(data, at + ORDER * WIDTH, orders)
+# Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.
+child_code, child_codes, set_child_code = simd.rows(types.int32, CODES * WIDTH)
+# They are to be shifted by `octant_shift`.
+child_order, child_orders, set_child_orders = simd.rows(types.int32, ORDER * WIDTH)
 
 
 @inlined

@@ -111,9 +111,8 @@ def push_squares(blocks, code, squares, bound, stack, top, spare):
         return top
     order = compress_order(bits)
     simd.store(spare, 0, simd.permute(squares, order))
-    simd.store_ints(
-        spare, WIDTH, simd.permute(wide_nodes.child_codes(blocks, wide_nodes.node_at(code)), order)
-    )
+    codes = wide_nodes.child_codes(blocks, wide_nodes.node_at(code), WIDTH)
+    simd.store_ints(spare, WIDTH, simd.permute(codes, order))
     first = top
     for i in range(simd.popcount(bits)):
         child = np.int64(simd.peek_int(spare, WIDTH + i)) & 0xFFFFFFFF

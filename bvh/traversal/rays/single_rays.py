@@ -238,10 +238,10 @@ def trace(context, memory, active, count, goal):
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             first, last = enter_children(nodes, at, ray, slots.end(memory, slot), planes)
             top = slots.top(memory, slot)
-            codes = child_codes(nodes, at)
+            codes = child_codes(nodes, at, WIDTH)
             if ordered:
                 # Bring the children into the order in which they are pushed.
-                order = child_orders(nodes, at) >> shift
+                order = child_orders(nodes, at, WIDTH) >> shift
                 first = simd.permute(first, order)
                 bits = np.int64(simd.mask_bits(first <= simd.permute(last, order)))
                 front = simd.compress_order(bits)

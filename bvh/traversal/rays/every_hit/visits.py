@@ -213,16 +213,13 @@ def _visit(context, visits, top, octant, queued, goal):
             for k in range(0, min(PLANES_AND_CODES, 4 * LINE), LINE):
                 simd.prefetch_address(simd.address(nodes, later + k))
         for i in range(listed):
-            at, r = (
-                node_at(np.int64(simd.peek(visits.node_codes, i))),
-                simd.peek(visits.node_rays, i),
-            )
+            at = node_at(np.int64(simd.peek(visits.node_codes, i)))
+            r = simd.peek(visits.node_rays, i)
             ray, end = blocks.numbers_of(lanes, np.int64(r)), blocks.end(lanes, np.int64(r))
             first, last = enter_children(nodes, at, ray, end, planes)
             bits = np.int64(simd.mask_bits(first <= last))
-            simd.store(
-                visits.codes, top, simd.permute(child_codes(nodes, at), simd.compress_order(bits))
-            )
+            order = simd.compress_order(bits)
+            simd.store(visits.codes, top, simd.permute(child_codes(nodes, at, WIDTH), order))
             simd.store(visits.rays, top, simd.splat(r, WIDTH))
             top += simd.popcount(bits)
         if queued > LEAVES:

@@ -305,13 +305,13 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
                 simd.lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
                 simd.lesser(_later(nodes, at + fz, z), simd.splat(limit, WIDTH)),
             )
-            order = wide_nodes.child_orders(nodes, at) >> shift
+            order = wide_nodes.child_orders(nodes, at, WIDTH) >> shift
             first = simd.permute(first, order)
             # An unused lane begins at inf and ends at -inf, for neither i nor c is zero.
             bits = simd.mask_bits(first <= simd.permute(last, order))
             if bits != 0:
                 front = simd.compress_order(bits)
-                children = simd.permute(wide_nodes.child_codes(nodes, at), order)
+                children = simd.permute(wide_nodes.child_codes(nodes, at, WIDTH), order)
                 simd.store(stack.children, top, simd.permute(children, front))
                 simd.store(stack.entries, top, simd.permute(first, front))
                 lanes_entered = simd.permute(order, front) & np.int32(WIDTH - 1)
