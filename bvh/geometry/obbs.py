@@ -70,12 +70,10 @@ def _inverse_row(a, b, c, t):
     # must not be zero.
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
-    i, j, k, m = (
-        min(exponent(largest(a)), 1022),
-        min(exponent(largest(b)), 1022),
-        min(exponent(largest(c)), 1022),
-        min(exponent(largest(t)), 1022),
-    )
+    i = min(exponent(largest(a)), 1022)
+    j = min(exponent(largest(b)), 1022)
+    k = min(exponent(largest(c)), 1022)
+    m = min(exponent(largest(t)), 1022)
     u, v, w, s = unrounded(a, i), unrounded(b, j), unrounded(c, k), unrounded(t, m)
     n = dd_cross(v, w)
     n_size = cross_size(high(v), high(w))

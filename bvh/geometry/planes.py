@@ -147,11 +147,9 @@ def _ray_plane(rays, planes, cull, hits):
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
-        o, d, n = (
-            floats.vector(rays.origins, i),
-            floats.vector(rays.directions, i),
-            floats.vector(normal, i),
-        )
+        o = floats.vector(rays.origins, i)
+        d = floats.vector(rays.directions, i)
+        n = floats.vector(normal, i)
         t_min, t_max = rays.t_min[i], rays.t_max[i]
         c = offset[i, 0]
         hit[i], t[i] = False, INF

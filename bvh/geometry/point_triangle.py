@@ -261,11 +261,9 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
                 best, e = feature_distances.by_normal(volume, f2, n, f)
                 return best, e, w1 / whole, w2 / whole
     else:
-        a, b, c = (
-            floats.difference(p, v0, k),
-            floats.difference(p, v1, k),
-            floats.difference(p, v2, k),
-        )
+        a = floats.difference(p, v0, k)
+        b = floats.difference(p, v1, k)
+        c = floats.difference(p, v2, k)
         n, n_size = feature_distances.double_area(v0, v1, v2, k)
         if floats.largest(floats.high(n)) > FLAT * floats.largest(n_size):
             s0, w2 = side_of_edge(n, floats.difference(v1, v0, k), a)

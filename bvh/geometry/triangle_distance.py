@@ -168,14 +168,10 @@ def _between_edges(p, q, r, s, k):
         return False, unsure, INF, 0.0, 0.0
     w = floats.difference(r, p, k)
     across, other = floats.dd_cross(w, v), floats.dd_cross(w, u)
-    x0, x1 = (
-        floats.dd_dot(across, n)[0],
-        floats.dd_dot(floats.dd_cross(floats.difference(r, q, k), v), n)[0],
-    )
-    y0, y1 = (
-        floats.dd_dot(other, n)[0],
-        floats.dd_dot(floats.dd_cross(floats.difference(s, p, k), u), n)[0],
-    )
+    x0 = floats.dd_dot(across, n)[0]
+    x1 = floats.dd_dot(floats.dd_cross(floats.difference(r, q, k), v), n)[0]
+    y0 = floats.dd_dot(other, n)[0]
+    y1 = floats.dd_dot(floats.dd_cross(floats.difference(s, p, k), u), n)[0]
     if not (x0 > 0.0 and x1 < 0.0 and y0 > 0.0 and y1 < 0.0):
         return False, False, INF, 0.0, 0.0
     volume, e, f = floats.dd_dot(n, w), -3 * k, -2 * k
@@ -356,8 +352,6 @@ def triangle_distance(a, b):
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False
         low, high_ = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
-    low, high_ = (
-        feature_distances.as_double(low, post - k),
-        feature_distances.as_double(high_, post - k),
-    )
+    low = feature_distances.as_double(low, post - k)
+    high_ = feature_distances.as_double(high_, post - k)
     return sure, low, high_, put_back(x, post), put_back(y, post)

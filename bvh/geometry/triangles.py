@@ -114,11 +114,9 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
 def _scaled_vectors(o, d, e, k, v0, v1, v2):
     """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
     # The differences are exact unless they underflow.
-    a, p, q = (
-        floats.difference(v0, o, -e),
-        floats.difference(v1, v0, -e),
-        floats.difference(v2, v0, -e),
-    )
+    a = floats.difference(v0, o, -e)
+    p = floats.difference(v1, v0, -e)
+    q = floats.difference(v2, v0, -e)
     return a, p, q, floats.unrounded(d, k)
 
 

@@ -67,10 +67,8 @@ def order_node(data, node):
     for octant in range(4):
         keys = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
         keys = simd.select(is_used, keys, infinite)
-        near_bits, far_bits = (
-            np.int64(wide_nodes.octant_shift(7 - octant)),
-            np.int64(wide_nodes.octant_shift(octant)),
-        )
+        near_bits = np.int64(wide_nodes.octant_shift(7 - octant))
+        far_bits = np.int64(wide_nodes.octant_shift(octant))
         for c in range(used):
             key = simd.splat(simd.lane(keys, np.int32(c)), WIDTH)
             earlier = numbers < simd.splat(np.int32(c), WIDTH)

@@ -292,12 +292,10 @@ def collect_faces(task, code, box, code2, box2):
         for m in range(many2):
             # One side in lanes, the one with fewer faces left one by one.
             bits, bits2 = mask_bits(kept), peek(search.masks, m)
-            lanes, lanes_at, column, column_at = (
-                at,
-                MAX_LEAF_ROWS + g - first,
-                m * memory.GROUP_ROWS,
-                m,
-            )
+            lanes = at
+            lanes_at = MAX_LEAF_ROWS + g - first
+            column = m * memory.GROUP_ROWS
+            column_at = m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
             if popcount(bits2) > popcount(bits):
                 bits, bits2 = bits2, bits

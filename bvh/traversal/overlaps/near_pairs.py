@@ -210,10 +210,8 @@ def open_pair(task, code, box, code2, box2):
     used = boxes[0][0] == boxes[0][0]
     if code < 0:
         used = _lane_mask(used, box, node)
-    ids, contact = (
-        simd.load(task.tree.lowest, node * WIDTH, WIDTH),
-        simd.peek(search.state, memory.CONTACT),
-    )
+    ids = simd.load(task.tree.lowest, node * WIDTH, WIDTH)
+    contact = simd.peek(search.state, memory.CONTACT)
     touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))

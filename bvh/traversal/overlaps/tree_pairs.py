@@ -158,10 +158,8 @@ def _straddling(tree, group, rows, at, margin):
     # for the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by
     # makes less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
     start = triangle_groups.group_at(group)
-    v0, n = (
-        triangle_groups.group_origin(tree.groups, start),
-        triangle_groups.group_normal(tree.groups, start),
-    )
+    v0 = triangle_groups.group_origin(tree.groups, start)
+    n = triangle_groups.group_normal(tree.groups, start)
     bound = triangle_groups.group_sizes(tree.groups, start) * margin
     a = _height(n, v0, rows, at + tree_to_tree.V0 * WIDTH)
     b = _height(n, v0, rows, at + tree_to_tree.V1 * WIDTH)
@@ -200,11 +198,9 @@ def _leaves(task, itself, code, code2, pairs, count):
     first, many = wide_nodes.leaf_rows(code)
     first2, many2 = wide_nodes.leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    x, y, z = (
-        simd.peek(to_first, tree_to_tree.MARGIN),
-        simd.peek(to_first, tree_to_tree.MARGIN + 1),
-        simd.peek(to_first, tree_to_tree.MARGIN + 2),
-    )
+    x = simd.peek(to_first, tree_to_tree.MARGIN)
+    y = simd.peek(to_first, tree_to_tree.MARGIN + 1)
+    z = simd.peek(to_first, tree_to_tree.MARGIN + 2)
     widest = max(x, max(y, z))
     for m in range(many2):
         transform_group(
@@ -308,11 +304,9 @@ def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, eno
     # Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
     # where the stack's height is below 0.
     maps = simd.pointer(to_first)
-    found, rows, stack = (
-        simd.pointer(pairs),
-        simd.pointer(pair_search.rows),
-        simd.pointer(pair_search.stack),
-    )
+    found = simd.pointer(pairs)
+    rows = simd.pointer(pair_search.rows)
+    stack = simd.pointer(pair_search.stack)
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group, none = tasks[k, 2], np.int64(0)

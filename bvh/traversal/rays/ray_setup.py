@@ -70,11 +70,9 @@ def _clip(frame, p, inverse, margin, start, stop):
 @inlined
 def octant_of(inverse):
     """Return the octant of a direction: a bit for each coordinate that is negative."""
-    x, y, z = (
-        simd.as_ints(inverse[0]) >> 63,
-        simd.as_ints(inverse[1]) >> 63,
-        simd.as_ints(inverse[2]) >> 63,
-    )
+    x = simd.as_ints(inverse[0]) >> 63
+    y = simd.as_ints(inverse[1]) >> 63
+    z = simd.as_ints(inverse[2]) >> 63
     return (x & 1) | ((y & 1) << 1) | ((z & 1) << 2)
 
 

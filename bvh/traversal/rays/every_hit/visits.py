@@ -194,10 +194,8 @@ def _visit(context, visits, top, octant, queued, goal):
         top -= taken
         listed = np.int64(0)
         for j in range(0, taken, WIDTH):
-            codes, rays = (
-                simd.load(visits.codes, top + j, WIDTH),
-                simd.load(visits.rays, top + j, WIDTH),
-            )
+            codes = simd.load(visits.codes, top + j, WIDTH)
+            rays = simd.load(visits.rays, top + j, WIDTH)
             every = (np.int64(1) << min(taken - j, WIDTH)) - 1
             inner = np.int64(simd.mask_bits(codes >= np.int32(0))) & every
             order = simd.compress_order(inner)

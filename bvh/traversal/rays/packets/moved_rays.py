@@ -198,10 +198,8 @@ def bring_back(block, moved, i, at, leaf):
         found = blocks.prims(lanes, r, HALF) >= np.int32(0)
         # From tau to t, which the next instance and the TLAS count from places of their own.
         k = simd.convert(blocks.shifts(moved.doubles, to, HALF), np.int64(0))
-        entry, rest = (
-            blocks.entries(moved.doubles, to, HALF),
-            blocks.entry_rests(moved.doubles, to, HALF),
-        )
+        entry = blocks.entries(moved.doubles, to, HALF)
+        rest = blocks.entry_rests(moved.doubles, to, HALF)
         low = simd.convert(blocks.best_lows(lanes, r, HALF), 0.0)
         high = simd.convert(blocks.ends(lanes, r, HALF), 0.0)
         back = instance_setup.power(0 - k)
