@@ -130,21 +130,14 @@ def stats_of(
     used[ids[ids >= 0]] = True
     size = sum(array.nbytes for array in stored)
     return TreeStats(
-        primitives=count,
-        ignored=count - int(np.count_nonzero(used)),
-        nodes=len(view.codes),
-        leaves=len(sizes),
-        depth=int(depths.max(initial=0)),
-        largest_leaf=int(sizes.max(initial=0)),
-        sah_cost=wide_cost(view, arrays.frame),
-        bytes=size,
-        build_seconds=build_seconds,
-        bytes_per_primitive=size / max(count, 1),
-        leaf_depths=tuple(np.bincount(depths).tolist()),
+        primitives=count, ignored=count - int(np.count_nonzero(used)), nodes=len(view.codes),
+        leaves=len(sizes), depth=int(depths.max(initial=0)), largest_leaf=int(sizes.max(initial=0)),
+        sah_cost=wide_cost(view, arrays.frame), bytes=size, build_seconds=build_seconds,
+        bytes_per_primitive=size / max(count, 1), leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
         epo=overlap_of(arrays, thread_count(None)) if epo else None,
         groups=None if bits is None else int(np.bitwise_or.reduce(bits)).bit_count(),
-    )
+    )  # fmt: skip
 
 
 def wide_levels(view: Lanes) -> NDArray[np.int64]:

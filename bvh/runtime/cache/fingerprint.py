@@ -39,15 +39,8 @@ _COMPILES = re.compile(
 )
 # Nor is there a kernel in these, which therefore need not be read.
 WITHOUT_KERNELS = (
-    "apps",
-    "benchmarks",
-    "compat",
-    "distributed",
-    "docs",
-    "examples",
-    "meshes",
-    "pictures",
-)
+    "apps", "benchmarks", "compat", "distributed", "docs", "examples", "meshes", "pictures",
+)  # fmt: skip
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

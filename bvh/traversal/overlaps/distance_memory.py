@@ -166,12 +166,9 @@ def task_of(own, other, table):
         doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
     )  # fmt: skip
     return Task(
-        _near_tree(pointer(own)),
-        _near_tree(pointer(other)),
-        sides,
-        shifted(sides, SIDE_SIZE),
+        _near_tree(pointer(own)), _near_tree(pointer(other)), sides, shifted(sides, SIDE_SIZE),
         search,
-    )
+    )  # fmt: skip
 
 
 @inlined

@@ -81,17 +81,11 @@ class Context(NamedTuple):
 @pointers_of(Rays)
 def _ray_pointers(arrays):
     return RayPointers(
-        simd.pointer(arrays.origins),
-        simd.pointer(arrays.directions),
-        simd.pointer(arrays.t_min),
-        simd.pointer(arrays.t_max),
-        simd.pointer(arrays.masks),
-        np.int64(len(arrays.origins) > 1),
-        np.int64(len(arrays.directions) > 1),
-        np.int64(len(arrays.t_min) > 1),
-        np.int64(len(arrays.t_max) > 1),
-        np.int64(len(arrays.masks) > 1),
-    )
+        simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
+        simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
+        np.int64(len(arrays.directions) > 1), np.int64(len(arrays.t_min) > 1),
+        np.int64(len(arrays.t_max) > 1), np.int64(len(arrays.masks) > 1),
+    )  # fmt: skip
 
 
 @inlined
@@ -185,13 +179,10 @@ class OrderPointers(NamedTuple):
 @pointers_of(Order)
 def _order_pointers(arrays):
     return OrderPointers(
-        np.int64(arrays.size),
-        np.int64(arrays.row),
-        len(arrays.permutation) > 0,
-        arrays.row == 0 and len(arrays.permutation) == 0,
-        simd.pointer(arrays.permutation),
+        np.int64(arrays.size), np.int64(arrays.row), len(arrays.permutation) > 0,
+        arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
         np.int64(arrays.kernel),
-    )
+    )  # fmt: skip
 
 
 @inlined

@@ -97,14 +97,9 @@ def _filter(groups, at, ray):
     n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
     e1, e2 = group_edges(groups, at)
     maybe, passes, c, den = test_edges(
-        ray_numbers.origin(ray),
-        ray_numbers.direction(ray),
-        group_origin(groups, at),
-        e1,
-        e2,
-        n,
+        ray_numbers.origin(ray), ray_numbers.direction(ray), group_origin(groups, at), e1, e2, n,
         ray_numbers.edge(ray) * tolerance,
-    )
+    )  # fmt: skip
     size = abs(den)
     t = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
     margin = simd.fma(ray_numbers.t_error(ray), group_sizes(groups, at), simd.splat(TINY, WIDTH))
