@@ -38,10 +38,8 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 @kernel
 def slab_crossing(o, d, b):
-    """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0.
-
-    A t that is not zero never becomes zero, and never infinite unless `b` is.
-    """
+    """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0."""
+    # A t that is not zero never becomes zero, and never infinite unless `b` is.
     stay_outlined()
     n, tail = two_sum(b, -o)
     # An overflow or an infinite b gives a NaN tail.
@@ -105,11 +103,9 @@ def entered_and_left(slopes, lower, upper):
 
 @kernel
 def common_interval(o, d, rows, first, last, near, far):
-    """Return (hit, near, far) of a ray in three slabs, whose planes are as in `planes.py`.
-
-    `first` and `last` are the levels where it enters and leaves each (`entered_and_left`); `near`
-    and `far` the correctly rounded crossings, -inf and +inf where a slab does not matter.
-    """
+    """Return (hit, near, far) of a ray in three slabs, whose planes are as in `planes.py`."""
+    # `first` and `last` are the levels where it enters and leaves each (`entered_and_left`); `near`
+    # and `far` the correctly rounded crossings, -inf and +inf where a slab does not matter.
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
     end = min(far[0], min(far[1], far[2]))
@@ -135,12 +131,10 @@ def read_box(records, i):
 
 @kernel
 def box_interval(o, d, lower, upper):
-    """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign.
-
-    An infinite bound does not limit the box; inverted or NaN bounds make an empty one. A hit is
-    decided exactly. Both ends are correctly rounded: a non-zero end never becomes 0, a finite one
-    never infinite. +inf and -inf for a miss.
-    """
+    """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign."""
+    # An infinite bound does not limit the box; inverted or NaN bounds make an empty one. A hit is
+    # decided exactly. Both ends are correctly rounded: a non-zero end never becomes 0, a finite one
+    # never infinite. +inf and -inf for a miss.
     if not is_box(lower, upper):
         return False, INF, -INF
     # A ray parallel to a slab is inside for all t, or never.

@@ -31,11 +31,9 @@ def _repeats(t):
 
 @inlined
 def faces_overlap(a, b):
-    """Return whether two faces meet elsewhere than in what they share.
-
-    Faces that share an edge overlap where they have an area in common; those that share all
-    three corners always do.
-    """
+    """Return whether two faces meet elsewhere than in what they share."""
+    # Faces that share an edge overlap where they have an area in common; those that share all
+    # three corners always do.
     i, j, k = _corner_index(a[0], b), _corner_index(a[1], b), _corner_index(a[2], b)
     if i < 0 and j < 0 and k < 0:
         return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
@@ -143,11 +141,9 @@ def _touch(a0, a1, a2, b0, b1, b2):
 
 @kernel
 def _overlap_thin(a, b, i, j):
-    """Decide the overlap of faces with the same first corner of which one has no area (i, j < 0).
-
-    Such a face is two segments that begin at the corner; apart from it, convex sets that begin
-    there meet if and only if the far end of one meets the other.
-    """
+    """Decide the overlap of faces with one first corner, of which one has no area (i, j < 0)."""
+    # Such a face is two segments that begin at the corner; apart from it, convex sets that begin
+    # there meet if and only if the far end of one meets the other.
     stay_outlined()
     v = a[0]
     for k in range(2 if i < 0 else 1):

@@ -65,19 +65,15 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 @kernel
 def _inverse_row(a, b, c, t):
-    """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
-
-    It is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The determinant
-    must not be zero.
-    """
+    """Return the first row of the inverse of the affine map with columns a, b, c and shift t."""
+    # It is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The determinant
+    # must not be zero.
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
-    i, j, k, m = (
-        min(exponent(largest(a)), 1022),
-        min(exponent(largest(b)), 1022),
-        min(exponent(largest(c)), 1022),
-        min(exponent(largest(t)), 1022),
-    )
+    i = min(exponent(largest(a)), 1022)
+    j = min(exponent(largest(b)), 1022)
+    k = min(exponent(largest(c)), 1022)
+    m = min(exponent(largest(t)), 1022)
     u, v, w, s = unrounded(a, i), unrounded(b, j), unrounded(c, k), unrounded(t, m)
     n = dd_cross(v, w)
     n_size = cross_size(high(v), high(w))
@@ -123,11 +119,9 @@ def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above).
-
-    Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that the
-    inverse, or the inverse of its rounding, is not finite.
-    """
+    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above)."""
+    # Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that
+    # the inverse, or the inverse of its rounding, is not finite.
     matrices = square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
@@ -167,11 +161,9 @@ def obb_bounds(
 
 @inlined
 def _rough_slab(o, d, w, lower, upper):
-    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t.
-
-    With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
-    by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
-    """
+    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t."""
+    # With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
+    # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
@@ -201,10 +193,8 @@ def read_obb(records, i):
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`.
-
-    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
-    """
+    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`."""
+    # `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
     if not is_box(lower, upper):
         return False, INF, -INF
     u, v, w = rows
@@ -268,22 +258,17 @@ def ray_obb(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d in world coordinates. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_box`; in world coordinates.
     lower, upper : array_like, shape (..., 3)
         Corners in local coordinates; infinite, inverted and NaN ones as in `ray_box`.
     transform : array_like, shape (..., 4, 4)
         From local to world coordinates; the last row is (0, 0, 0, 1).
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
-    hit : bool or ndarray of bool, shape (...)
-    t_near, t_far : float or ndarray, shape (...)
-        The interval of the ray in the box, clipped to the range, in units of the direction's
-        length and correctly rounded. +inf and -inf for a miss. A ray that is not finite, has a
-        zero direction or an empty range misses.
+    hit, t_near, t_far
+        As in `ray_box`.
 
     Raises
     ------

@@ -13,25 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    LARGEST,
-    NAN,
-    SMALLEST,
-    can_hit,
-    dd_add,
-    dot_size,
-    exponent,
-    finite,
-    largest,
-    power_of_two,
-    round_quotient,
-    scale_by,
-    two_product,
-    two_sum,
-    vector,
-)
+from bvh.geometry.arithmetic.floats import INF, LARGEST, NAN, SMALLEST
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points, reals
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -45,10 +29,8 @@ FLOOR = 2.0**-1070
 
 @inlined
 def hardware_quotient(n, d):
-    """Return n/d of two doubles, rounded to nearest; non-zero stays non-zero, finite stays finite.
-
-    The one rounding of a division is all the error there is when n and d are exact.
-    """
+    """Return n/d of doubles, rounded to nearest; non-zero stays non-zero, finite stays finite."""
+    # The one rounding of a division is all the error there is when n and d are exact.
     q = n / d
     if n == 0.0:
         return 0.0
@@ -59,15 +41,13 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`.
-
-    Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
-    last bits of the division itself would be lost.
-    """
-    decided, q = round_quotient(n, n_size, d, d_size)
-    e = exponent(q)
+    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`."""
+    # Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
+    # last bits of the division itself would be lost.
+    decided, q = floats.round_quotient(n, n_size, d, d_size)
+    e = floats.exponent(q)
     if decided and -900 < e < 900 and -1020 < e + k < 1020:
-        return True, scale_by(q, k)
+        return True, floats.scale_by(q, k)
     return False, 0.0
 
 
@@ -77,7 +57,7 @@ def slope_sign(w, d):
     stay_outlined()
     value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     # A NaN or an infinite size fails this test and is decided exactly, too.
-    if abs(value) > SUM_ERROR * dot_size(w, d) + FLOOR:
+    if abs(value) > SUM_ERROR * floats.dot_size(w, d) + FLOOR:
         return 1 if value > 0.0 else -1
     # Axis-aligned planes and rays: every product has a zero factor.
     if (
@@ -105,7 +85,7 @@ def height_sign(o, w, b):
     """Return the exact sign of b - w3 - w.o: 1 where the origin lies below the plane."""
     stay_outlined()
     value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
-    if abs(value) > SUM_ERROR * (dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
+    if abs(value) > SUM_ERROR * (floats.dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
         return -1 if value > 0.0 else 1
     if abs(b) == INF:
         return 1 if b > 0.0 else -1
@@ -116,30 +96,29 @@ def height_sign(o, w, b):
 
 @kernel
 def plane_crossing(o, d, w, b):
-    """Return t where the ray meets the plane, the real quotient rounded to the nearest double.
-
-    A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
-    is met at the infinite end of the ray that leads there. The slope must not be zero.
-    """
+    """Return t where the ray meets the plane, the real quotient rounded to the nearest double."""
+    # A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
+    # is met at the infinite end of the ray that leads there. The slope must not be zero.
     stay_outlined()
     if abs(b) == INF:
         return b * slope_sign(w, d)
     # Sums of exact products: three additions of double-doubles lose 9 * 2**-106 of the size.
     # Scaling the direction to about one keeps its products from underflow, but may itself lose
     # 2**-1075 of a component: that must not count against the slope.
-    k = min(exponent(largest(d)), 1022)
-    s = power_of_two(-k)
+    k = min(floats.exponent(floats.largest(d)), 1022)
+    s = floats.power_of_two(-k)
     r = (d[0] * s, d[1] * s, d[2] * s)
-    height = dd_add(
-        dd_add(two_product(-w[0], o[0]), two_product(-w[1], o[1])),
-        dd_add(two_product(-w[2], o[2]), two_sum(b, -w[3])),
+    height = floats.dd_add(
+        floats.dd_add(floats.two_product(-w[0], o[0]), floats.two_product(-w[1], o[1])),
+        floats.dd_add(floats.two_product(-w[2], o[2]), floats.two_sum(b, -w[3])),
     )
-    slope = dd_add(
-        dd_add(two_product(w[0], r[0]), two_product(w[1], r[1])), two_product(w[2], r[2])
+    slope = floats.dd_add(
+        floats.dd_add(floats.two_product(w[0], r[0]), floats.two_product(w[1], r[1])),
+        floats.two_product(w[2], r[2]),
     )
-    height_size, slope_size = dot_size(w, o) + abs(w[3]) + abs(b), dot_size(w, r)
+    height_size, slope_size = floats.dot_size(w, o) + abs(w[3]) + abs(b), floats.dot_size(w, r)
     decided, t = double_quotient(height, height_size, slope, slope_size, -k)
-    if decided and slope_size > 2.0**-960 * largest(w):
+    if decided and slope_size > 2.0**-960 * floats.largest(w):
         return t
     n_sum, d_sum = new_sum(), new_sum()
     _add_height(n_sum, 1.0, o, w, b, 1.0, 1.0)
@@ -149,11 +128,9 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c).
-
-    Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
-    the two crossings is a sum of products of four doubles: no rounding takes part.
-    """
+    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c)."""
+    # Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
+    # the two crossings is a sum of products of four doubles: no rounding takes part.
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -170,12 +147,16 @@ def _ray_plane(rays, planes, cull, hits):
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
-        o, d, n = vector(rays.origins, i), vector(rays.directions, i), vector(normal, i)
+        o = floats.vector(rays.origins, i)
+        d = floats.vector(rays.directions, i)
+        n = floats.vector(normal, i)
         t_min, t_max = rays.t_min[i], rays.t_max[i]
         c = offset[i, 0]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
-        sound = can_hit(o, d) and finite(n) and c - c == 0.0 and largest(n) > 0.0
+        sound = (
+            floats.can_hit(o, d) and floats.finite(n) and c - c == 0.0 and floats.largest(n) > 0.0
+        )
         if not (sound and t_min <= t_max):
             continue
         w = (n[0], n[1], n[2], c)
@@ -213,8 +194,8 @@ def ray_plane(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions
+        As in `ray_box`.
     normal : array_like, shape (..., 3)
         Need not be normalised.
     offset : array_like, shape (...)

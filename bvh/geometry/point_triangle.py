@@ -18,33 +18,10 @@ import math
 
 import numpy as np
 
+from bvh.geometry.arithmetic import feature_distances, floats
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum
-from bvh.geometry.arithmetic.feature_distances import (
-    GREAT,
-    as_double,
-    by_normal,
-    double_area,
-    exact_cross,
-    exact_volume_of,
-    to_corner,
-    to_edge,
-    to_plane,
-)
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    NAN,
-    cross_size,
-    dd_cross,
-    dd_dot,
-    difference,
-    dot_size,
-    exponent,
-    high,
-    largest,
-    power_of_two,
-    scale_by,
-    sign,
-)
+from bvh.geometry.arithmetic.feature_distances import GREAT
+from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -73,10 +50,8 @@ def along(num, den):
 
 @inlined
 def nearest_weights(a, b, c):
-    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately.
-
-    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
-    """
+    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately."""
+    # `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
     s, t, inside = 0.0, 0.0, False
@@ -104,18 +79,16 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return (low, high) that the distance from a point to a triangle lies between.
-
-    Any point of the triangle bounds the distance from above, and any direction g from below: a
-    triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|. So
-    both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and `size`
-    the largest component of all p - v, which are computed to u of themselves, a product with g /
-    |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the approximate
-    point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both, and the error
-    of the leaf test, 4 units in the last place.
-    """
+    """Return (low, high) that the distance from a point to a triangle lies between."""
+    # Any point of the triangle bounds the distance from above, and any direction g from below: a
+    # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
+    # So both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and
+    # `size` the largest component of all p - v, which are computed to u of themselves, a product
+    # with g / |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the
+    # approximate point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both,
+    # and the error of the leaf test, 4 units in the last place.
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
-    size = max(largest(a), max(largest(b), largest(c)))
+    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF
     s, t, inside = nearest_weights(a, b, c)
@@ -137,9 +110,9 @@ def between(p, v0, v1, v2):
 def side_of_edge(n, e, a):
     """Return the sign of n . (e x a), and the value; sign 0 where double-doubles leave it open."""
     stay_outlined()
-    h, eh, ah = high(n), high(e), high(a)
-    size = dot_size(h, cross_size(eh, ah))
-    exact = dd_dot(n, dd_cross(e, a))[0]
+    h, eh, ah = floats.high(n), floats.high(e), floats.high(a)
+    size = floats.dot_size(h, floats.cross_size(eh, ah))
+    exact = floats.dd_dot(n, floats.dd_cross(e, a))[0]
     if abs(exact) > DOUBT * size:
         return (1 if exact > 0.0 else -1), exact
     return 0, exact
@@ -149,7 +122,7 @@ def side_of_edge(n, e, a):
 def _sure_side(n, sizes, e, a):
     """Return the sign of n . (e x a) of doubles, and the value; sign 0 where it is unsure."""
     value = dot(n, cross(e, a))
-    if abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
+    if abs(value) > SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a)):
         return (1 if value > 0.0 else -1), value
     return 0, value
 
@@ -157,33 +130,31 @@ def _sure_side(n, sizes, e, a):
 @inlined
 def _sure_corner(off, e, f):
     """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
-    margin = SIDE_ERROR * largest(off)
-    return dot(e, off) < -margin * largest(e) and dot(f, off) < -margin * largest(f)
+    margin = SIDE_ERROR * floats.largest(off)
+    return dot(e, off) < -margin * floats.largest(e) and dot(f, off) < -margin * floats.largest(f)
 
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
-    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
-
-    The distance is within 4 units in the last place of the exact one (see above), and the same
-    double for the same point and corners. It is 0 only for points of the triangle: others are at
-    least at the smallest double, and at most at the largest.
-    """
+    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p."""
+    # The distance is within 4 units in the last place of the exact one (see above), and the same
+    # double for the same point and corners. It is 0 only for points of the triangle: others are at
+    # least at the smallest double, and at most at the largest.
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     ab, bc, ca = minus(v1, v0), minus(v2, v1), minus(v0, v2)
-    size = max(largest(a), max(largest(b), largest(c)))
+    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
     if size == 0.0:
         return 0.0, 0.0, 0.0
-    d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-exponent(size), 1022)
+    d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-floats.exponent(size), 1022)
     if size < GREAT and not is_unlike((a, b, c), (ab, bc, ca), size):
-        s = power_of_two(k)
+        s = floats.power_of_two(k)
         a, b, c = scaled(a, s), scaled(b, s), scaled(c, s)
         ab, bc, ca = scaled(ab, s), scaled(bc, s), scaled(ca, s)
         d, e, u, v = _nearest(p, v0, v1, v2, k, (a, b, c), (ab, bc, ca))
     if not d >= 0.0:
         d, e, u, v = _nearest_of_all(p, v0, v1, v2, k, True)
-    return as_double(d, e), u, v
+    return feature_distances.as_double(d, e), u, v
 
 
 @inlined
@@ -215,40 +186,40 @@ def is_unlike(some, others, size):
 
 @inlined
 def _nearest(p, v0, v1, v2, k, off, edges):
-    """Return (distance, exponent, u, v), by the region of the nearest point; NaN if undecided.
-
-    `off` leads from the corners to the point, and `edges` from corner to corner, times 2**k.
-    """
+    """Return (distance, exponent, u, v), by the region of the nearest point; NaN if undecided."""
+    # `off` leads from the corners to the point, and `edges` from corner to corner, times 2**k.
     a, b, c = off
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
     if _sure_corner(a, ab, ac):
-        d, e = to_corner(p, v0, k)
+        d, e = feature_distances.to_corner(p, v0, k)
         return d, e, 0.0, 0.0
     if _sure_corner(b, bc, ba):
-        d, e = to_corner(p, v1, k)
+        d, e = feature_distances.to_corner(p, v1, k)
         return d, e, 1.0, 0.0
     if _sure_corner(c, ca, cb):
-        d, e = to_corner(p, v2, k)
+        d, e = feature_distances.to_corner(p, v2, k)
         return d, e, 0.0, 1.0
-    n, sizes = cross(ab, ac), cross_size(ab, ac)
+    n, sizes = cross(ab, ac), floats.cross_size(ab, ac)
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
     s2, w1 = _sure_side(n, sizes, ca, c)
     whole = w0 + w1 + w2
-    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * dot_size(sizes, sizes):
-        area, areas = double_area(v0, v1, v2, k)
-        d, e = to_plane(p, v0, v1, v2, k, area, areas, difference(p, v0, k))
+    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * floats.dot_size(sizes, sizes):
+        area, areas = feature_distances.double_area(v0, v1, v2, k)
+        d, e = feature_distances.to_plane(
+            p, v0, v1, v2, k, area, areas, floats.difference(p, v0, k)
+        )
         return d, e, w1 / whole, w2 / whole
     # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
-        d, e, t = to_edge(p, v0, v1)
+        d, e, t = feature_distances.to_edge(p, v0, v1)
         return d, e, t, 0.0
     if s1 < 0 and dot(bc, b) > 0.0 and dot(cb, c) > 0.0:
-        d, e, t = to_edge(p, v1, v2)
+        d, e, t = feature_distances.to_edge(p, v1, v2)
         return d, e, 1.0 - t, t
     if s2 < 0 and dot(ca, c) > 0.0 and dot(ac, a) > 0.0:
-        d, e, t = to_edge(p, v2, v0)
+        d, e, t = feature_distances.to_edge(p, v2, v0)
         return d, e, 0.0, 1.0 - t
     return _nearest_of_all(p, v0, v1, v2, k, False)
 
@@ -267,53 +238,53 @@ def _exact_side(a, b, c, p, scale):
                         add_product(total, 1.0, f[i], h[i], g[j], q[j])
                         add_product(total, -1.0, f[i], q[i], g[j], h[j])
     value, e = leading(total)
-    return sign(value[0]), scale_by(value[0], e - scale)
+    return floats.sign(value[0]), floats.scale_by(value[0], e - scale)
 
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
-    """Return the same as `_nearest` where doubles do not decide the region.
-
-    By double-doubles, NaN where these do not decide either and the triangle is near; or exactly.
-    """
+    """Return the same as `_nearest` where doubles do not decide the region."""
+    # By double-doubles, NaN where these do not decide either and the triangle is near; or exactly.
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
     # Edges on whose inner side the point surely is are skipped.
     s0, s1, s2, w0, w1, w2 = 0, 0, 0, 0.0, 0.0, 0.0
     if exactly:
-        n, f = exact_cross(v0, v1, v0, v2)
-        if largest(high(n)) > 0.0:
+        n, f = feature_distances.exact_cross(v0, v1, v0, v2)
+        if floats.largest(floats.high(n)) > 0.0:
             s0, w2 = _exact_side(v0, v1, v2, p, 2 * f)
             s1, w0 = _exact_side(v1, v2, v0, p, 2 * f)
             s2, w1 = _exact_side(v2, v0, v1, p, 2 * f)
             if s0 >= 0 and s1 >= 0 and s2 >= 0:
                 whole = w0 + w1 + w2
-                volume, f2 = exact_volume_of(p, v0, v1, v2)
-                best, e = by_normal(volume, f2, n, f)
+                volume, f2 = feature_distances.exact_volume_of(p, v0, v1, v2)
+                best, e = feature_distances.by_normal(volume, f2, n, f)
                 return best, e, w1 / whole, w2 / whole
     else:
-        a, b, c = difference(p, v0, k), difference(p, v1, k), difference(p, v2, k)
-        n, n_size = double_area(v0, v1, v2, k)
-        if largest(high(n)) > FLAT * largest(n_size):
-            s0, w2 = side_of_edge(n, difference(v1, v0, k), a)
-            s1, w0 = side_of_edge(n, difference(v2, v1, k), b)
-            s2, w1 = side_of_edge(n, difference(v0, v2, k), c)
+        a = floats.difference(p, v0, k)
+        b = floats.difference(p, v1, k)
+        c = floats.difference(p, v2, k)
+        n, n_size = feature_distances.double_area(v0, v1, v2, k)
+        if floats.largest(floats.high(n)) > FLAT * floats.largest(n_size):
+            s0, w2 = side_of_edge(n, floats.difference(v1, v0, k), a)
+            s1, w0 = side_of_edge(n, floats.difference(v2, v1, k), b)
+            s2, w1 = side_of_edge(n, floats.difference(v0, v2, k), c)
             if s0 > 0 and s1 > 0 and s2 > 0:
                 whole = w0 + w1 + w2
-                best, e = to_plane(p, v0, v1, v2, k, n, n_size, a)
+                best, e = feature_distances.to_plane(p, v0, v1, v2, k, n, n_size, a)
                 return best, e, w1 / whole, w2 / whole
         unsure = s0 * s1 * s2 == 0
     if s0 <= 0:
-        best, e, u = to_edge(p, v0, v1)
+        best, e, u = feature_distances.to_edge(p, v0, v1)
     if s1 <= 0:
-        d, f, t = to_edge(p, v1, v2)
-        if scale_by(d, f - e) < best:
+        d, f, t = feature_distances.to_edge(p, v1, v2)
+        if floats.scale_by(d, f - e) < best:
             best, e, u, v = d, f, 1.0 - t, t
     if s2 <= 0:
-        d, f, t = to_edge(p, v2, v0)
-        if scale_by(d, f - e) < best:
+        d, f, t = feature_distances.to_edge(p, v2, v0)
+        if floats.scale_by(d, f - e) < best:
             best, e, u, v = d, f, 0.0, 1.0 - t
     # Nothing but 0 is no distance, however far below the smallest double.
-    if unsure and best > 0.0 and scale_by(best, e + k) < NEAR:
+    if unsure and best > 0.0 and floats.scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v

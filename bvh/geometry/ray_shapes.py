@@ -27,12 +27,10 @@ def intersect_each(
     shapes: dict[str, NDArray[np.float64]],
     *options: int,
 ) -> Hit:
-    """Run kernel(rays, shapes, *options, result of arrays) on rays and shapes, one to one.
-
-    `rays` are origins, directions, t_min and t_max; `shapes` the vectors of shapes by the names of
-    their arguments; `result` is a named tuple of a hit's flag and doubles. All are broadcast; the
-    result has their leading shape, and scalars for a single ray.
-    """
+    """Run kernel(rays, shapes, *options, result of arrays) on rays and shapes, one to one."""
+    # `rays` are origins, directions, t_min and t_max; `shapes` the vectors of shapes by the names
+    # of their arguments; `result` is a named tuple of a hit's flag and doubles. All are broadcast;
+    # the result has their leading shape, and scalars for a single ray.
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])
     shape = common_shape(

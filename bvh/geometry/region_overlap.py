@@ -25,11 +25,9 @@ TINY = 2.0**-1060
 
 @kernel
 def triangle_and_sphere(v0, v1, v2, center, radius):
-    """Return whether a triangle is within `radius` of a point: APART, MEET or UNSURE.
-
-    Differences from the centre have a relative error of 2**-53, so that of both certificates is
-    ERROR times the sum of the absolute terms, also far from the coordinates' origin.
-    """
+    """Return whether a triangle is within `radius` of a point: APART, MEET or UNSURE."""
+    # Differences from the centre have a relative error of 2**-53, so that of both certificates is
+    # ERROR times the sum of the absolute terms, also far from the coordinates' origin.
     a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
     v, w, _ = nearest_weights(a, b, c)
     u = max((1.0 - v) - w, 0.0)
@@ -90,10 +88,8 @@ def _height(planes, i, p):
 
 @kernel
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
-    """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
-
-    `scratch` has 2 * polygon_capacity(last - first) numbers.
-    """
+    """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1."""
+    # `scratch` has 2 * polygon_capacity(last - first) numbers.
     inside0, inside1, inside2 = True, True, True
     for i in range(first, last):
         f0, e0 = _height(planes, i, v0)
@@ -124,13 +120,11 @@ def _set_row(array, i, x, y, z):
 
 @kernel
 def _clipped(v0, v1, v2, planes, first, last, scratch):
-    """Clip the triangle, in weights of its corners, by planes moved outward by their errors.
-
-    Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
-    plane's height by that times the heights at the corners. After k planes, moving the
-    next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the
-    polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
-    """
+    """Clip the triangle, in weights of its corners, by planes moved outward by their errors."""
+    # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
+    # plane's height by that times the heights at the corners. After k planes, moving the
+    # next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the
+    # polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
     stay_outlined()
     capacity = polygon_capacity(last - first) // 3
     count, old, new = np.int64(3), np.int64(0), np.int64(capacity)

@@ -18,34 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
-from bvh.geometry.arithmetic.floats import (
-    DD_ERROR,
-    INF,
-    LARGEST,
-    SMALLEST,
-    can_hit,
-    cross_size,
-    dd_add,
-    dd_cross,
-    dd_div,
-    dd_dot,
-    dd_mul,
-    dd_sub,
-    difference,
-    dot_size,
-    exponent,
-    fast_two_sum,
-    finite,
-    high,
-    largest,
-    power_of_two,
-    scale_by,
-    sign,
-    two_product,
-    unrounded,
-    vector,
-)
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
@@ -59,11 +34,9 @@ REACH = 900
 
 @inlined
 def _is_accurate(value, size):
-    """Return whether the relative error of a double-double is below 2**-60.
-
-    Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
-    discriminant and for the squares of the cross product, whose own error counts twice.
-    """
+    """Return whether the relative error of a double-double is below 2**-60."""
+    # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
+    # discriminant and for the squares of the cross product, whose own error counts twice.
     return abs(value[0]) > 2.0**62 * DD_ERROR * size + 2.0**-600
 
 
@@ -73,7 +46,7 @@ def _rounded(total, k):
     stay_outlined()
     unit = new_sum()
     # A quarter of k each: the four factors make 2**k, and none leaves the range of doubles.
-    p = power_of_two
+    p = floats.power_of_two
     add_product(unit, 1.0, p(k >> 2), p((k + 1) >> 2), p((k + 2) >> 2), p((k + 3) >> 2))
     return divide(total, unit), 0.0
 
@@ -107,8 +80,8 @@ def _add_discriminant(total, o, d, center, r):
 def _dd_sqrt(f):
     """Return the square root of a positive double-double (one step of Newton's method)."""
     s = math.sqrt(f[0])
-    p, e = two_product(s, s)
-    return fast_two_sum(s, (((f[0] - p) - e) + f[1]) / (2.0 * s))
+    p, e = floats.two_product(s, s)
+    return floats.fast_two_sum(s, (((f[0] - p) - e) + f[1]) / (2.0 * s))
 
 
 @kernel
@@ -119,7 +92,7 @@ def _exact_root(o, d, center, r, k, e):
     _add_discriminant(total, o, d, center, r)
     f = _rounded(total, 2 * (k + e))
     if f[0] <= 0.0:
-        return sign(f[0]), (0.0, 0.0)
+        return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, _dd_sqrt(f)
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
@@ -158,7 +131,7 @@ def _unscaled(n, d, k):
     """Return (n/d) * 2**k; what is not zero never becomes zero, and never infinite."""
     if n[0] == 0.0:
         return 0.0
-    t = scale_by(dd_div(n, d)[0], k)
+    t = floats.scale_by(floats.dd_div(n, d)[0], k)
     if t == 0.0:
         return SMALLEST if (n[0] > 0.0) == (d[0] > 0.0) else -SMALLEST
     return max(min(t, LARGEST), -LARGEST)
@@ -166,52 +139,53 @@ def _unscaled(n, d, k):
 
 @kernel
 def sphere_interval(o, d, center, r):
-    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
+    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign."""
+    # A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
 
-    A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
-    """
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
     half = (
         0.5 * o[0] - 0.5 * center[0],
         0.5 * o[1] - 0.5 * center[1],
         0.5 * o[2] - 0.5 * center[2],
     )
-    e = min(max(exponent(max(largest(half), 0.5 * r)) + 1, -1022), 1022)
-    k = min(max(exponent(largest(d)), -1022), 1022)
-    u = unrounded(d, k)
-    a = dd_dot(u, u)
+    e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
+    k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
+    u = floats.unrounded(d, k)
+    a = floats.dd_dot(u, u)
 
-    m = difference(o, center, -e)
-    square = two_product(r * power_of_two(-e), r * power_of_two(-e))
+    m = floats.difference(o, center, -e)
+    square = floats.two_product(r * floats.power_of_two(-e), r * floats.power_of_two(-e))
     usable = -REACH <= e <= REACH
 
-    normal, normal_size = dd_cross(u, m), cross_size(high(u), high(m))
-    f = dd_sub(dd_mul(a, square), dd_dot(normal, normal))
-    f_size = a[0] * square[0] + dot_size(normal_size, normal_size)
+    normal, normal_size = floats.dd_cross(u, m), floats.cross_size(floats.high(u), floats.high(m))
+    f = floats.dd_sub(floats.dd_mul(a, square), floats.dd_dot(normal, normal))
+    f_size = a[0] * square[0] + floats.dot_size(normal_size, normal_size)
     if usable and _is_accurate(f, f_size):
-        side = sign(f[0])
+        side = floats.sign(f[0])
         root = _dd_sqrt((abs(f[0]), f[1]))
     else:
         side, root = _exact_root(o, d, center, r, k, e)
     if side < 0:
         return False, INF, -INF
 
-    b = dd_dot(u, m)
-    if not (usable and _is_accurate(b, dot_size(high(u), high(m)))):
+    b = floats.dd_dot(u, m)
+    if not (usable and _is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
         b = _exact_half_slope(o, d, center, k + e)
     if side == 0:
         t = _unscaled((-b[0], -b[1]), a, e - k)
         return True, t, t
 
-    c, lift = dd_sub(dd_dot(m, m), square), 0
-    if not (usable and _is_accurate(c, dot_size(high(m), high(m)) + square[0])):
+    c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
+    if not (
+        usable and _is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])
+    ):
         c, lift = _exact_surface(o, center, r, 2 * e)
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
-        q = dd_add((-b[0], -b[1]), (-root[0], -root[1]))
+        q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))
         near, far = _unscaled(q, a, e - k), _unscaled(c, q, e - k - lift)
     else:
-        q = dd_sub(root, b)
+        q = floats.dd_sub(root, b)
         near, far = _unscaled(c, q, e - k - lift), _unscaled(q, a, e - k)
     return True, min(near, far), max(near, far)
 
@@ -222,11 +196,13 @@ def _ray_sphere(rays, balls, hits):
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d, m = vector(rays.origins, i), vector(rays.directions, i), vector(center, i)
+        o = floats.vector(rays.origins, i)
+        d = floats.vector(rays.directions, i)
+        m = floats.vector(center, i)
         r = radius[i, 0]
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray or a ball that is not finite, or a ray without direction, misses.
-        if can_hit(o, d) and finite(m) and 0.0 <= r < INF:
+        if floats.can_hit(o, d) and floats.finite(m) and 0.0 <= r < INF:
             interval = sphere_interval(o, d, m, r)
             hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
@@ -254,24 +230,19 @@ def ray_sphere(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_box`.
     center : array_like, shape (..., 3)
     radius : array_like, shape (...)
         0 makes a point. One for all rays must be finite and not negative; of many, those that are
         not are misses.
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
-    hit : bool or ndarray of bool, shape (...)
-    t_near, t_far : float or ndarray, shape (...)
-        The interval of the ray in the ball, clipped to the range, in units of the direction's
-        length; t_near <= t_far, and both are equal where the line touches the ball. Good to two
-        units in the last place, unless components of the direction, or of the positions, differ
-        by a factor beyond 2**400. +inf and -inf for a miss. A ray that is not finite, has a zero
-        direction or an empty range misses.
+    hit, t_near, t_far
+        As in `ray_box`, but good to two units in the last place, unless components of the
+        direction, or of the positions, differ by a factor beyond 2**400. Both ends are equal where
+        the line touches the ball.
 
     Raises
     ------

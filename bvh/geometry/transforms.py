@@ -10,25 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.arithmetic.exact_sums import (
-    add_dot,
-    add_product,
-    add_triple,
-    divide,
-    new_sum,
-    rounded,
-    take_sign,
-)
-from bvh.geometry.arithmetic.floats import (
-    LARGEST,
-    cross_size,
-    dot_size,
-    finite,
-    row_of,
-    two_product,
-    two_sum,
-    vector,
-)
+from bvh.geometry.arithmetic import exact_sums, floats
+from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot
 from bvh.runtime.arguments import kernel_input, reals
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
@@ -52,20 +35,18 @@ WANTED = {
 
 @inlined
 def rounded_dot(m, v):
-    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes.
-
-    The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
-    the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
-    products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends of
-    that interval, it is the nearest (Ziv's test). Where no product and only the last addition has
-    been rounded, the processor has rounded as it should.
-    """
-    a, e = two_product(m[0], v[0])
-    b, f = two_product(m[1], v[1])
-    c, g = two_product(m[2], v[2])
-    s, h = two_sum(a, b)
-    s, i = two_sum(s, c)
-    s, j = two_sum(s, m[3])
+    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
+    # The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
+    # the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
+    # products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends
+    # of that interval, it is the nearest (Ziv's test). Where no product and only the last addition
+    # has been rounded, the processor has rounded as it should.
+    a, e = floats.two_product(m[0], v[0])
+    b, f = floats.two_product(m[1], v[1])
+    c, g = floats.two_product(m[2], v[2])
+    s, h = floats.two_sum(a, b)
+    s, i = floats.two_sum(s, c)
+    s, j = floats.two_sum(s, m[3])
     rest = ((e + f) + g) + ((h + i) + j)
     margin = (abs(a) + abs(b) + abs(c) + abs(m[3])) * 2.0**-100 + 2.0**-1071
     up, down = s + (rest + margin), s + (rest - margin)
@@ -85,16 +66,16 @@ def rounded_dot(m, v):
 def _exact_sum(m, v):
     """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
     stay_outlined()
-    total = new_sum()
-    add_dot(total, 1.0, m, v)
-    add_product(total, 1.0, m[3], 1.0, 1.0, 1.0)
-    return rounded(total)
+    total = exact_sums.new_sum()
+    exact_sums.add_dot(total, 1.0, m, v)
+    exact_sums.add_product(total, 1.0, m[3], 1.0, 1.0, 1.0)
+    return exact_sums.rounded(total)
 
 
 @inlined
 def rows_of(maps, at):
     """Read the three rows of the map whose twelve numbers begin at `at`."""
-    return row_of(maps, at), row_of(maps, at + 4), row_of(maps, at + 8)
+    return floats.row_of(maps, at), floats.row_of(maps, at + 4), floats.row_of(maps, at + 8)
 
 
 @inlined
@@ -121,8 +102,8 @@ def transformed_point(maps, at, v):
 def _move(maps, points, out):
     """Transform all points by one map."""
     for i in range(len(points)):
-        v = vector(points, i)
-        if finite(v):
+        v = floats.vector(points, i)
+        if floats.finite(v):
             out[i, 0], out[i, 1], out[i, 2] = transformed_point(maps, 0, v)
         else:
             for axis in range(3):
@@ -130,10 +111,8 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite.
-
-    What overflows is the largest double.
-    """
+    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
+    # What overflows is the largest double.
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out
@@ -142,15 +121,15 @@ def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 @inlined
 def _determinant(a, b, c):
     """Return the determinant of three columns, and the sum of its terms' sizes."""
-    return dot(a, cross(b, c)), dot_size(a, cross_size(b, c))
+    return dot(a, cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
 
 
 @kernel
 def _exact_determinant_sign(a, b, c):
     stay_outlined()
-    det = new_sum()
-    add_triple(det, 1.0, a, b, c)
-    return take_sign(det)
+    det = exact_sums.new_sum()
+    exact_sums.add_triple(det, 1.0, a, b, c)
+    return exact_sums.take_sign(det)
 
 
 @inlined
@@ -196,14 +175,14 @@ def inverse_entry(a, b, c, t, column):
     # Rotations about an axis and the like have zeros, and so have their inverses.
     if column != 3 and (b[j] == 0.0 or c[k] == 0.0) and (b[k] == 0.0 or c[j] == 0.0):
         return 0.0
-    n, det = new_sum(), new_sum()
+    n, det = exact_sums.new_sum(), exact_sums.new_sum()
     if column == 3:
-        add_triple(n, -1.0, t, b, c)
+        exact_sums.add_triple(n, -1.0, t, b, c)
     else:
-        add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
-        add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
-    add_triple(det, 1.0, a, b, c)
-    return divide(n, det)
+        exact_sums.add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
+        exact_sums.add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
+    exact_sums.add_triple(det, 1.0, a, b, c)
+    return exact_sums.divide(n, det)
 
 
 @kernel
@@ -229,11 +208,9 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
-
-    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
-    close to singular that its inverse is not finite.
-    """
+    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy."""
+    # Raises a ValueError that names the first one that is not finite, not affine, singular, or so
+    # close to singular that its inverse is not finite.
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
     flat = kernel_input(matrices.reshape(-1, 4, 4))

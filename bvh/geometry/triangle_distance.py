@@ -22,31 +22,9 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.feature_distances import (
-    GREAT,
-    KEPT,
-    as_double,
-    by_normal,
-    double_area,
-    exact_cross,
-    exact_volume_of,
-    to_edge,
-    to_plane,
-)
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    LARGEST,
-    cross_size,
-    dd_cross,
-    dd_dot,
-    difference,
-    dot_size,
-    exponent,
-    high,
-    largest,
-    power_of_two,
-    scale_by,
-)  # fmt: skip
+from bvh.geometry.arithmetic import feature_distances, floats
+from bvh.geometry.arithmetic.feature_distances import GREAT, KEPT
+from bvh.geometry.arithmetic.floats import INF, LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_edge
 from bvh.geometry.triangle_overlap import before
@@ -94,10 +72,8 @@ def _at(p, u, s):
 
 @inlined
 def _foot(t, n, q):
-    """Return (inside, foot) of a point over a triangle of normal n, approximately.
-
-    The foot is a point of the triangle even where the normal is nothing but rounding errors.
-    """
+    """Return (inside, foot) of a point over a triangle of normal n, approximately."""
+    # The foot is a point of the triangle even where the normal is nothing but rounding errors.
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
     x, y, z = dot(cross(u, r), n), 0.0, 0.0
     if x >= 0.0:
@@ -112,11 +88,9 @@ def _foot(t, n, q):
 
 @kernel
 def nearest_features(a, b):
-    """Return (square, x, y, g): the nearest points x of a and y of b, approximately.
-
-    `g` leads from y to x, more accurately than their difference where that is across a face or
-    across two edges.
-    """
+    """Return (square, x, y, g): the nearest points x of a and y of b, approximately."""
+    # `g` leads from y to x, more accurately than their difference where that is across a face or
+    # across two edges.
     stay_outlined()
     best, x, y = INF, a[0], b[0]
     g = minus(x, y)
@@ -132,7 +106,7 @@ def nearest_features(a, b):
                 best, x, y, g = square, xs, yt, d
                 if 0.0 < s < 1.0 and 0.0 < t < 1.0:
                     n = cross(u, v)
-                    if largest(n) > 0.0:
+                    if floats.largest(n) > 0.0:
                         g = n if dot(n, d) >= 0.0 else negated(n)
     for side in range(2):
         face, other = (a, b) if side == 0 else (b, a)
@@ -157,17 +131,15 @@ def _least(g, t):
 
 @inlined
 def distance_bounds(a, b):
-    """Return (low, high) that the distance of two triangles lies between, and from where to where.
-
-    Two points bound it from above, any direction g from below, however inaccurate. With u
-    = 2**-53 and `size` the largest difference of vertices, a product with g / |g|
-    is off by less than 20 u size, a point by 10 u size: 2**-45 size covers both.
-    """
+    """Return bounds (low, high) of the distance of two triangles, and from where to where."""
+    # Two points bound it from above, any direction g from below, however inaccurate. With u =
+    # 2**-53 and `size` the largest difference of vertices, a product with g / |g| is off by less
+    # than 20 u size, a point by 10 u size: 2**-45 size covers both.
     o = b[0]
     p = minus(a[0], o), minus(a[1], o), minus(a[2], o)
     q = minus(o, o), minus(b[1], o), minus(b[2], o)
-    size = max(max(largest(p[0]), largest(p[1])), largest(p[2]))
-    size = max(size, max(largest(q[1]), largest(q[2])))
+    size = max(max(floats.largest(p[0]), floats.largest(p[1])), floats.largest(p[2]))
+    size = max(size, max(floats.largest(q[1]), floats.largest(q[2])))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF, (0.0, 0.0, 0.0)
     square, _, _, g = nearest_features(p, q)
@@ -180,35 +152,35 @@ def distance_bounds(a, b):
 
 @inlined
 def _doubtful(n, sizes):
-    length, size = largest(high(n)), largest(sizes)
+    length, size = floats.largest(floats.high(n)), floats.largest(sizes)
     return length <= PARALLEL * size, ALWAYS * size < length <= PARALLEL * size
 
 
 @kernel
 def _between_edges(p, q, r, s, k):
-    """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k.
-
-    `inside`: their nearest points are on both edges, at x and y of these.
-    """
+    """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k."""
+    # `inside`: their nearest points are on both edges, at x and y of these.
     stay_outlined()
-    u, v = difference(q, p, k), difference(s, r, k)
-    n, sizes = dd_cross(u, v), cross_size(high(u), high(v))
+    u, v = floats.difference(q, p, k), floats.difference(s, r, k)
+    n, sizes = floats.dd_cross(u, v), floats.cross_size(floats.high(u), floats.high(v))
     flat, unsure = _doubtful(n, sizes)
     if flat:
         return False, unsure, INF, 0.0, 0.0
-    w = difference(r, p, k)
-    across, other = dd_cross(w, v), dd_cross(w, u)
-    x0, x1 = dd_dot(across, n)[0], dd_dot(dd_cross(difference(r, q, k), v), n)[0]
-    y0, y1 = dd_dot(other, n)[0], dd_dot(dd_cross(difference(s, p, k), u), n)[0]
+    w = floats.difference(r, p, k)
+    across, other = floats.dd_cross(w, v), floats.dd_cross(w, u)
+    x0 = floats.dd_dot(across, n)[0]
+    x1 = floats.dd_dot(floats.dd_cross(floats.difference(r, q, k), v), n)[0]
+    y0 = floats.dd_dot(other, n)[0]
+    y1 = floats.dd_dot(floats.dd_cross(floats.difference(s, p, k), u), n)[0]
     if not (x0 > 0.0 and x1 < 0.0 and y0 > 0.0 and y1 < 0.0):
         return False, False, INF, 0.0, 0.0
-    volume, e, f = dd_dot(n, w), -3 * k, -2 * k
-    if abs(volume[0]) < KEPT * dot_size(sizes, high(w)):
-        volume, e = exact_volume_of(s, p, q, r)
-    if largest(high(n)) < KEPT * largest(sizes):
-        n, f = exact_cross(p, q, r, s)
-    d, e = by_normal(volume, e, n, f)
-    return True, False, scale_by(d, e + k), x0 / (x0 - x1), y0 / (y0 - y1)
+    volume, e, f = floats.dd_dot(n, w), -3 * k, -2 * k
+    if abs(volume[0]) < KEPT * floats.dot_size(sizes, floats.high(w)):
+        volume, e = feature_distances.exact_volume_of(s, p, q, r)
+    if floats.largest(floats.high(n)) < KEPT * floats.largest(sizes):
+        n, f = feature_distances.exact_cross(p, q, r, s)
+    d, e = feature_distances.by_normal(volume, e, n, f)
+    return True, False, floats.scale_by(d, e + k), x0 / (x0 - x1), y0 / (y0 - y1)
 
 
 @inlined
@@ -248,7 +220,7 @@ def _edges(p, q, r, s, k, limit, nearest):
         p, q = q, p
     if before(s, r):
         r, s = s, r
-    f = power_of_two(k)
+    f = floats.power_of_two(k)
     u, v, w = scaled(minus(q, p), f), scaled(minus(s, r), f), scaled(minus(p, r), f)
     unsure = False
     if not _surely_apart(w, u, v):
@@ -258,12 +230,12 @@ def _edges(p, q, r, s, k, limit, nearest):
     for end in range(2):
         point = p if end == 0 else q
         if _square_to_edge(scaled(minus(point, r), f), v) <= limit:
-            d, e, t = to_edge(point, r, s)
-            nearest = _better(nearest, scale_by(d, e + k), point, point_on(r, s, t))
+            d, e, t = feature_distances.to_edge(point, r, s)
+            nearest = _better(nearest, floats.scale_by(d, e + k), point, point_on(r, s, t))
         point = r if end == 0 else s
         if _square_to_edge(scaled(minus(point, p), f), u) <= limit:
-            d, e, t = to_edge(point, p, q)
-            nearest = _better(nearest, scale_by(d, e + k), point_on(p, q, t), point)
+            d, e, t = feature_distances.to_edge(point, p, q)
+            nearest = _better(nearest, floats.scale_by(d, e + k), point_on(p, q, t), point)
     return unsure, nearest
 
 
@@ -272,26 +244,26 @@ def _over_face(point, face, k):
     """Return (inside, unsure, distance, foot) of a point and the plane of a face, times 2**k."""
     stay_outlined()
     a, b, c = face
-    n, sizes = double_area(a, b, c, k)
+    n, sizes = feature_distances.double_area(a, b, c, k)
     flat, unsure = _doubtful(n, sizes)
     if flat:
         return False, unsure, INF, point
-    to_a = difference(point, a, k)
-    s0, w2 = side_of_edge(n, difference(b, a, k), to_a)
-    s1, w0 = side_of_edge(n, difference(c, b, k), difference(point, b, k))
-    s2, w1 = side_of_edge(n, difference(a, c, k), difference(point, c, k))
+    to_a = floats.difference(point, a, k)
+    s0, w2 = side_of_edge(n, floats.difference(b, a, k), to_a)
+    s1, w0 = side_of_edge(n, floats.difference(c, b, k), floats.difference(point, b, k))
+    s2, w1 = side_of_edge(n, floats.difference(a, c, k), floats.difference(point, c, k))
     if not (s0 > 0 and s1 > 0 and s2 > 0):
         return False, False, INF, point
     whole = w0 + w1 + w2
     x, y = w1 / whole, w2 / whole
     foot = _at(_at(a, minus(b, a), x), minus(c, a), y)
-    d, e = to_plane(point, a, b, c, k, n, sizes, to_a)
-    return True, False, scale_by(d, e + k), foot
+    d, e = feature_distances.to_plane(point, a, b, c, k, n, sizes, to_a)
+    return True, False, floats.scale_by(d, e + k), foot
 
 
 @inlined
 def reach(t):
-    return max(largest(t[0]), max(largest(t[1]), largest(t[2])))
+    return max(floats.largest(t[0]), max(floats.largest(t[1]), floats.largest(t[2])))
 
 
 @inlined
@@ -302,9 +274,9 @@ def all_scaled(t, f):
 @inlined
 def _size_of(a, b):
     """Return the largest difference of a vertex from the first."""
-    size = max(largest(minus(a[1], a[0])), largest(minus(a[2], a[0])))
+    size = max(floats.largest(minus(a[1], a[0])), floats.largest(minus(a[2], a[0])))
     for j in range(3):
-        size = max(size, largest(minus(b[j], a[0])))
+        size = max(size, floats.largest(minus(b[j], a[0])))
     return size
 
 
@@ -321,25 +293,23 @@ def _within_range(x):
 @inlined
 def put_back(p, k):
     """Return a point times 2**k, its coordinates not beyond the largest double."""
-    p = scaled(p, power_of_two(k))
+    p = scaled(p, floats.power_of_two(k))
     return _within_range(p[0]), _within_range(p[1]), _within_range(p[2])
 
 
 @kernel
 def triangle_distance(a, b):
-    """Return (sure, low, high, x, y) of two triangles that do not touch.
-
-    If `sure`, both bounds are the distance, within 2 units in the last place of the exact one; the
-    exact one is between them otherwise. x and y are the nearest points of both.
-    """
+    """Return (sure, low, high, x, y) of two triangles that do not touch."""
+    # If `sure`, both bounds are the distance, within 2 units in the last place of the exact one;
+    # the exact one is between them otherwise. x and y are the nearest points of both.
     stay_outlined()
     size, post = _size_of(a, b), np.int64(0)
     if not size < GREAT:
         a, b, post = all_scaled(a, 2.0**-30), all_scaled(b, 2.0**-30), np.int64(30)
         size = _size_of(a, b)
     unlike = is_unlike(_edges_of(a), _edges_of(b), size)
-    k = min(-exponent(size), 1022)
-    f, o = power_of_two(k), b[0]
+    k = min(-floats.exponent(size), 1022)
+    f, o = floats.power_of_two(k), b[0]
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
     q = all_scaled((minus(o, o), minus(b[1], o), minus(b[2], o)), f)
     square, _, _, _ = nearest_features(p, q)
@@ -361,11 +331,11 @@ def triangle_distance(a, b):
     for side in range(2):
         face, points = (a, b) if side == 0 else (b, a)
         u, v = scaled(minus(face[1], face[0]), f), scaled(minus(face[2], face[0]), f)
-        n, sizes = cross(u, v), cross_size(u, v)
-        nn, known = dot(n, n), largest(n) > KNOWN * largest(sizes)
+        n, sizes = cross(u, v), floats.cross_size(u, v)
+        nn, known = dot(n, n), floats.largest(n) > KNOWN * floats.largest(sizes)
         for j in range(3):
             r = scaled(minus(points[j], face[0]), f)
-            h = abs(dot(n, r)) - SIDE_ERROR * dot_size(sizes, r)
+            h = abs(dot(n, r)) - SIDE_ERROR * floats.dot_size(sizes, r)
             if not (known and h > 0.0 and h * h > nn * limit * (1.0 + KNOWN)):
                 point = points[j]
                 inside, unsure, d, foot = _over_face(point, face, k)
@@ -382,5 +352,6 @@ def triangle_distance(a, b):
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False
         low, high_ = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
-    low, high_ = as_double(low, post - k), as_double(high_, post - k)
+    low = feature_distances.as_double(low, post - k)
+    high_ = feature_distances.as_double(high_, post - k)
     return sure, low, high_, put_back(x, post), put_back(y, post)

@@ -53,11 +53,9 @@ def _sides(b, a, s):
 
 @inlined
 def _apex(s):
-    """Return (index, up) of the corner that a plane cuts off from the other two.
-
-    It is on or above the plane (`up`) or on or below it, the others not strictly on the same side,
-    and neither of the two edges that meet there lies in the plane. Not all of s are 0.
-    """
+    """Return (index, up) of the corner that a plane cuts off from the other two."""
+    # It is on or above the plane (`up`) or on or below it, the others not strictly on the same
+    # side, and neither of the two edges that meet there lies in the plane. Not all of s are 0.
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
     if above == 1:
@@ -177,10 +175,8 @@ def _parted(x, y, z, b0, b1, b2):
 
 @kernel
 def _areas_touch(a, b, axis):
-    """Decide the overlap of triangles in one plane, projected along `axis`; one has an area.
-
-    Normals of edges are the only separating axes: their Minkowski sum has no other edges.
-    """
+    """Decide the overlap of triangles in one plane, projected along `axis`; one has an area."""
+    # Normals of edges are the only separating axes: their Minkowski sum has no other edges.
     stay_outlined()
     a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     b0, b1, b2 = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
@@ -196,11 +192,9 @@ def _areas_touch(a, b, axis):
 
 @kernel
 def _segments_touch(first, second):
-    """Return whether two segments in space, or points, have a point in common.
-
-    If they share a plane, one of its three projections is one-to-one, and the others cannot
-    disagree; the same holds for a line.
-    """
+    """Return whether two segments in space, or points, have a point in common."""
+    # If they share a plane, one of its three projections is one-to-one, and the others cannot
+    # disagree; the same holds for a line.
     stay_outlined()
     (p, q), (r, s) = first, second
     for i in range(3):
@@ -218,10 +212,9 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Return whether an edge, projected along an axis, has a rectangle strictly on its outer side.
+    """Return whether a projected edge has a rectangle strictly on its outer side."""
+    # `side` is where the third corner is; if it is 0, both sides are outer ones.
 
-    `side` is where the third corner is; if it is 0, both sides are outer ones.
-    """
     # The corners that are farthest to the left and to the right of the line.
     left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])
     right = (high[0] if b[1] > a[1] else low[0], low[1] if b[0] > a[0] else high[1])

@@ -17,28 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum, triple_sign
-from bvh.geometry.arithmetic.floats import (
-    DD_ERROR,
-    INF,
-    NAN,
-    can_hit,
-    cross_size,
-    difference,
-    dot_size,
-    exponent,
-    fast_two_sum,
-    finite,
-    largest,
-    power_of_two,
-    round_quotient,
-    scale_by,
-    sign,
-    two_product,
-    two_sum,
-    unrounded,
-    vector,
-)
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
@@ -56,24 +37,23 @@ SIDE_ERROR = 9.0 * 2.0**-53
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`.
-
-    `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
-    coordinate of all (origin included) and K that of d, differences of points stay below 2**(E+2),
-    so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What underflows is
-    bounded absolutely by `floor`: each product of two differences may lose 2**-1075, six of them
-    times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component, times cross products below
-    2**(2E+5); three last products lose 2**-1075. In sum less than 2**(2*abs(E) - 1065). It is inf
-    where the filters cannot be used and everything is decided exactly.
-    """
-    e = exponent(max(largest(o), reach))
-    k = min(exponent(largest(d)), 1022)
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`."""
+    # `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
+    # coordinate of all (origin included) and K that of d, differences of points stay below
+    # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
+    # underflows is bounded absolutely by `floor`: each product of two differences may lose
+    # 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component,
+    # times cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
+    # 2**(2*abs(E) - 1065). It is inf where the filters cannot be used and everything is decided
+    # exactly.
+    e = floats.exponent(max(floats.largest(o), reach))
+    k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
         return d, INF, e, k
-    s = power_of_two(-k)
-    q = power_of_two(-2 * e)
+    s = floats.power_of_two(-k)
+    q = floats.power_of_two(-2 * e)
     scaled = ((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
-    return scaled, power_of_two(2 * abs(e) - 1064), e, k
+    return scaled, floats.power_of_two(2 * abs(e) - 1064), e, k
 
 
 @inlined
@@ -81,7 +61,7 @@ def filtered_side(o, d_scaled, floor, a, b):
     """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
-    value, size = dot(d_scaled, cross(p, q)), dot_size(d_scaled, cross_size(p, q))
+    value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
     # A NaN or an infinite size fails this test and is left undecided, too.
     if abs(value) > SIDE_ERROR * size + floor:
         return 1 if value > 0.0 else -1
@@ -104,10 +84,9 @@ def _exact_side(o, d, a, b):
 
 @inlined
 def sides(o, d, d_scaled, floor, v0, v1, v2):
-    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss.
+    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss."""
+    # -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
 
-    -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
-    """
     # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
@@ -128,32 +107,30 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
         s2 = _exact_side(o, d, v2, v0)
         if s2 * s0 < 0 or s2 * s1 < 0:
             return 0
-    return sign(s0 + s1 + s2)
+    return floats.sign(s0 + s1 + s2)
 
 
 @inlined
 def _scaled_vectors(o, d, e, k, v0, v1, v2):
-    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one.
-
-    The differences are exact unless they underflow.
-    """
-    a, p, q = difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e)
-    return a, p, q, unrounded(d, k)
+    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
+    # The differences are exact unless they underflow.
+    a = floats.difference(v0, o, -e)
+    p = floats.difference(v1, v0, -e)
+    q = floats.difference(v2, v0, -e)
+    return a, p, q, floats.unrounded(d, k)
 
 
 @inlined
 def _minus(a, b):
-    """Return the difference of two products of a double-double component, and its size.
-
-    Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
-    leaving out the product of two of them and rounding the other corrections lose less than
-    10 * 2**-106 of the size.
-    """
+    """Return the difference of two products of a double-double component, and its size."""
+    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
+    # leaving out the product of two of them and rounding the other corrections lose less than
+    # 10 * 2**-106 of the size.
     (ah, al), (bh, bl) = a
     (ch, cl), (dh, dl) = b
-    m, e = two_product(ah, bh)
-    n, f = two_product(ch, dh)
-    s, g = two_sum(m, -n)
+    m, e = floats.two_product(ah, bh)
+    n, f = floats.two_product(ch, dh)
+    s, g = floats.two_sum(m, -n)
     return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
 
 
@@ -168,22 +145,20 @@ def _cross(a, b):
 
 @inlined
 def _dot(n, sizes, a):
-    """Return the dot product of a cross product with a vector of double-doubles, and its size.
-
-    Its error, that of the cross product included, is below 32 * 2**-106 of the size.
-    """
-    x, ex = two_product(n[0][0], a[0][0])
-    y, ey = two_product(n[1][0], a[1][0])
-    z, ez = two_product(n[2][0], a[2][0])
-    xy, f = two_sum(x, y)
-    s, g = two_sum(xy, z)
+    """Return the dot product of a cross product with a vector of double-doubles, and its size."""
+    # Its error, that of the cross product included, is below 32 * 2**-106 of the size.
+    x, ex = floats.two_product(n[0][0], a[0][0])
+    y, ey = floats.two_product(n[1][0], a[1][0])
+    z, ez = floats.two_product(n[2][0], a[2][0])
+    xy, f = floats.two_sum(x, y)
+    s, g = floats.two_sum(xy, z)
     low = (
         (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
         + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
         + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
     )
     size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
-    return fast_two_sum(s, low + (f + g)), size
+    return floats.fast_two_sum(s, low + (f + g)), size
 
 
 @inlined
@@ -197,10 +172,8 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
-    """Return (decided, u, v) with relative errors of a few units in the last place.
-
-    d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
-    """
+    """Return (decided, u, v) with relative errors of a few units in the last place."""
+    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
     m, sizes = _cross(r, a)
     of_v1, v1_size = _dot(m, sizes, q)
     of_v2, v2_size = _dot(m, sizes, p)
@@ -215,20 +188,18 @@ def solve_weights(a, p, q, r, whole, whole_size):
 
 @kernel
 def distance(o, d, e, k, v0, v1, v2):
-    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
-
-    A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
-    """
+    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double."""
+    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     if o == v0 or o == v1 or o == v2:
         return 0.0
     if -REACH <= e <= REACH:
         # Double-double first: one cross product and two dot products.
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        decided, t = round_quotient(*solve_plane(a, p, q, r))
-        at = exponent(t) + e - k
+        decided, t = floats.round_quotient(*solve_plane(a, p, q, r))
+        at = floats.exponent(t) + e - k
         if decided and -1020 < at < 1020:
-            return scale_by(t, e - k)
+            return floats.scale_by(t, e - k)
     n_sum, d_sum = new_sum(), new_sum()
     add_triple(n_sum, 1.0, v0, v1, v2)
     add_triple(n_sum, -1.0, o, v0, v1)
@@ -257,16 +228,14 @@ def _share(o, d, a, b, v0, v1, v2):
 @inlined
 def reach_of(v0, v1, v2):
     """Return the largest absolute coordinate of a triangle."""
-    return max(largest(v0), max(largest(v1), largest(v2)))
+    return max(floats.largest(v0), max(floats.largest(v1), floats.largest(v2)))
 
 
 @kernel
 def barycentrics(o, d, v0, v1, v2):
-    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
-
-    A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
-    the triangle alone, so the weights are the same in any tree.
-    """
+    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place."""
+    # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
+    # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
     _, _, e, k = scaled_ray(o, d, reach_of(v0, v1, v2))
     if -REACH <= e <= REACH:
@@ -284,11 +253,13 @@ def _ray_triangle(rays, triangles, cull, hits):
     v0, v1, v2 = triangles
     hit, t, u, v = hits
     for i in range(len(hit)):
-        o, d = vector(rays.origins, i), vector(rays.directions, i)
-        a, b, c = vector(v0, i), vector(v1, i), vector(v2, i)
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        a, b, c = floats.vector(v0, i), floats.vector(v1, i), floats.vector(v2, i)
         hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
         # A ray or a face that is not finite, or a ray without direction, misses.
-        if not (can_hit(o, d) and finite(a) and finite(b) and finite(c)):
+        if not (
+            floats.can_hit(o, d) and floats.finite(a) and floats.finite(b) and floats.finite(c)
+        ):
             continue
         d_scaled, floor, e, k = scaled_ray(o, d, reach_of(a, b, c))
         side = sides(o, d, d_scaled, floor, a, b, c)
@@ -327,12 +298,10 @@ def ray_triangle(
 
     Parameters
     ----------
-    origins, directions : array_like, shape (..., 3)
-        Rays o + t d. Directions need not be normalised.
+    origins, directions, t_min, t_max
+        As in `ray_plane`.
     v0, v1, v2 : array_like, shape (..., 3)
         Corners. The normal is (v1-v0) x (v2-v0).
-    t_min, t_max : array_like, shape (...)
-        Range of t, both ends included.
     cull : {None, "back", "front"}
         Ignore triangles that are seen from behind, or from the front.
 

@@ -99,11 +99,9 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as all kernels take their input: aligned, C-contiguous, read-only.
-
-    A view if possible. Numba compiles a kernel again for each layout and each read-only
-    flag, so there must be only one of them.
-    """
+    """Return the array as all kernels take their input: aligned, C-contiguous, read-only."""
+    # A view if possible. Numba compiles a kernel again for each layout and each read-only
+    # flag, so there must be only one of them.
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         array = np.require(array, requirements=["C", "A"])
@@ -155,10 +153,8 @@ def cull_code(cull: Cull | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`, or one for each CPU we may use.
-
-    -1 stands for all CPUs of the process's affinity.
-    """
+    """Return the number of threads to use: `threads`, or one for each CPU we may use."""
+    # -1 stands for all CPUs of the process's affinity.
     if threads is None:
         return default_threads()
     number = thread_limit(threads)
@@ -223,11 +219,9 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 
 def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
-    """Return distances or radii as float64 of their shape.
-
-    One for all queries must be at least 0 and, where this is asked for, finite. One of many that is
-    not is left to the kernels, in which it finds nothing.
-    """
+    """Return distances or radii as float64 of their shape."""
+    # One for all queries must be at least 0 and, where this is asked for, finite. One of many that
+    # is not is left to the kernels, in which it finds nothing.
     array = reals(name, value)
     if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
         kind = "a finite number" if finite else "a number"

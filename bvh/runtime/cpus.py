@@ -74,11 +74,9 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(own: Path, mount: Path) -> int:
-    """Return how many CPUs a control group has time for, rounded up; a large number for all.
-
-    The group and all above it limit: each has a file cpu.max with a quota and a period, both in
-    microseconds.
-    """
+    """Return how many CPUs a control group has time for, rounded up; a large number for all."""
+    # The group and all above it limit: each has a file cpu.max with a quota and a period, both in
+    # microseconds.
     least = UNLIMITED
     try:
         # Names of groups are any bytes.

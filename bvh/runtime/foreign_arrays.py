@@ -59,10 +59,8 @@ def _is_other(value: object) -> bool:
 
 
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
-    """Return the result of a query, a function or method, in the kind of its arrays.
-
-    `names` has the arguments of the query, and perhaps other names of its caller.
-    """
+    """Return the result of a query, a function or method, in the kind of its arrays."""
+    # `names` has the arguments of the query, and perhaps other names of its caller.
     given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]

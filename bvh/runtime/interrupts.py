@@ -10,11 +10,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[list[object]]:
-    """Defer SIGINT to the end of the block, and then call its handler.
-
-    Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and forgets it.
-    Yields a list in which a deferred signal appears.
-    """
+    """Defer SIGINT to the end of the block, and then call its handler."""
+    # Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and forgets
+    # it. Yields a list in which a deferred signal appears.
     handler = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
     deferred = False
@@ -36,13 +34,11 @@ def deferred_interrupts() -> Iterator[list[object]]:
 
 @contextlib.contextmanager
 def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
-    """Raise a KeyboardInterrupt of the block that Python could not raise.
-
-    One that comes up in a finalizer (LLVM's objects have one each), or in a callback of a weak
-    reference, is printed and forgotten, whatever runs in the main thread at the time: freeing
-    what a compilation has left takes long enough to be hit. It is raised when the block ends, or
-    when the function is called that this yields.
-    """
+    """Raise a KeyboardInterrupt of the block that Python could not raise."""
+    # One that comes up in a finalizer (LLVM's objects have one each), or in a callback of a weak
+    # reference, is printed and forgotten, whatever runs in the main thread at the time: freeing
+    # what a compilation has left takes long enough to be hit. It is raised when the block ends, or
+    # when the function is called that this yields.
     lost: list[BaseException] = []
 
     def check() -> None:

@@ -86,10 +86,8 @@ def inlined(function: Function) -> Dispatcher:
 
 
 def _for_types(compiled: Dispatcher) -> Dispatcher:
-    """Compile a helper for the types of its arguments, constants included.
-
-    Numba compiles it again for each value of a constant, such as the row that an accessor reads.
-    """
+    """Compile a helper for the types of its arguments, constants included."""
+    # Numba compiles it again for each value of a constant, such as the row that an accessor reads.
     if isinstance(compiled, Dispatcher):
         template = compiled.get_call_template
 
@@ -121,11 +119,9 @@ def emits(emit: Callable[..., Value]) -> CodeGenerator:
 
 @llvm_operation
 def stay_outlined(typingctx: TypingContext) -> Operation:
-    """Forbid inlining of the function that calls this: for rare, long code.
-
-    Without it LLVM inlines the exact arithmetic wherever it might be needed, which makes compile
-    times ten times as long.
-    """
+    """Forbid inlining of the function that calls this: for rare, long code."""
+    # Without it LLVM inlines the exact arithmetic wherever it might be needed, which makes compile
+    # times ten times as long.
 
     def codegen(context, builder, sig, args):
         builder.function.attributes.add("noinline")
@@ -135,10 +131,8 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
 
 
 def by_type(function: Function, inline: bool = False) -> Callable[[F], F]:
-    """Make the decorated function choose what `function` compiles to, by its arguments' types.
-
-    With `inline` it is always inlined into its callers, as by `inlined`.
-    """
+    """Make the decorated function choose what `function` compiles to, by its arguments' types."""
+    # With `inline` it is always inlined into its callers, as by `inlined`.
     decorator: Callable[[F], F] = extending.overload(
         function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
     )
@@ -157,11 +151,9 @@ def entry(function: Function) -> Dispatcher:
 
 
 def entry_point(compiled: Dispatcher, signature: tuple[Type, ...]) -> Callable[..., Any]:
-    """Return the function behind an entry for arguments of these types; the first call compiles it.
-
-    It does not look at their types, as Numba's dispatcher does for microseconds: its callers see to
-    it that they are right. Arrays that are read-only to the kernel may be writable.
-    """
+    """Return the function behind an entry for these types; the first call compiles it."""
+    # It does not look at their types, as Numba's dispatcher does for microseconds: its callers see
+    # to it that they are right. Arrays that are read-only to the kernel may be writable.
     with raise_lost_interrupts():
         compiled.compile(signature)
     point: Callable[..., Any] = compiled.overloads[signature].entry_point
@@ -188,11 +180,9 @@ def kept_entry_point(
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:
-    """Compile a function for a signature; return the address of its machine code.
-
-    It has the calling convention of compiled functions, not that of C. 0 where this version of
-    Numba does not give the address.
-    """
+    """Compile a function for a signature; return the address of its machine code."""
+    # It has the calling convention of compiled functions, not that of C. 0 where this version of
+    # Numba does not give the address.
     compiled.compile(signature)
     try:
         result = compiled.overloads[signature.args]

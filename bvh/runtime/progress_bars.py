@@ -34,11 +34,9 @@ NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
-    """Return the context of the callback to be called as (done, total); None without progress.
-
-    Raises a TypeError if `progress` is nothing that public functions take, and an ImportError if it
-    is True, and there is neither rich nor tqdm.
-    """
+    """Return the context of the callback to be called as (done, total); None without progress."""
+    # Raises a TypeError if `progress` is nothing that public functions take, and an ImportError if
+    # it is True, and there is neither rich nor tqdm.
     return NO_PROGRESS if progress is None else _heard(progress)
 
 

@@ -94,10 +94,8 @@ def _check_address_space(threads: int) -> None:
 
 
 def reserve_call_memory() -> None:
-    """Raise a MemoryError unless there is memory for the calls of a few kernels (see above).
-
-    The memory that has just been freed is what the same thread allocates next.
-    """
+    """Raise a MemoryError unless there is memory for the calls of a few kernels (see above)."""
+    # The memory that has just been freed is what the same thread allocates next.
     blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
     for block in blocks:
         _free(block)
@@ -121,11 +119,9 @@ def watch(
     cancel: NDArray[np.int32],
     report: Callable[[], object] | None = None,
 ) -> list[Any]:
-    """Run calls in worker threads and wait, reporting meanwhile; return their results in order.
-
-    Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
-    raised once they have stopped.
-    """
+    """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
+    # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
+    # raised once they have stopped.
     waiting = list(enumerate(calls))[::-1]
     results: list[Any] = [None] * len(waiting)
 
@@ -203,10 +199,8 @@ def share(
     threads: int,
     progress: Progress | None = None,
 ) -> None:
-    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
-
-    The calling thread takes part; between chunks it reports progress and can be interrupted.
-    """
+    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads."""
+    # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= size and progress is None:
         reserve_call_memory()
         work(0, count)
@@ -267,11 +261,9 @@ def share_long(
     cancel: NDArray[np.int32],
     progress: Progress | None = None,
 ) -> None:
-    """Call work(start, stop) as `share` does, where a chunk may take seconds.
-
-    The calling thread does none of it, unless there is nothing to share: it reports progress and
-    can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
-    """
+    """Call work(start, stop) as `share` does, where a chunk may take seconds."""
+    # The calling thread does none of it, unless there is nothing to share: it reports progress and
+    # can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     if count == 0:
         if progress is not None:
             progress(0, 0)

@@ -99,10 +99,8 @@ class _ReferenceModel(extending.models.PrimitiveModel):
 
 @llvm_operation
 def refer(typingctx: TypingContext, value: Type) -> Operation:
-    """Store a tuple in the stack frame of the calling function; return the reference to it.
-
-    The caller must outlive all uses: an inlined function may not return it.
-    """
+    """Store a tuple in the stack frame of the calling function; return the reference to it."""
+    # The caller must outlive all uses: an inlined function may not return it.
 
     return Reference(value)(value), emits(cgutils.alloca_once_value)
 
@@ -124,10 +122,8 @@ def follow(typingctx: TypingContext, reference: Type) -> Operation:
 
 @llvm_operation
 def borrowed(typingctx: TypingContext, value: Type) -> Operation:
-    """Return an array, or a tuple of them, that counts no references; the owner must outlive it.
-
-    Threads that count references to one array wait for each other.
-    """
+    """Return an array, or a tuple of them, that counts no references; the owner must outlive it."""
+    # Threads that count references to one array wait for each other.
 
     def strip(context: Context, builder: Builder, kind: Type, value: Value) -> Value:
         if isinstance(kind, types.Array):

@@ -236,10 +236,8 @@ def _flat(kind: Type) -> Iterator[Type]:
 def call_stored(
     typingctx: TypingContext, kinds: Type, function: Type, first: Type, rest: Type
 ) -> Operation:
-    """Call a kernel (kinds, its address, ...) whose first argument and the rest are in memory.
-
-    `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
-    """
+    """Call a kernel (kinds, its address, ...) whose first argument and the rest are in memory."""
+    # `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
 
     def codegen(context, builder, sig, args):
         leaves, values = [], []

@@ -98,14 +98,10 @@ class TreePointers(NamedTuple):
 @pointers_of(TreeArrays)
 def _tree_pointers(arrays):
     return TreePointers(
-        pointer(arrays.nodes.data),
-        pointer(arrays.nodes.ids),
-        pointer(arrays.groups),
-        as_pointers(arrays.primitives),
-        pointer(arrays.frame),
-        pointer(arrays.face_bits),
+        pointer(arrays.nodes.data), pointer(arrays.nodes.ids), pointer(arrays.groups),
+        as_pointers(arrays.primitives), pointer(arrays.frame), pointer(arrays.face_bits),
         len(arrays.face_bits) > 0,
-    )
+    )  # fmt: skip
 
 
 @inlined

@@ -7,20 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, vector
+from bvh.runtime import simd
 from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
 from bvh.runtime.jit import entry, inlined, warms
-from bvh.runtime.simd import (
-    WIDTH,
-    address,
-    convert,
-    greater,
-    lane,
-    lesser,
-    mask_bits,
-    peek,
-    prefetch_address,
-    splat,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.builders import binned_sah, hlbvh, sbvh
@@ -61,33 +51,34 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return the corners of a triangle's box, and whether all its vertices are finite.
-
-    Prefetches the vertices of a triangle further on.
-    """
+    """Return the corners of a triangle's box, and whether all its vertices are finite."""
+    # Prefetches the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
     for k in range(3):
-        vertex = np.int64(peek(triangles.faces, later + k))
-        prefetch_address(address(triangles.points, 3 * vertex))
+        vertex = np.int64(simd.peek(triangles.faces, later + k))
+        simd.prefetch_address(simd.address(triangles.points, 3 * vertex))
     a = corner(triangles.points, np.int64(triangles.faces[i, 0]))
     b = corner(triangles.points, np.int64(triangles.faces[i, 1]))
     c = corner(triangles.points, np.int64(triangles.faces[i, 2]))
     # Nothing times infinity or NaN is NaN.
-    is_valid = mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
-    return lesser(a, lesser(b, c)), greater(a, greater(b, c)), is_valid
+    is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
+    return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
 
 
 @entry
 def _survey(triangles, begin, end, bounds):
     """Bound the valid triangles of a range; return their number."""
-    low, high, count = splat(INF, 4), splat(-INF, 4), 0
+    low, high, count = simd.splat(INF, 4), simd.splat(-INF, 4), 0
     for i in range(begin, end):
         lower, upper, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
             count += 1
-            low, high = lesser(low, lower), greater(high, upper)
+            low, high = simd.lesser(low, lower), simd.greater(high, upper)
     for axis in range(3):
-        bounds[axis], bounds[axis + 3] = lane(low, np.int32(axis)), lane(high, np.int32(axis))
+        bounds[axis], bounds[axis + 3] = (
+            simd.lane(low, np.int32(axis)),
+            simd.lane(high, np.int32(axis)),
+        )
     return count
 
 
@@ -106,30 +97,26 @@ def local_record(low, high, prim, middle, s):
 
 @inlined
 def local_box(low, high, middle, s):
-    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it.
-
-    Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
-    """
+    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it."""
+    # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
     r = local_record(low, high, np.int32(0), middle, s)
     return (
-        (-lane(r, np.int32(0)), -lane(r, np.int32(1)), -lane(r, np.int32(2))),
-        (lane(r, np.int32(4)), lane(r, np.int32(5)), lane(r, np.int32(6))),
+        (-simd.lane(r, np.int32(0)), -simd.lane(r, np.int32(1)), -simd.lane(r, np.int32(2))),
+        (simd.lane(r, np.int32(4)), simd.lane(r, np.int32(5)), simd.lane(r, np.int32(6))),
     )
 
 
 @entry
 def _record_triangles(triangles, begin, end, frame, records, at, boxes):
-    """Write the records of the valid triangles of a range from row `at` on.
-
-    Bounds them and, doubled, their centres, too.
-    """
+    """Write the records of the valid triangles of a range from row `at` on."""
+    # Bounds them and, doubled, their centres, too.
     middle, s = corner(frame, 0), scale(frame)
     box, centres = nothing(), nothing()
     for i in range(begin, end):
         low, high, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
-            low = convert((low - middle) * s, np.float32(0.0))
-            high = convert((high - middle) * s, np.float32(0.0))
+            low = simd.convert((low - middle) * s, np.float32(0.0))
+            high = simd.convert((high - middle) * s, np.float32(0.0))
             r = outward(box_record(low, high, np.int32(i)))
             store(records, at, r)
             at += 1
@@ -150,10 +137,8 @@ def record_boxes(boxes, ids, frame, records):
 
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
-    """Find the local frame of primitives, and the records of those that can be hit.
-
-    With `spare`, the records have room for that share of triangles more.
-    """
+    """Find the local frame of primitives, and the records of those that can be hit."""
+    # With `spare`, the records have room for that share of triangles more.
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)

@@ -18,41 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
-from bvh.runtime.simd import (
-    WIDTH,
-    lane,
-    lane_numbers,
-    lesser,
-    load,
-    lowest,
-    lowest_bit,
-    mask_bits,
-    peek,
-    permute,
-    popcount,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
+from bvh.tree import wide_nodes
 from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
-from bvh.tree.wide_nodes import (
-    NO_BOX,
-    NODE_SIZE,
-    WideNodes,
-    child_boxes,
-    child_codes,
-    half_area_of,
-    leaf_code,
-    node_at,
-    octant_shift,
-    set_child_box,
-    set_child_code,
-    set_child_orders,
-)
+from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
 # What a node costs in any case, as a share of the area of the root: memory.
 NODE_SHARE = 1e-6
@@ -70,45 +44,46 @@ BINARY, ROOT, NEXT, ROW, BELOW = range(5)
 TASK_WIDTH = 5
 
 # A lane's number in the fields of all octants.
-_IN_EVERY_OCTANT = np.uint32(sum(1 << octant_shift.py_func(octant) for octant in range(8))).astype(
-    np.int32
-)
+_IN_EVERY_OCTANT = np.uint32(
+    sum(1 << wide_nodes.octant_shift.py_func(octant) for octant in range(8))
+).astype(np.int32)
 
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a node for all octants, nearest child last.
-
-    Children are sorted by their centres along the diagonal of the octant: each counts those that
-    are nearer.
-    """
-    at = node_at(node)
-    numbers, none = lane_numbers(WIDTH), splat(np.int32(0), WIDTH)
+    """Set the visiting orders of a node for all octants, nearest child last."""
+    # Children are sorted by their centres along the diagonal of the octant: each counts those that
+    # are nearer.
+    at = wide_nodes.node_at(node)
+    numbers, none = simd.lane_numbers(WIDTH), simd.splat(np.int32(0), WIDTH)
     # The used lanes come first.
-    unused = mask_bits(child_codes(data, at) == none)
-    used = min(lowest_bit(unused), np.int64(WIDTH))
-    low, high = child_boxes(data, at)
+    unused = simd.mask_bits(wide_nodes.child_codes(data, at, WIDTH) == none)
+    used = min(simd.lowest_bit(unused), np.int64(WIDTH))
+    low, high = wide_nodes.child_boxes(data, at)
     x, y, z = low[0] + high[0], low[1] + high[1], low[2] + high[2]
-    infinite = splat(np.float32(INF), WIDTH)
-    is_used = numbers < splat(np.int32(used), WIDTH)
-    orders = select(is_used, none, numbers * splat(_IN_EVERY_OCTANT, WIDTH))
+    infinite = simd.splat(np.float32(INF), WIDTH)
+    is_used = numbers < simd.splat(np.int32(used), WIDTH)
+    orders = simd.select(is_used, none, numbers * simd.splat(_IN_EVERY_OCTANT, WIDTH))
     for octant in range(4):
         keys = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
-        keys = select(is_used, keys, infinite)
-        near_bits, far_bits = np.int64(octant_shift(7 - octant)), np.int64(octant_shift(octant))
+        keys = simd.select(is_used, keys, infinite)
+        near_bits = np.int64(wide_nodes.octant_shift(7 - octant))
+        far_bits = np.int64(wide_nodes.octant_shift(octant))
         for c in range(used):
-            key = splat(lane(keys, np.int32(c)), WIDTH)
-            earlier = numbers < splat(np.int32(c), WIDTH)
-            nearer = np.int64(popcount(mask_bits((keys < key) | ((keys == key) & earlier))))
+            key = simd.splat(simd.lane(keys, np.int32(c)), WIDTH)
+            earlier = numbers < simd.splat(np.int32(c), WIDTH)
+            nearer = np.int64(
+                simd.popcount(simd.mask_bits((keys < key) | ((keys == key) & earlier)))
+            )
             # The opposite octant has the opposite order.
-            near = splat(np.int32(c << near_bits), WIDTH)
-            far = splat(np.int32(c << far_bits), WIDTH)
+            near = simd.splat(np.int32(c << near_bits), WIDTH)
+            far = simd.splat(np.int32(c << far_bits), WIDTH)
             orders = (
                 orders
-                | select(numbers == splat(np.int32(nearer), WIDTH), near, none)
-                | select(numbers == splat(np.int32(used - 1 - nearer), WIDTH), far, none)
+                | simd.select(numbers == simd.splat(np.int32(nearer), WIDTH), near, none)
+                | simd.select(numbers == simd.splat(np.int32(used - 1 - nearer), WIDTH), far, none)
             )
-    set_child_orders(data, at, orders)
+    wide_nodes.set_child_orders(data, at, orders)
 
 
 @inlined
@@ -128,15 +103,15 @@ class Plan(NamedTuple):
 def _plan(bounds, links, begin, end, lanes, plan):
     """Plan for the nodes begin..end, the last first; their children are among them or planned."""
     sums, rows = plan
-    numbers, infinite = lane_numbers(WIDTH), splat(np.float32(INF), WIDTH)
-    first = numbers == splat(np.int32(0), WIDTH)
-    one_down = select(first, numbers, numbers - splat(np.int32(1), WIDTH))
-    whole = half_area_of(*_box(bounds, 0))
+    numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
+    first = numbers == simd.splat(np.int32(0), WIDTH)
+    one_down = simd.select(first, numbers, numbers - simd.splat(np.int32(1), WIDTH))
+    whole = wide_nodes.half_area_of(*_box(bounds, 0))
     least = max(NODE_SHARE * whole, SMALLEST_COST)
     for i in range(end - 1, begin - 1, -1):
         if is_leaf(links, i):
             rows[i] = (links[i, 1] + lanes - 1) // lanes
-            store(sums, i * WIDTH, splat(np.float32(0.0), WIDTH))
+            simd.store(sums, i * WIDTH, simd.splat(np.float32(0.0), WIDTH))
             continue
         few = np.int64(links[i, 0])
         many = few + 1
@@ -144,41 +119,44 @@ def _plan(bounds, links, begin, end, lanes, plan):
         if rows[few] > rows[many]:
             few, many = many, few
         # One child takes k + 1 lanes, the other what is left. More than its leaves are of no use.
-        best, other = infinite, load(sums, many * WIDTH, WIDTH)
-        other = select(first, infinite, permute(other, one_down))
+        best, other = infinite, simd.load(sums, many * WIDTH, WIDTH)
+        other = simd.select(first, infinite, simd.permute(other, one_down))
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
-            best = lesser(splat(peek(sums, few * WIDTH + k), WIDTH) + other, best)
-            other = permute(other, one_down)
-        area = np.float32(half_area_of(*_box(bounds, i)) + least)
-        own = lane(best, np.int32(WIDTH - 1)) + area
-        store(sums, i * WIDTH, lesser(best, splat(own, WIDTH)))
+            best = simd.lesser(simd.splat(simd.peek(sums, few * WIDTH + k), WIDTH) + other, best)
+            other = simd.permute(other, one_down)
+        area = np.float32(wide_nodes.half_area_of(*_box(bounds, i)) + least)
+        own = simd.lane(best, np.int32(WIDTH - 1)) + area
+        simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(own, WIDTH)))
 
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the children of the wide node of a binary node; return their number.
-
-    `shares` is scratch: the lanes of each binary node that is yet to be opened.
-    """
-    numbers, infinite = lane_numbers(WIDTH), splat(np.float32(INF), WIDTH)
+    """Write the children of the wide node of a binary node; return their number."""
+    # `shares` is scratch: the lanes of each binary node that is yet to be opened.
+    numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
     waiting, n = 1, 0
     while waiting > 0:
         waiting -= 1
         i, has = shares[waiting, 0], shares[waiting, 1]
         at = i * WIDTH
-        if is_leaf(links, i) or (i != root and peek(sums, at) <= peek(sums, at + has - 1)):
+        if is_leaf(links, i) or (
+            i != root and simd.peek(sums, at) <= simd.peek(sums, at + has - 1)
+        ):
             children[n] = i
             n += 1
             continue
         left = np.int64(links[i, 0])
         # Lane k: the left child has k + 1 lanes, the right one the others.
-        reverse = splat(np.int32(has - 2), WIDTH) - numbers
-        both = load(sums, left * WIDTH, WIDTH) + permute(
-            load(sums, (left + 1) * WIDTH, WIDTH), reverse
+        reverse = simd.splat(np.int32(has - 2), WIDTH) - numbers
+        both = simd.load(sums, left * WIDTH, WIDTH) + simd.permute(
+            simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse
         )
-        both = select(numbers <= splat(np.int32(has - 2), WIDTH), both, infinite)
-        k = np.int64(lowest_bit(mask_bits(both <= splat(lowest(both), WIDTH)))) + 1
+        both = simd.select(numbers <= simd.splat(np.int32(has - 2), WIDTH), both, infinite)
+        k = (
+            np.int64(simd.lowest_bit(simd.mask_bits(both <= simd.splat(simd.lowest(both), WIDTH))))
+            + 1
+        )
         shares[waiting, 0], shares[waiting, 1] = left + 1, has - k
         shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
         waiting += 2
@@ -194,10 +172,9 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees begin..end; leave smaller ones, of up to `grain` rows, to `left_over`.
-
-    Without memory for nodes, `data`, nodes are only counted. Returns the number of those left over.
-    """
+    """Collapse the subtrees begin..end; leave those of up to `grain` rows to `left_over`."""
+    # Without memory for nodes, `data`, nodes are only counted. Returns the number of those left
+    # over.
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch
@@ -216,7 +193,7 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
                 i = children[c]
                 code = nodes
                 if is_leaf(links, i):
-                    code = leaf_code(row, np.int64(rows[i]))
+                    code = wide_nodes.leaf_code(row, np.int64(rows[i]))
                     if writes:
                         first, count = np.int64(links[i, 0]), np.int64(links[i, 1])
                         _put_rows(order, ids, lanes, first, count, row)
@@ -233,13 +210,13 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
                     nodes += 1
                 if writes:
                     low, high = _box(bounds, i)
-                    set_child_box(data, node_at(node) + c, low, high)
-                    set_child_code(data, node_at(node) + c, code)
+                    wide_nodes.set_child_box(data, wide_nodes.node_at(node) + c, low, high)
+                    wide_nodes.set_child_code(data, wide_nodes.node_at(node) + c, code)
             if writes:
                 low, high = NO_BOX
                 for c in range(n, WIDTH):
-                    set_child_box(data, node_at(node) + c, low, high)
-                    set_child_code(data, node_at(node) + c, 0)
+                    wide_nodes.set_child_box(data, wide_nodes.node_at(node) + c, low, high)
+                    wide_nodes.set_child_code(data, wide_nodes.node_at(node) + c, 0)
                 order_node(data, node)
             # The first child is next.
             for c in range((waiting - begun) >> 1):

@@ -34,10 +34,8 @@ CORNERS = 9
 
 @entry
 def _rows_below(data, first, last):
-    """Set the rows first[i, c]..last[i, c] - 1 of leaves in lane c of node i, or below it.
-
-    They are consecutive, because a binary tree is collapsed depth first.
-    """
+    """Set the rows first[i, c]..last[i, c] - 1 of leaves in lane c of node i, or below it."""
+    # They are consecutive, because a binary tree is collapsed depth first.
     for node in range(node_count(data) - 1, -1, -1):
         for c in range(WIDTH):
             code = child_code(data, node_at(node) + c)
@@ -109,10 +107,8 @@ def _clip(triangle, data, at, one, other):
 
 @entry
 def _overlap(triangles, frame, data, members, begin, end, scratch):
-    """Return the area of the triangles of a range, and that of what overlaps.
-
-    Triangle i is in the rows rows[offsets[i] : offsets[i + 1]] of leaves (see `_rows_below`).
-    """
+    """Return the area of the triangles of a range, and that of what overlaps."""
+    # Triangle i is in the rows rows[offsets[i] : offsets[i + 1]] of leaves (see `_rows_below`).
     first, last, offsets, rows = members
     stack, polygons = scratch
     triangle, one, other = polygons[0], polygons[1], polygons[2]
@@ -148,10 +144,8 @@ def _overlap(triangles, frame, data, members, begin, end, scratch):
 
 
 def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
-    """Return the effective partial overlap of a tree; None for boxes, which have no area.
-
-    Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
-    """
+    """Return the effective partial overlap of a tree; None for boxes, which have no area."""
+    # Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
     (data, ids), _, primitives, frame, _ = arrays
     if not isinstance(primitives, Triangles):
         return None

@@ -118,10 +118,8 @@ class FrameView:
 def local_frame(
     lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Choose the local frame for primitives within the given boxes, shape (2, 3).
-
-    Also returns the lower and upper corner of all boxes, (2, 3); NaN if there are none.
-    """
+    """Choose the local frame for primitives within the given boxes, shape (2, 3)."""
+    # Also returns the lower and upper corner of all boxes, (2, 3); NaN if there are none.
     frame = np.zeros((2, 3))
     if len(lower) == 0:
         return frame, np.full((2, 3), np.nan)

@@ -89,11 +89,9 @@ def polytope(
     bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:
-    """Return the vertices (k, 3) of a polytope around the points `used`, None if over `max_count`.
-
-    There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
-    wrong by 2**-52 of the largest coordinate.
-    """
+    """Return the vertices (k, 3) of a polytope around points; None if over `max_count`."""
+    # There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
+    # wrong by 2**-52 of the largest coordinate.
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
     # Powers of two, so that scaling is exact; their inverses must not overflow.

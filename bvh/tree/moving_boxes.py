@@ -6,21 +6,10 @@ from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.geometry.boxes import read_box
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
+from bvh.tree import wide_nodes
 from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
-from bvh.tree.wide_nodes import (
-    child_at,
-    child_box,
-    child_code,
-    first_row,
-    half_area_of,
-    node_at,
-    node_box,
-    node_count,
-    node_of,
-    set_child_box,
-)
 
 # A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
@@ -84,19 +73,19 @@ def find_lanes(blocks, ids, parents, lanes):
     """Store the lane of each node, `parents`, and of each box, `lanes`."""
     parents[:] = -1
     lanes[:] = -1
-    for number in range(node_count(blocks) * WIDTH):
-        base = child_at(number)
-        code = child_code(blocks, base)
+    for number in range(wide_nodes.node_count(blocks) * WIDTH):
+        base = wide_nodes.child_at(number)
+        code = wide_nodes.child_code(blocks, base)
         if code > 0:
             parents[code] = base
         elif code < 0:
-            lanes[np.int64(peek(ids, first_row(code)))] = base
+            lanes[np.int64(peek(ids, wide_nodes.first_row(code)))] = base
 
 
 @inlined
 def _update_frame(frame, figures, blocks, new):
     """Write the bounds that error margins need to the frame; return OUTGROWN if it is too small."""
-    low, high = node_box(blocks, np.int64(0))
+    low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
         a, b = np.float64(low[axis]), np.float64(high[axis])
@@ -112,10 +101,8 @@ def _update_frame(frame, figures, blocks, new):
 
 @entry
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
-    """Refit all nodes, the last first, and order their children.
-
-    For a `new` tree this computes its figures.
-    """
+    """Refit all nodes, the last first, and order their children."""
+    # For a `new` tree this computes its figures.
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
         if _is_box(boxes, i) != (lanes[i] >= 0):
@@ -129,21 +116,21 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
         return OUTGROWN
     figures[FARTHEST] = _farthest(low, high)
     total = 0.0
-    for node in range(node_count(blocks) - 1, -1, -1):
+    for node in range(wide_nodes.node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
-            base = node_at(node) + c
-            code = child_code(blocks, base)
+            base = wide_nodes.node_at(node) + c
+            code = wide_nodes.child_code(blocks, base)
             if code < 0:
-                a, b = read_box(boxes, np.int64(peek(ids, first_row(code))))
+                a, b = read_box(boxes, np.int64(peek(ids, wide_nodes.first_row(code))))
                 near, far = local_box(a, b, origin, s)
-                set_child_box(blocks, base, near, far)
-                total += half_area_of(near, far)
+                wide_nodes.set_child_box(blocks, base, near, far)
+                total += wide_nodes.half_area_of(near, far)
         order_node(blocks, node)
         if node > 0:
             # Its own children are done, for they come after it.
-            near, far = node_box(blocks, node)
-            set_child_box(blocks, parents[node], near, far)
-            total += half_area_of(near, far)
+            near, far = wide_nodes.node_box(blocks, node)
+            wide_nodes.set_child_box(blocks, parents[node], near, far)
+            total += wide_nodes.half_area_of(near, far)
     figures[AREA] = total
     return _update_frame(frame, figures, blocks, new)
 
@@ -170,16 +157,16 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
         near, far = local_box(low, high, origin, s)
         while base >= 0:
-            old_near, old_far = child_box(blocks, base)
+            old_near, old_far = wide_nodes.child_box(blocks, base)
             if (
                 near[0] == old_near[0] and near[1] == old_near[1] and near[2] == old_near[2]
                 and far[0] == old_far[0] and far[1] == old_far[1] and far[2] == old_far[2]
             ):  # fmt: skip
                 break
-            total += half_area_of(near, far) - half_area_of(old_near, old_far)
-            set_child_box(blocks, base, near, far)
-            node = node_of(base)
-            near, far = node_box(blocks, node)
+            total += wide_nodes.half_area_of(near, far) - wide_nodes.half_area_of(old_near, old_far)
+            wide_nodes.set_child_box(blocks, base, near, far)
+            node = wide_nodes.node_of(base)
+            near, far = wide_nodes.node_box(blocks, node)
             base = parents[node]
     figures[AREA] = total
     if answer == KEPT and len(blocks) > 0:

@@ -89,10 +89,8 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add the multipoles of a part, up to the order `top`, shifted to another centre.
-
-    `away` are the regular harmonics of the shift. `complete` fills in negative degrees.
-    """
+    """Add the multipoles of a part, up to the order `top`, shifted to another centre."""
+    # `away` are the regular harmonics of the shift. `complete` fills in negative degrees.
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             x, y = 0.0, 0.0

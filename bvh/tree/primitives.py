@@ -15,14 +15,8 @@ from bvh.runtime.jit import by_type, inlined, types
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
-from bvh.tree.instanced import (
-    Instanced,
-    face_corners,
-    instanced_corners,
-    instanced_interval,
-    kind_of,
-    leaf_of,
-)
+from bvh.tree import instanced
+from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.solids import SOLIDS, Boxes, Obbs, solid_of
 
@@ -70,8 +64,8 @@ def corners(triangles, prim):
 @by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
     if triangles.instance_class is Instanced:
-        return lambda triangles, prim: instanced_corners(triangles, prim)
-    return lambda triangles, prim: face_corners(triangles.points, triangles.faces, prim)
+        return lambda triangles, prim: instanced.instanced_corners(triangles, prim)
+    return lambda triangles, prim: instanced.face_corners(triangles.points, triangles.faces, prim)
 
 
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -104,9 +98,9 @@ def _solid_test(interval):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
+    if instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
-    return _stay(instanced_interval(primitives, prim, o, d), t_min, t_max)
+    return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
 def _call_user(function, prim, o, d, t_min, t_max, data):
@@ -157,7 +151,7 @@ def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+    if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
     v0, v1, v2 = corners(primitives, prim)
     return barycentrics(o, d, v0, v1, v2)

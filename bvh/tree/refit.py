@@ -15,27 +15,14 @@ from bvh.runtime.jit import entry
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, share
 from bvh.tree import frame as frames
+from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays, frozen
 from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import local_frame
 from bvh.tree.primitives import Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_group
-from bvh.tree.wide_nodes import (
-    NO_BOX,
-    NODE_SIZE,
-    WideNodes,
-    child_at,
-    child_box,
-    child_code,
-    child_lower,
-    half_area_of,
-    leaf_rows,
-    node_at,
-    node_box,
-    node_count,
-    set_child_box,
-)
+from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
 # Nodes that a thread takes at a time.
 CHUNK = 512
@@ -46,12 +33,12 @@ def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
     """Bound leaves of triangles, or of boxes by their corners; fill the groups of triangles."""
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
-        at = child_at(number)
-        code = child_code(data, at)
+        at = wide_nodes.child_at(number)
+        code = wide_nodes.child_code(data, at)
         if code >= 0:
             continue
         low, high = (INF, INF, INF), (-INF, -INF, -INF)
-        first, count = leaf_rows(code)
+        first, count = wide_nodes.leaf_rows(code)
         for row in range(first, first + count):
             # Numba leaves out the one that is None.
             if triangles is not None:
@@ -64,43 +51,41 @@ def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
         near, far = NO_BOX
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
-        set_child_box(data, at, near, far)
+        wide_nodes.set_child_box(data, at, near, far)
 
 
 @entry
 def _bound_inner(data, root):
     """Bound inner children, which come after their parents; write the root's box to `root`."""
-    for node in range(node_count(data) - 1, -1, -1):
+    for node in range(wide_nodes.node_count(data) - 1, -1, -1):
         for c in range(WIDTH):
-            at = node_at(node) + c
-            child = child_code(data, at)
+            at = wide_nodes.node_at(node) + c
+            child = wide_nodes.child_code(data, at)
             if child > 0:
-                low, high = node_box(data, child)
-                set_child_box(data, at, low, high)
-    low, high = node_box(data, np.int64(0))
+                low, high = wide_nodes.node_box(data, child)
+                wide_nodes.set_child_box(data, at, low, high)
+    low, high = wide_nodes.node_box(data, np.int64(0))
     for axis in range(3):
         root[0, axis], root[1, axis] = low[axis], high[axis]
 
 
 @entry
 def _fill_empty(data, root, corner):
-    """Replace the boxes of children without primitives by a point of their parents' boxes.
-
-    A lane with an empty box would count as unused.
-    """
+    """Replace the boxes of children without primitives by a point of their parents' boxes."""
+    # A lane with an empty box would count as unused.
     for axis in range(3):
         corner[0, axis] = root[0, axis]
-    for node in range(node_count(data)):
-        low, _ = node_box(data, node)
+    for node in range(wide_nodes.node_count(data)):
+        low, _ = wide_nodes.node_box(data, node)
         if low[0] == INF:
             low = corner[node, 0], corner[node, 1], corner[node, 2]
         for c in range(WIDTH):
-            at = node_at(node) + c
-            code = child_code(data, at)
+            at = wide_nodes.node_at(node) + c
+            code = wide_nodes.child_code(data, at)
             if code > 0:
                 corner[code, 0], corner[code, 1], corner[code, 2] = low
-            if code != 0 and child_lower(data, at, 0) == INF:
-                set_child_box(data, at, low, low)
+            if code != 0 and wide_nodes.child_lower(data, at, 0) == INF:
+                wide_nodes.set_child_box(data, at, low, low)
 
 
 @entry
@@ -114,18 +99,18 @@ def _order_nodes(begin, end, data):
 def _cost(data, frame):
     """Return the SAH cost of nodes (see `stats.wide_cost`)."""
     total, visits = 0.0, 0.0
-    for number in range(node_count(data) * WIDTH):
-        at = child_at(number)
-        code = child_code(data, at)
+    for number in range(wide_nodes.node_count(data) * WIDTH):
+        at = wide_nodes.child_at(number)
+        code = wide_nodes.child_code(data, at)
         if code == 0:
             continue
         count = 1
         if code < 0:
-            _, count = leaf_rows(code)
-        low, high = child_box(data, at)
-        total += count * half_area_of(low, high)
+            _, count = wide_nodes.leaf_rows(code)
+        low, high = wide_nodes.child_box(data, at)
+        total += count * wide_nodes.half_area_of(low, high)
         visits += count
-    whole = half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
+    whole = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
     return 1.0 + (total / whole if whole > 0.0 else visits)
 
 
@@ -193,13 +178,11 @@ def refitted(
     members: Members | None = None,
     progress: Progress | None = None,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
-    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
-
-    `points` replace those of the primitives; `members` are those of the tree, if they are known.
-    Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
-    vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
-    wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
-    """
+    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3)."""
+    # `points` replace those of the primitives; `members` are those of the tree, if they are known.
+    # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
+    # vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
+    # wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
     primitives, ids = arrays.primitives, arrays.nodes.ids
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:

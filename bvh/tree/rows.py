@@ -71,28 +71,9 @@ def kind(row):
     return peek(row, KIND)
 
 
-@inlined
-def blocks(row):
-    """Return the nodes of a tree (see `wide_nodes`)."""
-    return pointer_to(peek(row, NODES), F4)
-
-
-@inlined
-def ids(row):
-    """Return the primitive ids of a tree, a row of lanes for each group."""
-    return pointer_to(peek(row, IDS), I4)
-
-
-@inlined
-def groups(row):
-    """Return the triangle groups of a tree."""
-    return pointer_to(peek(row, GROUPS), F4)
-
-
-@inlined
-def frame(row):
-    """Return the frame of a tree."""
-    return pointer_to(peek(row, FRAME), F8)
+def _pointer(word, like):
+    """Return an accessor of the pointer in a word of a row, to numbers like one."""
+    return inlined(lambda row: pointer_to(peek(row, word), like))
 
 
 @inlined
@@ -102,36 +83,15 @@ def has_bits(row):
 
 
 @inlined
-def bits(row):
-    """Return the bits of faces (see `face_bits`)."""
-    return pointer_to(peek(row, BITS), I4)
-
-
-@inlined
-def points(row):
-    """Return the vertices of triangles, or the numbers of other primitives."""
-    return pointer_to(peek(row, POINTS), F8)
-
-
-@inlined
-def faces(row):
-    """Return the faces of a tree over triangles."""
-    return pointer_to(peek(row, FACES), I4)
-
-
-@inlined
 def part(row, i, like):
     """Return the i-th array of a tree's primitives, of numbers like one."""
     return pointer_to(peek(row, PRIMITIVES + i), like)
 
 
-@inlined
-def lowest(row):
-    """Return the lowest primitive below each child of each node."""
-    return pointer_to(peek(row, LOWEST), I4)
-
-
-@inlined
-def boxes(row):
-    """Return the oriented boxes of children (see `oriented_boxes`)."""
-    return pointer_to(peek(row, BOXES), F4)
+# See `wide_nodes`, `triangle_groups`, `frame`, `face_bits`; ids: a row of lanes for each group.
+blocks, ids, groups = _pointer(NODES, F4), _pointer(IDS, I4), _pointer(GROUPS, F4)
+frame, bits = _pointer(FRAME, F8), _pointer(BITS, I4)
+# The vertices of triangles, or the numbers of other primitives.
+points, faces = _pointer(POINTS, F8), _pointer(FACES, I4)
+# The lowest primitive below each child of each node, and children's boxes (see `oriented_boxes`).
+lowest, boxes = _pointer(LOWEST, I4), _pointer(BOXES, F4)

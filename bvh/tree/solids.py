@@ -186,35 +186,17 @@ def _obb_flaw(points: Floats) -> tuple[int, str]:
 
 
 BOXES = Solid(
-    arrays=Boxes,
-    row=BoxRow,
-    code=1,
-    size=6,
-    interval=_box_interval,
-    instanced=_instanced_box_interval,
-    bounds=_box_bounds,
-    outline=_box_outline,
-    normals=_box_normals,
-    skew=lambda points, farthest: (0.0, 0.0),
-    given=("upper",),
-    points_of=lambda lower, upper: np.hstack([lower, upper]),
-    flaw=lambda points: (-1, ""),
-)
+    arrays=Boxes, row=BoxRow, code=1, size=6, interval=_box_interval,
+    instanced=_instanced_box_interval, bounds=_box_bounds, outline=_box_outline,
+    normals=_box_normals, skew=lambda points, farthest: (0.0, 0.0), given=("upper",),
+    points_of=lambda lower, upper: np.hstack([lower, upper]), flaw=lambda points: (-1, ""),
+)  # fmt: skip
 OBBS = Solid(
-    arrays=Obbs,
-    row=ObbRow,
-    code=2,
-    size=18,
-    interval=_obb_interval,
-    instanced=_instanced_obb_interval,
-    bounds=_obb_bounds,
-    outline=_obb_outline,
-    normals=_obb_normals,
-    skew=_obb_skew,
-    given=("upper", "transforms"),
-    points_of=_obb_points,
+    arrays=Obbs, row=ObbRow, code=2, size=18, interval=_obb_interval,
+    instanced=_instanced_obb_interval, bounds=_obb_bounds, outline=_obb_outline,
+    normals=_obb_normals, skew=_obb_skew, given=("upper", "transforms"), points_of=_obb_points,
     flaw=_obb_flaw,
-)
+)  # fmt: skip
 SOLIDS = (BOXES, OBBS)
 KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
 

@@ -130,21 +130,14 @@ def stats_of(
     used[ids[ids >= 0]] = True
     size = sum(array.nbytes for array in stored)
     return TreeStats(
-        primitives=count,
-        ignored=count - int(np.count_nonzero(used)),
-        nodes=len(view.codes),
-        leaves=len(sizes),
-        depth=int(depths.max(initial=0)),
-        largest_leaf=int(sizes.max(initial=0)),
-        sah_cost=wide_cost(view, arrays.frame),
-        bytes=size,
-        build_seconds=build_seconds,
-        bytes_per_primitive=size / max(count, 1),
-        leaf_depths=tuple(np.bincount(depths).tolist()),
+        primitives=count, ignored=count - int(np.count_nonzero(used)), nodes=len(view.codes),
+        leaves=len(sizes), depth=int(depths.max(initial=0)), largest_leaf=int(sizes.max(initial=0)),
+        sah_cost=wide_cost(view, arrays.frame), bytes=size, build_seconds=build_seconds,
+        bytes_per_primitive=size / max(count, 1), leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
         epo=overlap_of(arrays, thread_count(None)) if epo else None,
         groups=None if bits is None else int(np.bitwise_or.reduce(bits)).bit_count(),
-    )
+    )  # fmt: skip
 
 
 def wide_levels(view: Lanes) -> NDArray[np.int64]:
@@ -191,13 +184,11 @@ def check(arrays: TreeArrays) -> None:
 
 
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
-    """Raise a ValueError that names the first error in the structure of wide nodes.
-
-    Every node must have one parent, which comes before it and whose box of it contains it; every
-    row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
-    none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
-    visiting orders must be permutations.
-    """
+    """Raise a ValueError that names the first error in the structure of wide nodes."""
+    # Every node must have one parent, which comes before it and whose box of it contains it; every
+    # row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
+    # none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
+    # visiting orders must be permutations.
     view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:

@@ -21,21 +21,14 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import warms
+from bvh.tree import moving_boxes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import record_boxes
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.collapse import widen
 from bvh.tree.frame import FrameView, local_frame
-from bvh.tree.moving_boxes import (
-    AREA,
-    FIGURES,
-    OUTGROWN,
-    find_lanes,
-    move_boxes,
-    refit_all,
-    valid_boxes,
-)
+from bvh.tree.moving_boxes import AREA, FIGURES, OUTGROWN
 from bvh.tree.solids import Boxes
 from bvh.tree.wide_nodes import WideNodes
 
@@ -98,7 +91,7 @@ class Tlas:
         version, found = self._bounds
         if version != self._changes:
             version, found = self._changes, np.full((2, 3), np.nan)
-            if valid_boxes(self.boxes, np.empty(len(self), np.int32), found) == 0:
+            if moving_boxes.valid_boxes(self.boxes, np.empty(len(self), np.int32), found) == 0:
                 found[:] = np.nan
             self._bounds = version, found
         return found
@@ -118,10 +111,8 @@ class Tlas:
     def update(
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
-        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced.
-
-        The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
-        """
+        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced."""
+        # The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)
@@ -130,7 +121,7 @@ class Tlas:
             self._boxes[rows] = boxes
             answer = OUTGROWN if self._pays() else self._refit(False)
         else:
-            answer = move_boxes(
+            answer = moving_boxes.move_boxes(
                 kernel_input(rows), kernel_input(boxes), self._boxes, self._lanes, self._parents,
                 self._frame, self._blocks, self._figures,
             )  # fmt: skip
@@ -145,7 +136,7 @@ class Tlas:
         began = time.perf_counter()
         boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
         bounds = np.empty((2, 3))
-        ids = ids[: valid_boxes(boxes, ids, bounds)]
+        ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
         some = min(len(ids), 1)
         frame, bounds = local_frame(bounds[:some], bounds[1 : 1 + some])
         records = np.empty((2 * len(ids), RECORD), np.float32)
@@ -160,7 +151,7 @@ class Tlas:
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)
         rows = kernel_input(nodes.ids)
-        find_lanes(self._blocks, rows, self._parents, self._lanes)
+        moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
         self.arrays = TreeArrays(
             WideNodes(kernel_input(self._blocks), rows),
             kernel_input(aligned(0, np.float32)),
@@ -177,7 +168,7 @@ class Tlas:
     def _refit(self, new: bool) -> int:
         """Refit all nodes, unless a box exceeds the frame."""
         nodes = self.arrays.nodes
-        answer: int = refit_all(
+        answer: int = moving_boxes.refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,
             kernel_input(self._parents), self._frame, self._blocks, self._figures, new,
         )  # fmt: skip

@@ -49,28 +49,9 @@ An unused lane has a negative tolerance, which fails every comparison.
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import entry, inlined
-from bvh.runtime.simd import (
-    WIDTH,
-    address,
-    as_floats,
-    as_ints,
-    convert,
-    fma,
-    gather,
-    greater,
-    lane,
-    lesser,
-    load,
-    lowest,
-    lowest_bit,
-    mask_bits,
-    peek,
-    prefetch_address,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
 
@@ -88,9 +69,13 @@ SIGN_BIT = np.int32(-(2**31))
 @inlined
 def _corner(triangles, prims, k):
     """Return the k-th vertices of triangles, one in each lane."""
-    v = convert(gather(triangles.faces, prims, 3, k), np.int64(0))
+    v = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0))
     vertices = triangles.points
-    return gather(vertices, v, 3, 0), gather(vertices, v, 3, 1), gather(vertices, v, 3, 2)
+    return (
+        simd.gather(vertices, v, 3, 0),
+        simd.gather(vertices, v, 3, 1),
+        simd.gather(vertices, v, 3, 2),
+    )
 
 
 @inlined
@@ -105,34 +90,34 @@ def _edge(a, b, h):
 
 @inlined
 def _longest(e):
-    return greater(abs(e[0]), greater(abs(e[1]), abs(e[2])))
+    return simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs(e[2])))
 
 
 @inlined
 def _put(groups, at, row, values, used):
     """Store a row of a group, zero in unused lanes."""
-    none = splat(np.float32(0.0), WIDTH)
-    store(groups, at + row * WIDTH, select(used, convert(values, np.float32(0.0)), none))
+    none = simd.splat(np.float32(0.0), WIDTH)
+    simd.store(
+        groups, at + row * WIDTH, simd.select(used, simd.convert(values, np.float32(0.0)), none)
+    )
 
 
 @inlined
 def pack_group(triangles, ids, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of `ids`; return the corners of their box.
-
-    `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
-    """
+    """Fill group g with the triangles of row g of `ids`; return the corners of their box."""
+    # `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
     at = group_at(g)
-    prims = convert(load(ids, g * WIDTH, WIDTH), np.int64(0))
+    prims = simd.convert(simd.load(ids, g * WIDTH, WIDTH), np.int64(0))
     used = prims >= np.int64(0)
-    bits = mask_bits(used)
+    bits = simd.mask_bits(used)
     if bits == 0:
         for row in range(ROWS):
-            store(groups, at + row * WIDTH, splat(np.float32(0.0), WIDTH))
-        store(groups, at + TOLERANCE * WIDTH, splat(np.float32(-1.0), WIDTH))
+            simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
+        simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
         return (INF, INF, INF), (-INF, -INF, -INF)
     # Unused lanes repeat a triangle until they are stored.
-    first = lane(prims, np.int32(lowest_bit(bits)))
-    prims = select(used, prims, splat(first, WIDTH))
+    first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
+    prims = simd.select(used, prims, simd.splat(first, WIDTH))
     v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
     v2 = _corner(triangles, prims, 2)
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
@@ -146,7 +131,7 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
         _put(groups, at, E1 + axis, e1[axis], used)
         _put(groups, at, E2 + axis, e2[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
-    longest = greater(_longest(e1), _longest(e2))
+    longest = simd.greater(_longest(e1), _longest(e2))
     up = 1.0 + 2.0**-20
     tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
     products = (
@@ -156,9 +141,9 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     )
     size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * (longest / (24.0 * extent) + 2.0**-22)
     _put(groups, at, SIZE, size * up + 2.0**-100, used)
-    none = splat(np.float32(-1.0), WIDTH)
-    tolerance = select(used, convert(tolerance, np.float32(0.0)), none)
-    store(groups, at + TOLERANCE * WIDTH, tolerance)
+    none = simd.splat(np.float32(-1.0), WIDTH)
+    tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
+    simd.store(groups, at + TOLERANCE * WIDTH, tolerance)
     return (
         (_lowest(v0[0], v1[0], v2[0]), _lowest(v0[1], v1[1], v2[1]), _lowest(v0[2], v1[2], v2[2])),
         (
@@ -171,7 +156,7 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
 
 @inlined
 def _lowest(a, b, c):
-    return lowest(lesser(a, lesser(b, c)))
+    return simd.lowest(simd.lesser(a, simd.lesser(b, c)))
 
 
 @entry
@@ -182,11 +167,13 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
     for g in range(begin, end):
         # Faces two groups ahead, and vertices one group ahead.
         for i in range((g + 2) * WIDTH, min(g + 3, end) * WIDTH):
-            prefetch_address(address(faces, 3 * max(np.int64(peek(ids, i)), 0)))
+            simd.prefetch_address(simd.address(faces, 3 * max(np.int64(simd.peek(ids, i)), 0)))
         for i in range((g + 1) * WIDTH, min(g + 2, end) * WIDTH):
-            face = 3 * max(np.int64(peek(ids, i)), 0)
+            face = 3 * max(np.int64(simd.peek(ids, i)), 0)
             for k in range(3):
-                prefetch_address(address(points, 3 * np.int64(peek(faces, face + k))))
+                simd.prefetch_address(
+                    simd.address(points, 3 * np.int64(simd.peek(faces, face + k)))
+                )
         pack_group(triangles, ids, c, s, extent, g, groups)
 
 
@@ -218,13 +205,13 @@ def group_normal(groups, at):
 @inlined
 def group_tolerance(groups, at):
     """Return the tolerances of a group's edges; negative in unused lanes."""
-    return load(groups, at + TOLERANCE * WIDTH, WIDTH)
+    return simd.load(groups, at + TOLERANCE * WIDTH, WIDTH)
 
 
 @inlined
 def group_sizes(groups, at):
     """Return the sizes that errors of distances are proportional to."""
-    return load(groups, at + SIZE * WIDTH, WIDTH)
+    return simd.load(groups, at + SIZE * WIDTH, WIDTH)
 
 
 @inlined
@@ -248,9 +235,9 @@ def used_lanes(groups, at):
 def three(array, at):
     """Return three rows of WIDTH lanes, a vector in each lane."""
     return (
-        load(array, at, WIDTH),
-        load(array, at + WIDTH, WIDTH),
-        load(array, at + 2 * WIDTH, WIDTH),
+        simd.load(array, at, WIDTH),
+        simd.load(array, at + WIDTH, WIDTH),
+        simd.load(array, at + 2 * WIDTH, WIDTH),
     )
 
 
@@ -258,47 +245,45 @@ def three(array, at):
 def cross(a, b):
     """Return the cross product of two vectors of lanes."""
     return (
-        fma(a[1], b[2], -(a[2] * b[1])),
-        fma(a[2], b[0], -(a[0] * b[2])),
-        fma(a[0], b[1], -(a[1] * b[0])),
+        simd.fma(a[1], b[2], -(a[2] * b[1])),
+        simd.fma(a[2], b[0], -(a[0] * b[2])),
+        simd.fma(a[0], b[1], -(a[1] * b[0])),
     )
 
 
 @inlined
 def dot(a, b):
     """Return the dot product of two vectors of lanes."""
-    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
+    return simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]))
 
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Test on which side of the edges of triangles rays pass, lane by lane.
-
-    `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of the
-    lanes that do not surely pass the triangle by, and of those that surely do not; c, from the
-    origin to v0; and den.
-    """
+    """Test on which side of the edges of triangles rays pass, lane by lane."""
+    # `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of
+    # the lanes that do not surely pass the triangle by, and of those that surely do not; c, from
+    # the origin to v0; and den.
     c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
     r = cross(c, d)
     den = dot(d, n)
     u = dot(r, e2)
     v = -dot(r, e1)
     w = (den - u) - v
-    inside = lesser(lesser(u, v), w)
-    outside = greater(greater(u, v), w)
+    inside = simd.lesser(simd.lesser(u, v), w)
+    outside = simd.greater(simd.greater(u, v), w)
     maybe = (inside >= -margin) | (outside <= margin)
     return maybe, (inside > margin) | (outside < -margin), c, den
 
 
 @inlined
 def test_distance(c, den, low, high, n, margin):
-    """Find where rays meet the planes of triangles, lane by lane.
-
-    `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
-    low..high, and t as a fraction, of which the denominator is positive.
-    """
+    """Find where rays meet the planes of triangles, lane by lane."""
+    # `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
+    # low..high, and t as a fraction, of which the denominator is positive.
     size = abs(den)
     # With the sign of den.
-    numerator = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
-    maybe = (numerator <= fma(high, size, margin)) & (numerator >= fma(low, size, -margin))
+    numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
+    maybe = (numerator <= simd.fma(high, size, margin)) & (
+        numerator >= simd.fma(low, size, -margin)
+    )
     return maybe, numerator, size

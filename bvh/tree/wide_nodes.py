@@ -19,19 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.jit import inlined
-from bvh.runtime.simd import (
-    WIDTH,
-    address,
-    load_ints,
-    lowest,
-    peek,
-    peek_int,
-    poke,
-    poke_int,
-    prefetch_address,
-    store_ints,
-)
+from bvh.runtime import simd
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import group_at, three
 
 ROWS = 8
@@ -87,45 +77,15 @@ def node_of(at):
 
 
 @inlined
-def child_code(data, at):
-    """Return the code of a child."""
-    return np.int64(peek_int(data, at + CODES * WIDTH))
-
-
-@inlined
-def set_child_code(data, at, code):
-    """Set the code of a child."""
-    poke_int(data, at + CODES * WIDTH, code)
-
-
-@inlined
-def child_codes(data, at):
-    """Return the codes of all children of a node."""
-    return load_ints(data, at + CODES * WIDTH, WIDTH)
-
-
-@inlined
 def octant_shift(octant):
     """Return what a visiting order is shifted by to read it for an octant."""
     return octant * LANE_BITS
 
 
-@inlined
-def child_orders(data, at):
-    """Return the visiting orders of a node, to be shifted by `octant_shift`."""
-    return load_ints(data, at + ORDER * WIDTH, WIDTH)
-
-
-@inlined
-def child_order(data, at):
-    """Return the visiting orders in one lane of a node."""
-    return np.int64(peek_int(data, at + ORDER * WIDTH))
-
-
-@inlined
-def set_child_orders(data, at, orders):
-    """Set the visiting orders of a node."""
-    store_ints(data, at + ORDER * WIDTH, orders)
+# Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.
+child_code, child_codes, set_child_code = simd.rows(types.int32, CODES * WIDTH)
+# They are to be shifted by `octant_shift`.
+child_order, child_orders, set_child_orders = simd.rows(types.int32, ORDER * WIDTH)
 
 
 @inlined
@@ -149,13 +109,13 @@ def all_planes(x, y, z):
 @inlined
 def child_lower(data, at, axis):
     """Return a lower coordinate of a child's box."""
-    return peek(data, at + (LOWER + axis) * WIDTH)
+    return simd.peek(data, at + (LOWER + axis) * WIDTH)
 
 
 @inlined
 def child_upper(data, at, axis):
     """Return an upper coordinate of a child's box."""
-    return peek(data, at + (UPPER + axis) * WIDTH)
+    return simd.peek(data, at + (UPPER + axis) * WIDTH)
 
 
 @inlined
@@ -171,8 +131,8 @@ def child_box(data, at):
 def set_child_box(data, at, low, high):
     """Set the box of a child."""
     for axis in range(3):
-        poke(data, at + (LOWER + axis) * WIDTH, low[axis])
-        poke(data, at + (UPPER + axis) * WIDTH, high[axis])
+        simd.poke(data, at + (LOWER + axis) * WIDTH, low[axis])
+        simd.poke(data, at + (UPPER + axis) * WIDTH, high[axis])
 
 
 @inlined
@@ -186,8 +146,8 @@ def node_box(data, node):
     """Return the box around all children of a node; lower > upper if it has none."""
     low, high = child_boxes(data, node_at(node))
     return (
-        (lowest(low[0]), lowest(low[1]), lowest(low[2])),
-        (-lowest(-high[0]), -lowest(-high[1]), -lowest(-high[2])),
+        (simd.lowest(low[0]), simd.lowest(low[1]), simd.lowest(low[2])),
+        (-simd.lowest(-high[0]), -simd.lowest(-high[1]), -simd.lowest(-high[2])),
     )
 
 
@@ -222,11 +182,11 @@ def first_row(code):
 @inlined
 def prefetch_child(nodes, groups, child, lines):
     """Prefetch the first lines of a node, or of a leaf's first group of triangles."""
-    node = address(nodes, node_at(child))
-    leaf = address(groups, group_at(first_row(child)))
+    node = simd.address(nodes, node_at(child))
+    leaf = simd.address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
     for line in range(lines):
-        prefetch_address(at + 64 * line)
+        simd.prefetch_address(at + 64 * line)
 
 
 class Lanes(NamedTuple):

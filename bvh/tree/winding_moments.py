@@ -22,20 +22,10 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import reserve_call_memory
 from bvh.tree import frame as frames
+from bvh.tree import multipoles
 from bvh.tree.build import prepare
 from bvh.tree.builders import binned_sah
-from bvh.tree.multipoles import (
-    LOWER_SLOTS,
-    ORDER,
-    SERIES_SIZE,
-    SLOTS,
-    add_shifted,
-    complete,
-    mean_regular,
-    regular,
-    set_first,
-    write_series,
-)
+from bvh.tree.multipoles import LOWER_SLOTS, ORDER, SERIES_SIZE, SLOTS
 from bvh.tree.nodes import is_leaf
 from bvh.tree.primitives import Primitives, corners
 
@@ -127,10 +117,8 @@ def _size(bounds, i):
 
 @entry
 def _widen(bounds, links, order, pending, codes):
-    """Collapse a binary tree, opening the largest child until a node is full; count the nodes.
-
-    Children have higher numbers than their parents.
-    """
+    """Collapse a binary tree, opening the largest child until a node is full; count the nodes."""
+    # Children have higher numbers than their parents.
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -232,10 +220,10 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
         a = minus(_local(frame, a), centre)
         b = minus(_local(frame, b), centre)
         c = minus(_local(frame, c), centre)
-        mean_regular(a, b, c, away[0], away[1])
-        set_first(part, _area_vector(a, b, c))
-        add_shifted(part, 1, away[1], poles)
-    complete(poles)
+        multipoles.mean_regular(a, b, c, away[0], away[1])
+        multipoles.set_first(part, _area_vector(a, b, c))
+        multipoles.add_shifted(part, 1, away[1], poles)
+    multipoles.complete(poles)
 
 
 @inlined
@@ -280,10 +268,10 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
             shape = parts.shapes[lane]
             if shape[REACH] >= 0.0:
                 r = minus(_centre(shape), _centre(whole))
-                regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
-                add_shifted(parts.poles[lane], ORDER, away[0], poles)
+                multipoles.regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
+                multipoles.add_shifted(parts.poles[lane], ORDER, away[0], poles)
             _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])
-        complete(poles)
+        multipoles.complete(poles)
 
 
 @inlined
@@ -293,4 +281,4 @@ def _write(terms, at, shape, poles):
         terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
     r = MARGIN * shape[REACH]
     terms[at + RADIUS * LANES] = r * r if r >= 0.0 else -1.0
-    write_series(poles, terms, at + SERIES * LANES, LANES)
+    multipoles.write_series(poles, terms, at + SERIES * LANES, LANES)

@@ -76,10 +76,8 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return world boxes around all valid primitives of a tree, shape (k, 6), k <= MAX_BOXES.
-
-    `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
-    """
+    """Return world boxes around all valid primitives of a tree, shape (k, 6), k <= MAX_BOXES."""
+    # `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
     if not isinstance(arrays.primitives, Triangles):
@@ -201,11 +199,9 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 def instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64], threads: int = 1
 ) -> NDArray[np.float64]:
-    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
-
-    `tree_of` has the tree of each, and `matrices` its finite affine map (3, 4). Boxes are +inf and
-    -inf where there is nothing to bound.
-    """
+    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside."""
+    # `tree_of` has the tree of each, and `matrices` its finite affine map (3, 4). Boxes are +inf
+    # and -inf where there is nothing to bound.
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
 
@@ -232,10 +228,8 @@ def box_instance_bounds(
     rows: NDArray[np.float64],
     skews: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles.
-
-    `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
-    """
+    """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles."""
+    # `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
     row_sum, far = skews[tree_of].T

@@ -25,10 +25,8 @@ MASK = 0xFFFFFFFF
 
 @llvm_operation
 def new_sum(typingctx: TypingContext) -> Operation:
-    """Return an empty sum on the stack of the calling function, which must outlive all uses.
-
-    A call in a loop returns the same memory every time.
-    """
+    """Return an empty sum on the stack of the calling function, which must outlive all uses."""
+    # A call in a loop returns the same memory every time.
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context, builder, signature, args):
@@ -207,11 +205,9 @@ def _at_least(a, b, count):
 
 @kernel
 def divide(n, d):
-    """Return the quotient of two sums, rounded to the nearest double (ties to even).
-
-    A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
-    the largest finite double. The denominator must not be zero. Both sums are overwritten.
-    """
+    """Return the quotient of two sums, rounded to the nearest double (ties to even)."""
+    # A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
+    # the largest finite double. The denominator must not be zero. Both sums are overwritten.
     stay_outlined()
     n_sign = take_sign(n)
     d_sign = take_sign(d)
@@ -251,10 +247,8 @@ def divide(n, d):
 
 @kernel
 def leading(total):
-    """Return (x, e): the sum is x * 2**e, but for 2**-63 of itself; x is a double-double.
-
-    The exponent is apart, so that no sum is too large or too small. The sum is overwritten.
-    """
+    """Return (x, e): the sum is x * 2**e, but for 2**-63 of itself; x is a double-double."""
+    # The exponent is apart, so that no sum is too large or too small. The sum is overwritten.
     stay_outlined()
     sign = take_sign(total)
     if sign == 0:

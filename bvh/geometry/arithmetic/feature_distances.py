@@ -10,24 +10,9 @@ import math
 
 import numpy as np
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, leading, new_sum
-from bvh.geometry.arithmetic.floats import (
-    LARGEST,
-    SMALLEST,
-    cross_size,
-    dd_cross,
-    dd_div,
-    dd_dot,
-    dd_mul,
-    difference,
-    dot_size,
-    exponent,
-    high,
-    largest,
-    power_of_two,
-    scale_by,
-    two_product,
-)
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -41,7 +26,7 @@ GREAT, UNDERFLOW = 2.0**1000, 2.0**-900
 @inlined
 def as_double(d, e):
     """Return d * 2**e, but the smallest or the largest double for what is beyond these."""
-    return min(max(scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
+    return min(max(floats.scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
 
 
 @inlined
@@ -50,7 +35,7 @@ def root_of(x):
     r = math.sqrt(x[0])
     if r == 0.0:
         return 0.0
-    p, e = two_product(r, r)
+    p, e = floats.two_product(r, r)
     return r + (((x[0] - p) - e) + x[1]) / (2.0 * r)
 
 
@@ -69,9 +54,9 @@ def _all_times(v, s):
 @inlined
 def square_of(v):
     """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
-    e = exponent(largest(high(v)))
-    w = _all_times(v, power_of_two(-e))
-    return dd_dot(w, w), e
+    e = floats.exponent(floats.largest(floats.high(v)))
+    w = _all_times(v, floats.power_of_two(-e))
+    return floats.dd_dot(w, w), e
 
 
 @kernel
@@ -88,7 +73,7 @@ def exact_cross(p, q, r, s):
         add_product(z, -factor, f[1], g[0], 1.0, 1.0)
     (x, i), (y, j), (z, k) = leading(x), leading(y), leading(z)
     e = max(i, max(j, k))
-    p = power_of_two
+    p = floats.power_of_two
     return (_times(x, p(i - e)), _times(y, p(j - e)), _times(z, p(k - e))), e
 
 
@@ -108,20 +93,20 @@ def by_normal(volume, e, n, f):
     stay_outlined()
     if volume[0] == 0.0:
         return 0.0, np.int64(0)
-    k = exponent(abs(volume[0]))
-    volume = _times(volume, power_of_two(-k))
+    k = floats.exponent(abs(volume[0]))
+    volume = _times(volume, floats.power_of_two(-k))
     square, scale = square_of(n)
-    return root_of(dd_div(dd_mul(volume, volume), square)), k + e - scale - f
+    return root_of(floats.dd_div(floats.dd_mul(volume, volume), square)), k + e - scale - f
 
 
 @inlined
 def _off(p, q):
     """Return (v, e): the difference of two points is v * 2**e, exactly, v about 1 or 0."""
-    v, e = difference(p, q, 0), np.int64(0)
-    if not largest(high(v)) < GREAT:
-        v, e = difference(scaled(p, 0.25), scaled(q, 0.25), 0), np.int64(2)
-    k = min(max(exponent(largest(high(v))), -1022), 1022)
-    return _all_times(v, power_of_two(-k)), e + k
+    v, e = floats.difference(p, q, 0), np.int64(0)
+    if not floats.largest(floats.high(v)) < GREAT:
+        v, e = floats.difference(scaled(p, 0.25), scaled(q, 0.25), 0), np.int64(2)
+    k = min(max(floats.exponent(floats.largest(floats.high(v))), -1022), 1022)
+    return _all_times(v, floats.power_of_two(-k)), e + k
 
 
 @kernel
@@ -130,28 +115,28 @@ def to_edge(p, a, b):
     stay_outlined()
     (pa, i), (pb, j), (e, k) = _off(p, a), _off(p, b), _off(b, a)
     # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
-    at_a, at_b = dot(high(pa), high(e)), dot(high(pb), high(e))
+    at_a, at_b = dot(floats.high(pa), floats.high(e)), dot(floats.high(pb), floats.high(e))
     if at_a <= 0.0 or at_b >= 0.0:
         near, i, t = (pa, i, 0.0) if at_a <= 0.0 else (pb, j, 1.0)
         square, scale = square_of(near)
         return root_of(square), scale + i, t
-    t = min(scale_by(at_a / dot(high(e), high(e)), i - k), 1.0)
-    across, i = dd_cross(pa, e), i + k
-    size = largest(cross_size(high(pa), high(e)))
-    if largest(high(across)) < KEPT * size + UNDERFLOW:
+    t = min(floats.scale_by(at_a / dot(floats.high(e), floats.high(e)), i - k), 1.0)
+    across, i = floats.dd_cross(pa, e), i + k
+    size = floats.largest(floats.cross_size(floats.high(pa), floats.high(e)))
+    if floats.largest(floats.high(across)) < KEPT * size + UNDERFLOW:
         across, i = exact_cross(a, p, a, b)
-    if largest(high(across)) == 0.0:
+    if floats.largest(floats.high(across)) == 0.0:
         return 0.0, i, t
     square, scale = square_of(across)
     length, e_scale = square_of(e)
-    return root_of(dd_div(square, length)), scale - e_scale + i - k, t
+    return root_of(floats.dd_div(square, length)), scale - e_scale + i - k, t
 
 
 @kernel
 def to_corner(p, corner, k):
     """Return (distance, exponent) of a corner."""
     stay_outlined()
-    square, scale = square_of(difference(p, corner, k))
+    square, scale = square_of(floats.difference(p, corner, k))
     return root_of(square), scale - k
 
 
@@ -159,21 +144,19 @@ def to_corner(p, corner, k):
 def double_area(v0, v1, v2, k):
     """Return the normal of a face as double-doubles, and the sizes of its terms."""
     stay_outlined()
-    ab, ac = difference(v1, v0, k), difference(v2, v0, k)
-    return dd_cross(ab, ac), cross_size(high(ab), high(ac))
+    ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
+    return floats.dd_cross(ab, ac), floats.cross_size(floats.high(ab), floats.high(ac))
 
 
 @kernel
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
-    """Return (distance, exponent) to the plane of a face that has an area.
-
-    n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
-    """
+    """Return (distance, exponent) to the plane of a face that has an area."""
+    # n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
     stay_outlined()
-    volume, e, f = dd_dot(n, a), -3 * k, -2 * k
-    size = dot_size(n_size, high(a))
+    volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k
+    size = floats.dot_size(n_size, floats.high(a))
     if abs(volume[0]) < KEPT * size:
         volume, e = exact_volume_of(p, v0, v1, v2)
-    if largest(high(n)) < KEPT * largest(n_size):
+    if floats.largest(floats.high(n)) < KEPT * floats.largest(n_size):
         n, f = exact_cross(v0, v1, v0, v2)
     return by_normal(volume, e, n, f)

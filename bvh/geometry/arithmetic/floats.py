@@ -70,10 +70,8 @@ def power_of_two(k):
 
 @inlined
 def scale_by(x, k):
-    """Return x * 2**k for any k, in two steps so that no factor over- or underflows alone.
-
-    The two factors share the sign of k: an x that fits after both steps fits after the first.
-    """
+    """Return x * 2**k for any k, in two steps so that no factor over- or underflows alone."""
+    # The two factors share the sign of k: an x that fits after both steps fits after the first.
     k = min(max(k, -2100), 2100)
     half = min(max(k, -1022), 1023)
     rest = min(max(k - half, -1022), 1023)
@@ -252,14 +250,12 @@ def high(a):
 
 @inlined
 def round_quotient(n, n_size, d, d_size):
-    """Return (decided, quotient): n/d of two double-doubles, rounded correctly where they suffice.
-
-    `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
-    DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
-    errors and the division's own. If the double nearest to the two ends of that interval is the
-    same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
-    underflow and are left undecided. The operands may be doubles or vectors of lanes.
-    """
+    """Return (decided, n/d) of two double-doubles, rounded correctly where they suffice."""
+    # `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
+    # DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
+    # errors and the division's own. If the double nearest to the two ends of that interval is the
+    # same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
+    # underflow and are left undecided. The operands may be doubles or vectors of lanes.
     relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
     # The remainder of the high parts is exact; the low parts correct it.
     q = n[0] / d[0]

@@ -115,10 +115,8 @@ def _square_of_edges(p: Point, q: Point, r: Point, s: Point) -> Fraction:
 
 
 def root(square: Fraction) -> float:
-    """Return the square root of a number, to about a unit in the last place.
-
-    It is 0 only for 0, and at most the largest double.
-    """
+    """Return the square root of a number, to about a unit in the last place."""
+    # It is 0 only for 0, and at most the largest double.
     if square == 0:
         return 0.0
     # An integer root of some 64 bits.

@@ -39,25 +39,16 @@ _COMPILES = re.compile(
 )
 # Nor is there a kernel in these, which therefore need not be read.
 WITHOUT_KERNELS = (
-    "apps",
-    "benchmarks",
-    "compat",
-    "distributed",
-    "docs",
-    "examples",
-    "meshes",
-    "pictures",
-)
+    "apps", "benchmarks", "compat", "distributed", "docs", "examples", "meshes", "pictures",
+)  # fmt: skip
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path) -> dict[str, bytes]:
-    """Return the contents of all files that machine code is made of, by their names.
-
-    None, if the package has no sources, as in frozen programs, or if one has been edited since the
-    import: then it is not what this process compiles.
-    """
+    """Return the contents of all files that machine code is made of, by their names."""
+    # None, if the package has no sources, as in frozen programs, or if one has been edited since
+    # the import: then it is not what this process compiles.
     sources: dict[str, bytes] = {}
     for name, path in sorted(_python_files(package)):
         with open(path, "rb") as file:

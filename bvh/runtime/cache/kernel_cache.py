@@ -87,10 +87,8 @@ def cache_folder() -> KernelFolder | None:
 
 @lru_cache(maxsize=1)
 def kernel_shelves() -> tuple[KernelFolder, ...]:
-    """Return the folders that are searched, but not written to, before a kernel is compiled.
-
-    Folders that are missing, or hold no kernels of this version, are skipped.
-    """
+    """Return the folders that are searched, but not written to, before a kernel is compiled."""
+    # Folders that are missing, or hold no kernels of this version, are skipped.
     roots = shelf_roots()
     if not roots or not version_of(PACKAGE).exact:
         return ()

@@ -104,10 +104,8 @@ class KernelFolder(PlainFolder):
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file atomically; raises OSError if no file can be created.
-
-        On a full disk, or for a file that Windows has in use, nothing is written.
-        """
+        """Write a file atomically; raises OSError if no file can be created."""
+        # On a full disk, or for a file that Windows has in use, nothing is written.
         temporary = f"tmp{os.getpid()}-{os.urandom(8).hex()}"
         file = open(self.open(temporary, _NEW), "wb")  # noqa: SIM115
         with contextlib.suppress(OSError):

@@ -56,12 +56,10 @@ def temporary_root() -> Path:
 
 
 def shelf_roots() -> list[Root]:
-    """Return what others have filled.
-
-    It is what ``$BVH_KERNELS`` names, which must belong to the user or root and be writable by
-    nobody else, and the package ``raybvh_kernels``, trusted as any package that can be imported.
-    ``BVH_KERNELS=off`` is none.
-    """
+    """Return what others have filled."""
+    # It is what ``$BVH_KERNELS`` names, which must belong to the user or root and be writable by
+    # nobody else, and the package ``raybvh_kernels``, trusted as any package that can be imported.
+    # ``BVH_KERNELS=off`` is none.
     wanted = os.environ.get("BVH_KERNELS", "")
     if wanted.lower() == "off":
         return []

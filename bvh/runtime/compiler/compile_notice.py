@@ -52,10 +52,8 @@ class CompileNotice:
 
 
 def _is_read() -> bool:
-    """Return whether somebody reads stderr: at a terminal, or below the cell of a notebook.
-
-    A program without a console has no stderr.
-    """
+    """Return whether somebody reads stderr: at a terminal, or below the cell of a notebook."""
+    # A program without a console has no stderr.
     try:
         # The stream of a Jupyter kernel, which is no terminal.
         shown = type(sys.stderr).__module__.startswith("ipykernel.")

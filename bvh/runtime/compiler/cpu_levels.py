@@ -63,10 +63,8 @@ def parsed(features: str) -> dict[str, bool]:
 
 
 def host_levels() -> list[str]:
-    """Return the levels that this machine can run, the highest last.
-
-    ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
-    """
+    """Return the levels that this machine can run, the highest last."""
+    # ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
     name = llvm.get_process_triple().split("-")[0]
     architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
     features = parsed(get_host_cpu_features())

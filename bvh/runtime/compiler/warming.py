@@ -37,10 +37,8 @@ def compile_together(
     parts: list[list[str]],
     work: Callable[[str], None],
 ) -> None:
-    """Do the work of all parts, listed by family, in several processes.
-
-    A process imports `work` by its name.
-    """
+    """Do the work of all parts, listed by family, in several processes."""
+    # A process imports `work` by its name.
     plan, total, done = Plan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")

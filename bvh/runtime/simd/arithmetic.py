@@ -22,10 +22,8 @@ from bvh.runtime.simd.vectors import (
 
 @literal_operation
 def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
-    """Return the lanes of a where the mask is set, those of b elsewhere; or scalars, by a boolean.
-
-    Scalars are copied into the lanes of a mask.
-    """
+    """Return the lanes of a where the mask is set, else those of b; or scalars, by a boolean."""
+    # Scalars are copied into the lanes of a mask.
     scalars = [types.unliteral(ty) for ty in (a, b)]
     if isinstance(mask, Vec):
         kind = result_type(a, b)
@@ -113,11 +111,9 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
 
 @literal_operation
 def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
-    """Convert lanes to the type of the scalar `like`.
-
-    Floats round to nearest as floats, and towards zero as integers, which must hold them; integers
-    keep their low bits.
-    """
+    """Convert lanes to the type of the scalar `like`."""
+    # Floats round to nearest as floats, and towards zero as integers, which must hold them;
+    # integers keep their low bits.
     if not isinstance(vector, Vec):
         return None
     kind = types.unliteral(like)

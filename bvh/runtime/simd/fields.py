@@ -55,10 +55,8 @@ def _apart(builder: Builder, places: Sequence[int], value: Value) -> Sequence[Va
 
 
 def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
-    """Return functions that read and write a number of a type, or a tuple where places are more.
-
-    Those of int32 are read as int64, as all integers inside kernels.
-    """
+    """Return functions that read and write a number of a type, or a tuple where places are more."""
+    # Those of int32 are read as int64, as all integers inside kernels.
     wide = types.int64 if kind == types.int32 else kind
     result = _kind_of(wide, places)
 
@@ -97,10 +95,8 @@ def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
 
 
 def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return functions that read a number, load n lanes, and store a number or lanes, narrowed.
-
-    Where places are more than one, these are tuples.
-    """
+    """Return functions that read a number, load n lanes, and store a number or lanes, narrowed."""
+    # Where places are more than one, these are tuples.
     read, _ = field(kind, *places)
 
     @literal_operation
@@ -133,10 +129,8 @@ def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
 
 
 def splat_rows(*places: int) -> Accessor:
-    """Return a function of (memory, stride) that copies a float32 into all lanes of a vector.
-
-    Places are in strides; of more than one it returns a tuple.
-    """
+    """Return a function of (memory, stride) that copies a float32 into all lanes of a vector."""
+    # Places are in strides; of more than one it returns a tuple.
     result = _kind_of(Vec(types.float32, WIDTH), places)
 
     def read(typingctx: TypingContext, numbers: Type) -> Operation:

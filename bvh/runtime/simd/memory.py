@@ -46,11 +46,9 @@ def _element(
 
 @literal_operation
 def pointer(typingctx: TypingContext, array: Type) -> Operation:
-    """Return the pointer to a C-contiguous array's data, for all that takes an array here.
-
-    References to an array are counted at every call, with an atomic instruction; those of a pointer
-    are not, so the caller keeps the array alive.
-    """
+    """Return the pointer to a C-contiguous array's data, for all that takes an array here."""
+    # References to an array are counted at every call, with an atomic instruction; those of a
+    # pointer are not, so the caller keeps the array alive.
     if not (is_flat(array) or isinstance(array, types.CPointer)):
         return None
 

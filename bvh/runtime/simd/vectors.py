@@ -116,10 +116,8 @@ def _define(
     to_mask: bool = False,
     only: tuple[type[Type], ...] | None = None,
 ) -> None:
-    """Define an operator on vectors, or on those of some types of lanes only.
-
-    emit(builder, is_float, *lanes) writes it.
-    """
+    """Define an operator on vectors, or on those of some types of lanes only."""
+    # emit(builder, is_float, *lanes) writes it.
 
     class Template(templates.AbstractTemplate):
         def generic(self, args: Sequence[Type], kws: object) -> Signature | None:

@@ -17,36 +17,12 @@ from bvh.geometry.triangle_overlap import triangles_touch
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, peek, pointer, poke
 from bvh.traversal.overlaps import distance_memory as memory
+from bvh.traversal.overlaps import measured_pairs, near_pairs, side_frames
 from bvh.traversal.overlaps.common_points import common_point
 from bvh.traversal.overlaps.distance_memory import doubles_at, found_at, task_of
-from bvh.traversal.overlaps.measured_pairs import (
-    add_candidate,
-    lower_best,
-    lower_bound,
-    measure,
-    points_at,
-    put_corners,
-    settle,
-)
 from bvh.traversal.overlaps.near_faces import collect_faces
-from bvh.traversal.overlaps.near_pairs import (
-    BOX_ERROR,
-    FACE_ERROR,
-    bound_of,
-    child_of,
-    open_pair,
-    push_collected,
-    sort_collected,
-)
-from bvh.traversal.overlaps.side_frames import (
-    MARGIN,
-    SHIFT,
-    set_direction,
-    set_floats,
-    set_motion,
-    set_sides,
-    side_corners,
-)
+from bvh.traversal.overlaps.near_pairs import BOX_ERROR, FACE_ERROR
+from bvh.traversal.overlaps.side_frames import MARGIN, SHIFT
 from bvh.tree.rows import is_empty
 
 # What a search stops for.
@@ -61,8 +37,8 @@ def _test(task, code):
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
-    valid, a = side_corners(tree.primitives, code >> 32, own)
-    valid2, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
+    valid, a = side_frames.side_corners(tree.primitives, code >> 32, own)
+    valid2, b = side_frames.side_corners(other.primitives, code & memory.LOW_BITS, theirs)
     if not (valid and valid2):
         return
     low = 0.0
@@ -78,19 +54,19 @@ def _test(task, code):
             return
         if peek(state, memory.CONTACT) != memory.NO_PAIR:
             return
-    if lower_best(reals, high):
+    if measured_pairs.lower_best(reals, high):
         _direct(task, g)
-    add_candidate(search, code, low, NAN)
+    measured_pairs.add_candidate(search, code, low, NAN)
     if peek(state, memory.COUNT) == memory.CAPACITY:
-        settle(task)
+        measured_pairs.settle(task)
 
 
 @inlined
 def _direct(task, g):
     """Measure both sides along a direction."""
-    set_direction(task.own, task.theirs, g)
-    set_floats(task.own, task.search.own_floats)
-    set_floats(task.theirs, task.search.their_floats)
+    side_frames.set_direction(task.own, task.theirs, g)
+    side_frames.set_floats(task.own, task.search.own_floats)
+    side_frames.set_floats(task.theirs, task.search.their_floats)
 
 
 @inlined
@@ -103,18 +79,16 @@ def _pair_at(task, i):
 
 @kernel
 def _test_collected(task):
-    """Test the pairs of faces that are collected, nearest bounds first, while there is room.
-
-    What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
-    more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
-    """
+    """Test the pairs of faces that are collected, nearest bounds first, while there is room."""
+    # What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
+    # more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
         # What is too far by now, or comes after a contact, is dropped on the way.
-        bound, contact = bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
+        bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
             near, pair = peek(keys, i), np.int64(0)
@@ -134,11 +108,11 @@ def _test_collected(task):
         count -= 1
         poke(keys, best, peek(keys, count))
         poke(names, best, peek(names, count))
-        low = lower_bound(search.reals, key)
+        low = measured_pairs.lower_bound(search.reals, key)
         if low > 0.0 and peek(state, memory.LOWERED) == 0:
-            add_candidate(search, pair, low, memory.UNTESTED)
+            measured_pairs.add_candidate(search, pair, low, memory.UNTESTED)
             if peek(state, memory.COUNT) == memory.CAPACITY:
-                settle(task)
+                measured_pairs.settle(task)
         else:
             poke(state, memory.LOWERED, np.int64(0))
             _test(task, pair)
@@ -158,18 +132,18 @@ def _descend_from(task, name):
     stay_outlined()
     tree, other, search = task.tree, task.other, task.search
     root = np.int64(0)
-    code, box = child_of(tree.blocks, root, root, name % WIDTH)
-    code2, box2 = child_of(other.blocks, root, root, name // WIDTH)
+    code, box = near_pairs.child_of(tree.blocks, root, root, name % WIDTH)
+    code2, box2 = near_pairs.child_of(other.blocks, root, root, name // WIDTH)
     while code >= 0 or code2 >= 0:
-        count, best = open_pair(task, code, box, code2, box2), np.int64(0)
+        count, best = near_pairs.open_pair(task, code, box, code2, box2), np.int64(0)
         if count == 0:
             return
         for i in range(1, count):
             if peek(search.keys, i) < peek(search.keys, best):
                 best = i
         name = peek(search.names, best)
-        code, box = child_of(tree.blocks, code, box, name % WIDTH)
-        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
+        code, box = near_pairs.child_of(tree.blocks, code, box, name % WIDTH)
+        code2, box2 = near_pairs.child_of(other.blocks, code2, box2, name // WIDTH)
     _leaves(task, code, box, code2, box2)
     # They will be found again.
     poke(search.state, memory.COUNT, np.int64(0))
@@ -181,12 +155,12 @@ def _descend(task):
     """Descend from the nearest pairs of children of the roots, for a bound or a contact."""
     stay_outlined()
     search, root = task.search, np.int64(0)
-    stack, count = search.stack, open_pair(task, root, root, root, root)
+    stack, count = search.stack, near_pairs.open_pair(task, root, root, root, root)
     for i in range(count):
         poke(stack, 2 * i, bits(peek(search.keys, i)))
         poke(stack, 2 * i + 1, peek(search.names, i))
     for _ in range(DESCENTS):
-        key, best = bound_of(task, memory.BOX_MARGIN), np.int64(-1)
+        key, best = near_pairs.bound_of(task, memory.BOX_MARGIN), np.int64(-1)
         for i in range(count):
             if from_bits(peek(stack, 2 * i)) <= key:
                 key, best = from_bits(peek(stack, 2 * i)), np.int64(i)
@@ -210,7 +184,7 @@ def _begin(task, limit, hint):
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
-    scale, extent = set_sides(tree, other, own, theirs)
+    scale, extent = side_frames.set_sides(tree, other, own, theirs)
     poke(reals, memory.SCALE, scale)
     margin = 0.0
     for axis in range(3):
@@ -245,13 +219,13 @@ def _continue(task, steps):
         # It had no room.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
-            lower_best(search.reals, peek(search.lows, 0))
+            measured_pairs.lower_best(search.reals, peek(search.lows, 0))
     if peek(search.state, memory.LEFT) > 0:
         _test_collected(task)
     stack, top = search.stack, peek(search.state, memory.HEIGHT)
     while top > 0 and steps > 0 and peek(search.state, memory.LEFT) == 0:
         top -= memory.ENTRY
-        if from_bits(peek(stack, top)) > bound_of(task, memory.BOX_MARGIN):
+        if from_bits(peek(stack, top)) > near_pairs.bound_of(task, memory.BOX_MARGIN):
             continue
         steps -= 1
         code, box = peek(stack, top + 1), peek(stack, top + 2)
@@ -269,9 +243,9 @@ def _continue(task, steps):
                 poke(search.state, memory.LEFT, np.int64(0))
                 top = _push_root(stack)
         else:
-            count = open_pair(task, code, box, code2, box2)
-            sort_collected(search, count)
-            top = push_collected(task, top, code, box, code2, box2, np.int64(0), count)
+            count = near_pairs.open_pair(task, code, box, code2, box2)
+            near_pairs.sort_collected(search, count)
+            top = near_pairs.push_collected(task, top, code, box, code2, box2, np.int64(0), count)
     poke(search.state, memory.HEIGHT, top)
     return steps
 
@@ -285,10 +259,10 @@ def _finish(task, found, q):
     code, distance = peek(state, memory.CONTACT), 0.0
     if code == memory.NO_PAIR:
         if peek(state, memory.DECIDED) == 0:
-            settle(task)
+            measured_pairs.settle(task)
         count = peek(state, memory.COUNT)
         if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
-            put_corners(task, count)
+            measured_pairs.put_corners(task, count)
             return False
         code = np.int64(-1)
         if count == 1 and peek(search.lows, 0) <= peek(reals, memory.LIMIT):
@@ -307,12 +281,12 @@ def _write(task, found, q, code, distance):
         distance = INF
     else:
         i, j = code >> 32, code & memory.LOW_BITS
-        _, a = side_corners(tree.primitives, i, own)
-        _, b = side_corners(other.primitives, j, theirs)
+        _, a = side_frames.side_corners(tree.primitives, i, own)
+        _, b = side_frames.side_corners(other.primitives, j, theirs)
         if distance > 0.0 and code == peek(search.state, memory.KEPT_PAIR):
-            x, y = points_at(search.reals, memory.POINTS)
+            x, y = measured_pairs.points_at(search.reals, memory.POINTS)
         elif distance > 0.0:
-            _, _, x, y = measure(search.reals, a, b)
+            _, _, x, y = measured_pairs.measure(search.reals, a, b)
         else:
             x = common_point(a, b)
             y = x
@@ -332,15 +306,13 @@ def _has_more(state):
 
 @entry
 def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses.
-
-    The motions are the map of this side's instance, (12,), that of the other's, and matrices
-    (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
-
-    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
-    rational numbers to decide: what has then the best of them as its only candidate, or none, and
-    says so in state[DECIDED], continues.
-    """
+    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses."""
+    # The motions are the map of this side's instance, (12,), that of the other's, and matrices
+    # (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
+    #
+    # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
+    # rational numbers to decide: what has then the best of them as its only candidate, or none, and
+    # says so in state[DECIDED], continues.
     task = task_of(own, other, search)
     state, out = task.search.state, found_at(found)
     while peek(state, memory.QUERY) < end:
@@ -357,8 +329,8 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
             map_, map2, matrices = (
                 doubles_at(motions, 0), doubles_at(motions, 1), doubles_at(motions, 2),
             )  # fmt: skip
-            set_motion(task.own, mapped != 0, map_, 0, False, map_, 0)
-            set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
+            side_frames.set_motion(task.own, mapped != 0, map_, 0, False, map_, 0)
+            side_frames.set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
             hint = hints[q if len(hints) > 1 else 0]
             _begin(task, limit, hint)
             poke(state, memory.HEIGHT, _push_root(task.search.stack))
@@ -367,7 +339,7 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
             if _has_more(state):
                 if peek(state, memory.COUNT) < memory.CAPACITY:
                     return LATER
-                put_corners(task, memory.CAPACITY)
+                measured_pairs.put_corners(task, memory.CAPACITY)
                 return UNDECIDED
         if not _finish(task, out, q):
             return UNDECIDED

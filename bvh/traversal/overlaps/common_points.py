@@ -27,12 +27,10 @@ def _nearer(p, a, b, least, best):
 
 @kernel
 def common_point(a, b):
-    """Return a point of two triangles that touch, rounded.
-
-    One of their features meets another there: a vertex and a face, an edge and a face, or two
-    edges. The first that is as near to both triangles as its rounding allows is taken, or the one
-    that is computed nearest to both.
-    """
+    """Return a point of two triangles that touch, rounded."""
+    # One of their features meets another there: a vertex and a face, an edge and a face, or two
+    # edges. The first that is as near to both triangles as its rounding allows is taken, or the one
+    # that is computed nearest to both.
     stay_outlined()
     # Both powers of two are doubles.
     scale = min(max(exponent(max(reach(a), reach(b))), -1022), 1022)

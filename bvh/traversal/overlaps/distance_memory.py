@@ -124,25 +124,14 @@ def addresses(*arrays: tree_rows.Array) -> NDArray[np.int64]:
     return kernel_input(np.array(tree_rows.addresses(*arrays), np.int64))
 
 
-@inlined
-def _singles(table, i):
-    return pointer_to(peek(table, i), np.float32(0.0))
+def _pointer(like):
+    """Return a function (table, i): the pointer at an address in a table, to numbers like one."""
+    return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 
-@inlined
-def doubles_at(table, i):
-    """Return the pointer to float64 at an address in a table."""
-    return pointer_to(peek(table, i), np.float64(0.0))
-
-
-@inlined
-def _ints(table, i):
-    return pointer_to(peek(table, i), np.int32(0))
-
-
-@inlined
-def _longs(table, i):
-    return pointer_to(peek(table, i), np.int64(0))
+_singles, doubles_at, _ints, _longs = map(
+    _pointer, (tree_rows.F4, tree_rows.F8, tree_rows.I4, tree_rows.I8)
+)
 
 
 @inlined
@@ -166,12 +155,9 @@ def task_of(own, other, table):
         doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
     )  # fmt: skip
     return Task(
-        _near_tree(pointer(own)),
-        _near_tree(pointer(other)),
-        sides,
-        shifted(sides, SIDE_SIZE),
+        _near_tree(pointer(own)), _near_tree(pointer(other)), sides, shifted(sides, SIDE_SIZE),
         search,
-    )
+    )  # fmt: skip
 
 
 @inlined

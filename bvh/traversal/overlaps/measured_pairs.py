@@ -49,13 +49,11 @@ def _askew(u, v):
 
 @kernel
 def nearest_at(a, b, v, w):
-    """Return whether v and w are vertices of two triangles, and clearly their nearest points.
-
-    Then `triangle_distance` gives the distance of v and w, and is sure of it. With all edges at v
-    leading away from w, and those at w from v, every other feature is farther away by 2**-31 of
-    the distance, or is reduced to these two by decisions that rounding is too small to change:
-    sines and cosines above 2**-20 leave 2**-60 of what double-doubles compare, to 2**-98.
-    """
+    """Return whether v and w are vertices of two triangles, and clearly their nearest points."""
+    # Then `triangle_distance` gives the distance of v and w, and is sure of it. With all edges at v
+    # leading away from w, and those at w from v, every other feature is farther away by 2**-31 of
+    # the distance, or is reduced to these two by decisions that rounding is too small to change:
+    # sines and cosines above 2**-20 leave 2**-60 of what double-doubles compare, to 2**-98.
     stay_outlined()
     i, j = _place(a, v), _place(b, w)
     g = minus(v, w)

@@ -165,10 +165,8 @@ def _row(rows, row):
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of squared distances: between the centres, and along the normals.
-
-    Of the triangles in lanes, whose rows begin at `at`, from that in column k.
-    """
+    """Return lower bounds of squared distances: between the centres, and along the normals."""
+    # Of the triangles in lanes, whose rows begin at `at`, from that in column k.
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = (
@@ -191,10 +189,8 @@ def _between(x):
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squared distance, lower bound) by the nearest points of edges, approximately.
-
-    As `_keys_of_faces`, of squares: the second by the direction between those points.
-    """
+    """Return (squared distance, lower bound) by the nearest points of edges, approximately."""
+    # As `_keys_of_faces`, of squares: the second by the direction between those points.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
@@ -248,11 +244,9 @@ def _lower(task, squares, mask):
 
 @kernel
 def collect_faces(task, code, box, code2, box2):
-    """Collect the pairs of faces of two leaves that may be near enough; return how many.
-
-    A name is the positions of both in their leaves. Of faces that come after a pair that touches
-    none is of use.
-    """
+    """Collect the pairs of faces of two leaves that may be near enough; return how many."""
+    # A name is the positions of both in their leaves. Of faces that come after a pair that touches
+    # none is of use.
     stay_outlined()
     search, tree, other = task.search, task.tree, task.other
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -298,12 +292,10 @@ def collect_faces(task, code, box, code2, box2):
         for m in range(many2):
             # One side in lanes, the one with fewer faces left one by one.
             bits, bits2 = mask_bits(kept), peek(search.masks, m)
-            lanes, lanes_at, column, column_at = (
-                at,
-                MAX_LEAF_ROWS + g - first,
-                m * memory.GROUP_ROWS,
-                m,
-            )
+            lanes = at
+            lanes_at = MAX_LEAF_ROWS + g - first
+            column = m * memory.GROUP_ROWS
+            column_at = m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
             if popcount(bits2) > popcount(bits):
                 bits, bits2 = bits2, bits

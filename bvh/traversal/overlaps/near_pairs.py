@@ -8,22 +8,9 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, bits
 from bvh.geometry.arithmetic.vectors import minus
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    convert,
-    greater,
-    lane_numbers,
-    load,
-    lowest,
-    lowest_bit,
-    mask_bits,
-    peek,
-    poke,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import node_boxes
@@ -47,16 +34,14 @@ DEEPEST = -16.0
 @inlined
 def reach_of(reals):
     """Return the upper bound of the distance in the frame of the pair."""
-    return (peek(reals, memory.BEST) * peek(reals, memory.SCALE)) * UP + 2.0**-100
+    return (simd.peek(reals, memory.BEST) * simd.peek(reals, memory.SCALE)) * UP + 2.0**-100
 
 
 @inlined
 def bound_of(task, margin):
-    """Return what a lower bound of a distance, squared, is above where that is too far.
-
-    `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
-    """
-    reach = reach_of(task.search.reals) + peek(task.search.reals, margin)
+    """Return what a lower bound of a distance, squared, is above where that is too far."""
+    # `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
+    reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
 
 
@@ -69,7 +54,7 @@ def far(keys, bound):
 @inlined
 def square_above(gap, inverse):
     """Return the square of what is above 0, times a number."""
-    gap = greater(gap, splat(F(0.0), WIDTH))
+    gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
 
 
@@ -82,14 +67,14 @@ def _signed_square(gap, inverse):
 @inlined
 def quotient(gap, square):
     """Return the square of a gap along a direction, by that of its length; 0 for next to none."""
-    gap = greater(gap, splat(F(0.0), WIDTH))
-    return select(square > F(1e-30), gap * gap / square, F(0.0))
+    gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
+    return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
 
 @inlined
 def inverse_of(square):
     """Return 1 by squares; 0 for next to none."""
-    return select(square > F(1e-30), F(1.0) / square, F(0.0))
+    return simd.select(square > F(1e-30), F(1.0) / square, F(0.0))
 
 
 @inlined
@@ -97,21 +82,21 @@ def spread(rows, row, k):
     """Return the vector at column k, from a row on, each coordinate in all lanes."""
     at = row * WIDTH + k
     return (
-        splat(peek(rows, at), WIDTH), splat(peek(rows, at + WIDTH), WIDTH),
-        splat(peek(rows, at + 2 * WIDTH), WIDTH),
+        simd.splat(simd.peek(rows, at), WIDTH), simd.splat(simd.peek(rows, at + WIDTH), WIDTH),
+        simd.splat(simd.peek(rows, at + 2 * WIDTH), WIDTH),
     )  # fmt: skip
 
 
 @inlined
 def put_three(rows, row, v):
     for axis in range(3):
-        store(rows, (row + axis) * WIDTH, v[axis])
+        simd.store(rows, (row + axis) * WIDTH, v[axis])
 
 
 @inlined
 def doubles(lanes, x):
     """Return x and lanes of float32 added as doubles."""
-    return convert(lanes, 0.0) + x
+    return simd.convert(lanes, 0.0) + x
 
 
 @inlined
@@ -119,22 +104,20 @@ def _ends(box, floats, side, sign):
     """Return where boxes begin (sign -1) or end (1) along the direction."""
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
-    margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
+    margin = simd.peek(side, ALONG_SHIFT) + sign * simd.peek(side, ALONG_MARGIN)
     return doubles(towards(floats, c) + wide * F(sign), margin)
 
 
 @inlined
 def least_of(lanes, mask):
     """Return the least of the lanes of a mask."""
-    return lowest(select(mask, lanes, INF))
+    return simd.lowest(simd.select(mask, lanes, INF))
 
 
 @inlined
 def _in_frame(box, floats):
-    """Return boxes in the frame of the pair, with their reaches and inverse squares by half axes.
-
-    The reach along a half axis, times its length, is the sum of its products with all of them.
-    """
+    """Return boxes in the frame of the pair, with reaches and inverse squares by half axes."""
+    # The reach along a half axis, times its length, is the sum of its products with all of them.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
@@ -154,17 +137,15 @@ def _put_boxes(rows, box, reaches, inverses):
 
 @inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, kept):
-    """Return lower bounds of squared distances of boxes from the one in column k of the rows.
-
-    Any direction bounds a distance from below. These are between the centres, and along the half
-    axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
-    none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
-    in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
-    frames by 2**-19: BOX_ERROR covers it all.
-
-    Boxes that overlap along all of them have keys below 0, minus the square of how far: faces meet
-    sooner where boxes overlap deeply.
-    """
+    """Return lower bounds of squared distances of boxes from the one in column k of the rows."""
+    # Any direction bounds a distance from below. These are between the centres, and along the half
+    # axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
+    # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
+    # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
+    # frames by 2**-19: BOX_ERROR covers it all.
+    #
+    # Boxes that overlap along all of them have keys below 0, minus the square of how far: faces
+    # meet sooner where boxes overlap deeply.
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
     d = minus(spread(rows, 0, k), c)
@@ -172,8 +153,8 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     y0, y1, y2 = abs(dot(g0, d)), abs(dot(g1, d)), abs(dot(g2, d))
     square = dot(d, d)
     gap = square - ((x0 + x1) + (x2 + y0) + (y1 + y2))
-    keys = select(square > F(1e-30), gap * abs(gap) / square, F(DEEPEST))
-    if mask_bits(far(keys, bound)) & kept == kept:
+    keys = simd.select(square > F(1e-30), gap * abs(gap) / square, F(DEEPEST))
+    if simd.mask_bits(far(keys, bound)) & kept == kept:
         return keys
     m00, m01, m02 = abs(dot(h0, g0)), abs(dot(h0, g1)), abs(dot(h0, g2))
     m10, m11, m12 = abs(dot(h1, g0)), abs(dot(h1, g1)), abs(dot(h1, g2))
@@ -182,11 +163,11 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     a = _signed_square(x0 - (reaches[0] + (m00 + m01 + m02)), inverses[0])
     b = _signed_square(x1 - (reaches[1] + (m10 + m11 + m12)), inverses[1])
     e = _signed_square(x2 - (reaches[2] + (m20 + m21 + m22)), inverses[2])
-    keys = greater(keys, greater(a, greater(b, e)))
+    keys = simd.greater(keys, simd.greater(a, simd.greater(b, e)))
     a = _signed_square(y0 - (r[0] + (m00 + m10 + m20)), s[0])
     b = _signed_square(y1 - (r[1] + (m01 + m11 + m21)), s[1])
     e = _signed_square(y2 - (r[2] + (m02 + m12 + m22)), s[2])
-    return greater(keys, greater(a, greater(b, e)))
+    return simd.greater(keys, simd.greater(a, simd.greater(b, e)))
 
 
 @inlined
@@ -194,12 +175,12 @@ def collect(task, keys, found, name, step, count):
     """Collect the lanes of a mask, given as bits: their keys, and names from `name` on."""
     search = task.search
     if found != 0:
-        store(search.spare, 0, keys)
+        simd.store(search.spare, 0, keys)
         while found != 0:
-            k = lowest_bit(found)
+            k = simd.lowest_bit(found)
             found &= found - 1
-            poke(search.keys, count, peek(search.spare, k))
-            poke(search.names, count, name + step * k)
+            simd.poke(search.keys, count, simd.peek(search.spare, k))
+            simd.poke(search.names, count, name + step * k)
             count += 1
     return count
 
@@ -207,15 +188,13 @@ def collect(task, keys, found, name, step, count):
 @inlined
 def _lane_mask(used, child, node):
     """Return a mask with the lane of one child of a node alone."""
-    return used & (lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
+    return used & (simd.lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
 
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the pairs of children of a pair of which one is a node; return how many.
-
-    A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
-    """
+    """Collect the pairs of children of a pair of which one is a node; return how many."""
+    # A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -231,32 +210,33 @@ def open_pair(task, code, box, code2, box2):
     used = boxes[0][0] == boxes[0][0]
     if code < 0:
         used = _lane_mask(used, box, node)
-    ids, contact = load(task.tree.lowest, node * WIDTH, WIDTH), peek(search.state, memory.CONTACT)
+    ids = simd.load(task.tree.lowest, node * WIDTH, WIDTH)
+    contact = simd.peek(search.state, memory.CONTACT)
     touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))
     low = _ends(boxes, search.own_floats, task.own, -1.0)
     used = used & (low <= reach - least_of(-high, used2))
-    bits2 = mask_bits(used2 & (high >= least_of(low, used) - reach))
-    if bits2 == 0 or mask_bits(used) == 0:
+    bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
+    if bits2 == 0 or simd.mask_bits(used) == 0:
         return count
     boxes2, reaches, inverses = _in_frame(boxes2, search.their_floats)
     _put_boxes(rows, boxes2, reaches, inverses)
-    store(ends, 0, high)
+    simd.store(ends, 0, high)
     boxes, reaches, inverses = _in_frame(boxes, search.own_floats)
     while bits2 != 0:
-        k = lowest_bit(bits2)
+        k = simd.lowest_bit(bits2)
         bits2 &= bits2 - 1
-        kept = mask_bits(used & (low <= peek(ends, k) + reach))
+        kept = simd.mask_bits(used & (low <= simd.peek(ends, k) + reach))
         if kept == 0:
             continue
         keys = _box_keys(boxes, reaches, inverses, rows, k, bound, kept)
-        kept &= ~mask_bits(far(keys, bound))
+        kept &= ~simd.mask_bits(far(keys, bound))
         if touching:
             # Of those that may touch, the lowest faces first: below all distances.
-            count = collect(task, convert(ids, 0.0) - FIRST, kept, k * WIDTH, 1, count)
+            count = collect(task, simd.convert(ids, 0.0) - FIRST, kept, k * WIDTH, 1, count)
         else:
-            count = collect(task, convert(keys, 0.0), kept, k * WIDTH, 1, count)
+            count = collect(task, simd.convert(keys, 0.0), kept, k * WIDTH, 1, count)
     return count
 
 
@@ -267,22 +247,22 @@ def sort_collected(search, count):
     if count > SORTED:
         best = np.int64(0)
         for i in range(1, count):
-            if peek(keys, i) < peek(keys, best):
+            if simd.peek(keys, i) < simd.peek(keys, best):
                 best = i
-        key, name = peek(keys, best), peek(names, best)
-        poke(keys, best, peek(keys, count - 1))
-        poke(names, best, peek(names, count - 1))
-        poke(keys, count - 1, key)
-        poke(names, count - 1, name)
+        key, name = simd.peek(keys, best), simd.peek(names, best)
+        simd.poke(keys, best, simd.peek(keys, count - 1))
+        simd.poke(names, best, simd.peek(names, count - 1))
+        simd.poke(keys, count - 1, key)
+        simd.poke(names, count - 1, name)
         return
     for i in range(1, count):
-        key, name, k = peek(keys, i), peek(names, i), i
-        while k > 0 and peek(keys, k - 1) < key:
-            poke(keys, k, peek(keys, k - 1))
-            poke(names, k, peek(names, k - 1))
+        key, name, k = simd.peek(keys, i), simd.peek(names, i), i
+        while k > 0 and simd.peek(keys, k - 1) < key:
+            simd.poke(keys, k, simd.peek(keys, k - 1))
+            simd.poke(names, k, simd.peek(names, k - 1))
             k -= 1
-        poke(keys, k, key)
-        poke(names, k, name)
+        simd.poke(keys, k, key)
+        simd.poke(names, k, name)
 
 
 @inlined
@@ -299,13 +279,13 @@ def push_collected(task, top, code, box, code2, box2, first, count):
     tree, other, search = task.tree, task.other, task.search
     stack = search.stack
     for i in range(first, count):
-        name = peek(search.names, i)
+        name = simd.peek(search.names, i)
         child, at = child_of(tree.blocks, code, box, name % WIDTH)
         child2, at2 = child_of(other.blocks, code2, box2, name // WIDTH)
-        poke(stack, top, bits(peek(search.keys, i)))
-        poke(stack, top + 1, child)
-        poke(stack, top + 2, at)
-        poke(stack, top + 3, child2)
-        poke(stack, top + 4, at2)
+        simd.poke(stack, top, bits(simd.peek(search.keys, i)))
+        simd.poke(stack, top + 1, child)
+        simd.poke(stack, top + 2, at)
+        simd.poke(stack, top + 3, child2)
+        simd.poke(stack, top + 4, at2)
         top += memory.ENTRY
     return top

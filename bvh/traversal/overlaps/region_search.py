@@ -267,10 +267,7 @@ def _choose_push(primitives, task, position, code, top):
 
 @entry
 def search_regions(row, regions, end, search, found):
-    """Continue a search until query `end` or until results might not fit.
-
-    Returns whether it is complete.
-    """
+    """Continue until query `end` or until results might not fit; return whether it is complete."""
     tree, region, state = as_pointers(row), as_pointers(regions), pointer(search.state)
     stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))

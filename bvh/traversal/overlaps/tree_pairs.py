@@ -14,20 +14,9 @@ from numpy.typing import NDArray
 
 from bvh.geometry.face_overlap import faces_overlap
 from bvh.geometry.triangle_overlap import triangles_touch
+from bvh.runtime import simd
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    greater,
-    lesser,
-    load,
-    lowest_bit,
-    mask_bits,
-    peek,
-    pointer,
-    poke,
-    shifted,
-    splat,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps import tree_to_tree
 from bvh.traversal.overlaps.region_search import group_box
@@ -38,26 +27,9 @@ from bvh.traversal.overlaps.tree_to_tree import (
     transform_group,
 )
 from bvh.tree import frame as frames
+from bvh.tree import triangle_groups, wide_nodes
 from bvh.tree.arrays import TreePointers, TriangleRow
-from bvh.tree.triangle_groups import (
-    dot,
-    group_at,
-    group_normal,
-    group_origin,
-    group_sizes,
-    used_lanes,
-)
-from bvh.tree.wide_nodes import (
-    MAX_LEAF_ROWS,
-    STACK,
-    child_at,
-    child_boxes,
-    child_code,
-    child_lower,
-    child_upper,
-    leaf_rows,
-    node_at,
-)
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
 ENTRY = 4
 # Opening a pair pops one entry and pushes up to WIDTH**2 where opening a node pushes WIDTH; a path
@@ -106,10 +78,10 @@ class Task(NamedTuple):
 
 @inlined
 def _push(stack, top, code, box, code2, box2):
-    poke(stack, top, np.int64(code))
-    poke(stack, top + 1, np.int64(box))
-    poke(stack, top + 2, np.int64(code2))
-    poke(stack, top + 3, np.int64(box2))
+    simd.poke(stack, top, np.int64(code))
+    simd.poke(stack, top + 1, np.int64(box))
+    simd.poke(stack, top + 2, np.int64(code2))
+    simd.poke(stack, top + 3, np.int64(box2))
     return top + ENTRY
 
 
@@ -117,9 +89,9 @@ def _push(stack, top, code, box, code2, box2):
 def _push_children(task, top, code, bits, code2, box2):
     """Push the pairs of some children of a node, as bits, with a subtree of the second tree."""
     while bits != 0:
-        k = lowest_bit(bits)
+        k = simd.lowest_bit(bits)
         bits &= bits - 1
-        child = child_code(task.tree.blocks, node_at(code) + k)
+        child = wide_nodes.child_code(task.tree.blocks, wide_nodes.node_at(code) + k)
         top = _push(task.stack, top, child, code * WIDTH + k, code2, box2)
     return top
 
@@ -128,12 +100,12 @@ def _push_children(task, top, code, bits, code2, box2):
 def _overlapping(low, high, rows, k):
     """Return the mask of lanes whose boxes overlap the moved box whose rows begin at k."""
     return (
-        (low[0] <= peek(rows, tree_to_tree.HIGH * WIDTH + k))
-        & (low[1] <= peek(rows, (tree_to_tree.HIGH + 1) * WIDTH + k))
-        & (low[2] <= peek(rows, (tree_to_tree.HIGH + 2) * WIDTH + k))
-        & (high[0] >= peek(rows, tree_to_tree.LOW * WIDTH + k))
-        & (high[1] >= peek(rows, (tree_to_tree.LOW + 1) * WIDTH + k))
-        & (high[2] >= peek(rows, (tree_to_tree.LOW + 2) * WIDTH + k))
+        (low[0] <= simd.peek(rows, tree_to_tree.HIGH * WIDTH + k))
+        & (low[1] <= simd.peek(rows, (tree_to_tree.HIGH + 1) * WIDTH + k))
+        & (low[2] <= simd.peek(rows, (tree_to_tree.HIGH + 2) * WIDTH + k))
+        & (high[0] >= simd.peek(rows, tree_to_tree.LOW * WIDTH + k))
+        & (high[1] >= simd.peek(rows, (tree_to_tree.LOW + 1) * WIDTH + k))
+        & (high[2] >= simd.peek(rows, (tree_to_tree.LOW + 2) * WIDTH + k))
     )
 
 
@@ -146,31 +118,31 @@ def _open(task, itself, top, code, box, code2, box2):
         # A leaf of the second tree: its box is a lane of its parent.
         node = box2 // WIDTH
         transform_children(other.blocks, node, to_first, rows)
-        low, high = child_boxes(tree.blocks, node_at(code))
-        bits = mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
+        low, high = wide_nodes.child_boxes(tree.blocks, wide_nodes.node_at(code))
+        bits = simd.mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
         return _push_children(task, top, code, bits, code2, box2)
-    used = mask_bits(transform_children(other.blocks, code2, to_first, rows))
+    used = simd.mask_bits(transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
-        at = child_at(box)
+        at = wide_nodes.child_at(box)
         bits = used
         for axis in range(3):
-            low = splat(child_lower(tree.blocks, at, axis), WIDTH)
-            high = splat(child_upper(tree.blocks, at, axis), WIDTH)
-            first = load(rows, (tree_to_tree.LOW + axis) * WIDTH, WIDTH)
-            last = load(rows, (tree_to_tree.HIGH + axis) * WIDTH, WIDTH)
-            bits &= mask_bits((first <= high) & (last >= low))
+            low = simd.splat(wide_nodes.child_lower(tree.blocks, at, axis), WIDTH)
+            high = simd.splat(wide_nodes.child_upper(tree.blocks, at, axis), WIDTH)
+            first = simd.load(rows, (tree_to_tree.LOW + axis) * WIDTH, WIDTH)
+            last = simd.load(rows, (tree_to_tree.HIGH + axis) * WIDTH, WIDTH)
+            bits &= simd.mask_bits((first <= high) & (last >= low))
         while bits != 0:
-            k = lowest_bit(bits)
+            k = simd.lowest_bit(bits)
             bits &= bits - 1
-            child = child_code(other.blocks, node_at(code2) + k)
+            child = wide_nodes.child_code(other.blocks, wide_nodes.node_at(code2) + k)
             top = _push(stack, top, code, box, child, code2 * WIDTH + k)
         return top
-    low, high = child_boxes(tree.blocks, node_at(code))
+    low, high = wide_nodes.child_boxes(tree.blocks, wide_nodes.node_at(code))
     while used != 0:
-        k = lowest_bit(used)
+        k = simd.lowest_bit(used)
         used &= used - 1
-        child2 = child_code(other.blocks, node_at(code2) + k)
-        bits = mask_bits(_overlapping(low, high, rows, k))
+        child2 = wide_nodes.child_code(other.blocks, wide_nodes.node_at(code2) + k)
+        bits = simd.mask_bits(_overlapping(low, high, rows, k))
         if itself and code == code2:
             # Each pair of children once, and each child with itself.
             bits &= (2 << k) - 1
@@ -180,32 +152,31 @@ def _open(task, itself, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
-
-    The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
-    below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for
-    the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by makes
-    less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
-    """
-    start = group_at(group)
-    v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
-    bound = group_sizes(tree.groups, start) * margin
+    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits."""
+    # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
+    # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
+    # for the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by
+    # makes less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
+    start = triangle_groups.group_at(group)
+    v0 = triangle_groups.group_origin(tree.groups, start)
+    n = triangle_groups.group_normal(tree.groups, start)
+    bound = triangle_groups.group_sizes(tree.groups, start) * margin
     a = _height(n, v0, rows, at + tree_to_tree.V0 * WIDTH)
     b = _height(n, v0, rows, at + tree_to_tree.V1 * WIDTH)
     c = _height(n, v0, rows, at + tree_to_tree.V2 * WIDTH)
-    above = lesser(a, lesser(b, c)) > bound
-    below = greater(a, greater(b, c)) < -bound
-    return mask_bits(~(above | below))
+    above = simd.lesser(a, simd.lesser(b, c)) > bound
+    below = simd.greater(a, simd.greater(b, c)) < -bound
+    return simd.mask_bits(~(above | below))
 
 
 @inlined
 def _height(n, v0, rows, at):
     w = (
-        splat(peek(rows, at), WIDTH) - v0[0],
-        splat(peek(rows, at + WIDTH), WIDTH) - v0[1],
-        splat(peek(rows, at + 2 * WIDTH), WIDTH) - v0[2],
+        simd.splat(simd.peek(rows, at), WIDTH) - v0[0],
+        simd.splat(simd.peek(rows, at + WIDTH), WIDTH) - v0[1],
+        simd.splat(simd.peek(rows, at + 2 * WIDTH), WIDTH) - v0[2],
     )
-    return dot(n, w)
+    return triangle_groups.dot(n, w)
 
 
 @kernel
@@ -215,7 +186,7 @@ def _meets(task, i, j):
     tree, other, to_first, _, _ = task
     a = own_corners(tree.primitives, i, to_first)
     finite, b = moved_corners(other.primitives, j, to_first)
-    if peek(to_first, tree_to_tree.SAME_MESH) != 0.0:
+    if simd.peek(to_first, tree_to_tree.SAME_MESH) != 0.0:
         return faces_overlap(a, b)
     return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
@@ -224,14 +195,12 @@ def _meets(task, i, j):
 def _leaves(task, itself, code, code2, pairs, count):
     """Test the faces of two leaves; return the new number of pairs."""
     tree, other, to_first, rows, _ = task
-    first, many = leaf_rows(code)
-    first2, many2 = leaf_rows(code2)
+    first, many = wide_nodes.leaf_rows(code)
+    first2, many2 = wide_nodes.leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    x, y, z = (
-        peek(to_first, tree_to_tree.MARGIN),
-        peek(to_first, tree_to_tree.MARGIN + 1),
-        peek(to_first, tree_to_tree.MARGIN + 2),
-    )
+    x = simd.peek(to_first, tree_to_tree.MARGIN)
+    y = simd.peek(to_first, tree_to_tree.MARGIN + 1)
+    z = simd.peek(to_first, tree_to_tree.MARGIN + 2)
     widest = max(x, max(y, z))
     for m in range(many2):
         transform_group(
@@ -239,51 +208,49 @@ def _leaves(task, itself, code, code2, pairs, count):
         )
     for g in range(first, first + many):
         # The second tree's margins cover both.
-        low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
-        used = used_lanes(tree.groups, group_at(g))
+        low, high = group_box(tree.groups, triangle_groups.group_at(g), np.float32(0.0))
+        used = triangle_groups.used_lanes(tree.groups, triangle_groups.group_at(g))
         for m in range(many2):
             g2 = first2 + m
             if itself and code == code2 and g2 < g:
                 continue
             for k in range(WIDTH):
-                j = np.int64(peek(other.ids, g2 * WIDTH + k))
+                j = np.int64(simd.peek(other.ids, g2 * WIDTH + k))
                 # A refitted tree may have faces behind one that has become invalid.
                 if j < 0:
                     continue
                 at = m * tree_to_tree.GROUP_ROWS * WIDTH + k
-                bits = mask_bits(used & _overlapping(low, high, rows, at))
+                bits = simd.mask_bits(used & _overlapping(low, high, rows, at))
                 if itself and code == code2 and g2 == g:
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
-                size = np.float64(peek(rows, at + tree_to_tree.LARGEST * WIDTH)) + bound
+                size = np.float64(simd.peek(rows, at + tree_to_tree.LARGEST * WIDTH)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
-                    i = np.int64(peek(tree.ids, g * WIDTH + lowest_bit(bits)))
+                    i = np.int64(simd.peek(tree.ids, g * WIDTH + simd.lowest_bit(bits)))
                     bits &= bits - 1
                     if itself and i == j:
                         continue
                     if _meets(task, i, j):
                         swap = itself and i > j
-                        poke(pairs, 2 * count, np.int32(j if swap else i))
-                        poke(pairs, 2 * count + 1, np.int32(i if swap else j))
+                        simd.poke(pairs, 2 * count, np.int32(j if swap else i))
+                        simd.poke(pairs, 2 * count + 1, np.int32(i if swap else j))
                         count += 1
     return count
 
 
 @entry
 def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
-    """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
-
-    A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
-    is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
-    takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
-    """
+    """Continue a search for pairs until its end, for some steps, or until pairs might not fit."""
+    # A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
+    # is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
+    # takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     task = Task(
-        as_pointers(own), as_pointers(other), pointer(to_first), pointer(pair_search.rows),
-        pointer(pair_search.stack),
+        as_pointers(own), as_pointers(other), simd.pointer(to_first),
+        simd.pointer(pair_search.rows), simd.pointer(pair_search.stack),
     )  # fmt: skip
-    found = pointer(pairs)
+    found = simd.pointer(pairs)
     stack, top, count = task.stack, pair_search.state[HEIGHT], np.int64(0)
     first, idle, capacity = np.int64(0), np.int64(0), len(pair_search.stack) - SPARE
     while top > first:
@@ -299,8 +266,8 @@ def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
             steps -= 1
             top -= ENTRY
             at = top
-        code, box = peek(stack, at), peek(stack, at + 1)
-        code2, box2 = peek(stack, at + 2), peek(stack, at + 3)
+        code, box = simd.peek(stack, at), simd.peek(stack, at + 1)
+        code2, box2 = simd.peek(stack, at + 2), simd.peek(stack, at + 3)
         if code >= 0 or code2 >= 0:
             top = _open(task, itself, top, code, box, code2, box2)
             idle = np.int64(0)
@@ -320,8 +287,8 @@ def _find_contact(task, top, found, steps):
     while top > 0 and steps > 0 and not met:
         steps -= 1
         top -= ENTRY
-        code, box = peek(stack, top), peek(stack, top + 1)
-        code2, box2 = peek(stack, top + 2), peek(stack, top + 3)
+        code, box = simd.peek(stack, top), simd.peek(stack, top + 1)
+        code2, box2 = simd.peek(stack, top + 2), simd.peek(stack, top + 3)
         if code >= 0 or code2 >= 0:
             top = _open(task, False, top, code, box, code2, box2)
         else:
@@ -331,15 +298,15 @@ def _find_contact(task, top, found, steps):
 
 @entry
 def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, enough, steps):
-    """Continue with tasks from state[FIRST], for some steps; return whether none is left.
-
-    Trees, which are over triangles, are given by the addresses of their rows, a task by its two
-    trees and its group, which is `touching` once two faces meet: then no more of it is searched.
-    Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
-    where the stack's height is below 0.
-    """
-    maps = pointer(to_first)
-    found, rows, stack = pointer(pairs), pointer(pair_search.rows), pointer(pair_search.stack)
+    """Continue with tasks from state[FIRST], for some steps; return whether none is left."""
+    # Trees, which are over triangles, are given by the addresses of their rows, a task by its two
+    # trees and its group, which is `touching` once two faces meet: then no more of it is searched.
+    # Nor is anything if the second number of `enough` is not 0, which sets the first. A task begins
+    # where the stack's height is below 0.
+    maps = simd.pointer(to_first)
+    found = simd.pointer(pairs)
+    rows = simd.pointer(pair_search.rows)
+    stack = simd.pointer(pair_search.stack)
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group, none = tasks[k, 2], np.int64(0)
@@ -351,7 +318,7 @@ def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, eno
             task = Task(
                 as_pointers(TriangleRow(own[tasks[k, 0]])),
                 as_pointers(TriangleRow(other[tasks[k, 1]])),
-                shifted(maps, len(to_first) // count * k), rows, stack,
+                simd.shifted(maps, len(to_first) // count * k), rows, stack,
             )  # fmt: skip
             met, top, steps = _find_contact(task, top, found, steps)
             if met:

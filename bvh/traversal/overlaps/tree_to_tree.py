@@ -45,13 +45,11 @@ def frame_maps(
     transform: NDArray[np.float64] | None,
     same_mesh: bool,
 ) -> NDArray[np.float64]:
-    """Return the maps between the trees of n pairs that have both been moved, (n, TRANSFORM_SIZE).
-
-    A tree has a frame (4, 3) and, as an instance, a map (3, 4), the first of a pair that map's
-    rounded inverse W, too; `transform` moves the second once more. L is W, the transform and the
-    second map composed: the boxes of the first tree stay as they are, and W times the rounding of
-    its vertices is added to the margin. All errors together are below 50 * 2**-53 of the terms.
-    """
+    """Return the maps between the trees of n pairs, both moved, (n, TRANSFORM_SIZE)."""
+    # A tree has a frame (4, 3) and, as an instance, a map (3, 4), the first of a pair that map's
+    # rounded inverse W, too; `transform` moves the second once more. L is W, the transform and the
+    # second map composed: the boxes of the first tree stay as they are, and W times the rounding of
+    # its vertices is added to the margin. All errors together are below 50 * 2**-53 of the terms.
     matrix = np.eye(4) if transform is None else transform
     outer, shift = matrix[:3, :3], matrix[:3, 3]
     own, theirs = frames.reshape(-1, FRAME_SIZE), others.reshape(-1, FRAME_SIZE)

@@ -17,27 +17,10 @@ from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.traversal.points import point_bounds, point_walks
 from bvh.traversal.points.counted_faces import CountedFaces
-from bvh.traversal.points.point_bounds import (
-    BOX_ERROR,
-    EVEN,
-    FAR,
-    LEAF_ERROR,
-    UP,
-    local_point,
-    spread_point,
-)
-from bvh.traversal.points.point_walks import (
-    NO_TRIANGLE,
-    Candidates,
-    DoubleSpace,
-    Rows,
-    TreeSpace,
-    keep_near,
-    measure,
-    walk_float32,
-    walk_float64,
-)
+from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
+from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
 from bvh.tree import frame as frames
 from bvh.tree.arrays import TreePointers, TreeRow, is_empty
 from bvh.tree.primitives import corners
@@ -99,7 +82,7 @@ def _tree_space(target, x, reach):
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
         tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
-        spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target),
+        point_bounds.spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target),
     )  # fmt: skip
 
 
@@ -116,15 +99,13 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return (distance, name, u, v) of the closest triangle, NO_TRIANGLE if none is within limit.
-
-    `x` is p in the local frame, and `reach` its largest coordinate.
-    """
+    """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE beyond the limit."""
+    # `x` is p in the local frame, and `reach` its largest coordinate.
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
-    near, limits, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
-    count = keep_near(space, scratch, goal.stored, near, limits[0])
-    return measure(target.tree.primitives, scratch, count, p, goal.so_far)
+    near, limits, goal = point_walks.walk_float32(space, goal, limit, scratch, p, np.int64(0))
+    count = point_walks.keep_near(space, scratch, goal.stored, near, limits[0])
+    return point_walks.measure(target.tree.primitives, scratch, count, p, goal.so_far)
 
 
 @kernel
@@ -132,7 +113,9 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
     """Fill rows, which begin as NO_TRIANGLE at the limit, with the nearest triangles."""
     stay_outlined()
     limit = peek(rows.distance, rows.k - 1)
-    walk_float64(double_space_of(target, x, reach), rows, limit, scratch, p, np.int64(0))
+    point_walks.walk_float64(
+        double_space_of(target, x, reach), rows, limit, scratch, p, np.int64(0)
+    )
 
 
 @inlined
@@ -140,7 +123,7 @@ def nearest_to(target, scratch, p, limit):
     """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE for points not finite."""
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
-        x, reach = local_point(target.tree.frame, p)
+        x, reach = point_bounds.local_point(target.tree.frame, p)
         if reach <= FAR:
             d, name, u, v = _closest(target, scratch, p, x, reach, limit)
         else:
@@ -161,9 +144,11 @@ def _k_nearest(target, scratch, p, limit, rows):
         poke(rows.distance, i, limit)
         poke(rows.names, i, np.int64(NO_TRIANGLE))
     if finite(p) and limit >= 0.0:
-        x, reach = local_point(target.tree.frame, p)
+        x, reach = point_bounds.local_point(target.tree.frame, p)
         if reach <= FAR:
-            walk_float32(space_of(target, x, reach), rows, limit, scratch, p, np.int64(0))
+            point_walks.walk_float32(
+                space_of(target, x, reach), rows, limit, scratch, p, np.int64(0)
+            )
         else:
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
 

@@ -17,20 +17,11 @@ from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers, pointers_of
+from bvh.traversal.points import point_walks
 from bvh.traversal.points.closest_point import SPACES
 from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, Lanes, Point, spread_point
-from bvh.traversal.points.point_walks import (
-    VISITS,
-    Candidates,
-    DoubleSpace,
-    InstanceSpace,
-    Rows,
-    limits_of,
-    measure,
-    walk_instance_float32,
-    walk_instance_float64,
-)
+from bvh.traversal.points.point_walks import VISITS, Candidates, DoubleSpace, InstanceSpace, Rows
 from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
@@ -105,14 +96,14 @@ def _visit_for_closest(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near, goal = _closest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, limits_of(space, near), goal
+    return near, point_walks.limits_of(space, near), goal
 
 
 def _visit_for_nearest(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, limits_of(space, near), goal
+    return near, point_walks.limits_of(space, near), goal
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
@@ -148,17 +139,15 @@ def _instance_space(instanced, metric, leaf, seen, mask):
 
 @kernel
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the closest triangle; return (near, goal).
-
-    `x` is p in the frame of the TLAS; the stack is free from `base` on.
-    """
+    """Traverse the tree of a leaf for the closest triangle; return (near, goal)."""
+    # `x` is p in the frame of the TLAS; the stack is free from `base` on.
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
-        near, _, goal = walk_instance_float32(space, goal, near, scratch, p, base)
+        near, _, goal = point_walks.walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
-    so_far = measure(instanced, scratch, goal.stored, p, goal.so_far)
+    so_far = point_walks.measure(instanced, scratch, goal.stored, p, goal.so_far)
     return _closest_in_doubles(target, scratch, p, x, leaf, base, so_far)
 
 
@@ -185,7 +174,7 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
-        return walk_instance_float32(space, rows, near, scratch, p, base)[0]
+        return point_walks.walk_instance_float32(space, rows, near, scratch, p, base)[0]
     q, reach, lost, _ = seen
     weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
     row = row_of(instanced, leaf)
@@ -194,4 +183,4 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
         peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
         _counted_faces(row, target.mask),
     )  # fmt: skip
-    return walk_instance_float64(space, rows, near, scratch, p, base)[0]
+    return point_walks.walk_instance_float64(space, rows, near, scratch, p, base)[0]

@@ -28,27 +28,12 @@ distance. A box whose computed d**2 exceeds ((best + 2**-49 P) (1 + 2**-48))**2 
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import (
-    WIDTH,
-    Vec,
-    fma,
-    greater,
-    lesser,
-    mask_bits,
-    peek,
-    peek_int,
-    permute,
-    poke,
-    popcount,
-    select,
-    splat,
-    sqrt,
-    store,
-    store_ints,
-)
+from bvh.runtime.simd import WIDTH, Vec
 from bvh.runtime.simd.lanes import compress_order
 from bvh.tree import frame as frames
+from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import (
     dot,
     group_at,
@@ -56,14 +41,6 @@ from bvh.tree.triangle_groups import (
     group_normal,
     group_origin,
     group_tolerance,
-)
-from bvh.tree.wide_nodes import (
-    child_boxes,
-    child_code,
-    child_codes,
-    child_lower,
-    child_upper,
-    node_at,
 )
 
 # A vector; its coordinates, each in all lanes.
@@ -90,7 +67,7 @@ def local_point(frame, p):
 @inlined
 def spread_point(x):
     """Return the coordinates of a point, each in all lanes."""
-    return splat(F(x[0]), WIDTH), splat(F(x[1]), WIDTH), splat(F(x[2]), WIDTH)
+    return simd.splat(F(x[0]), WIDTH), simd.splat(F(x[1]), WIDTH), simd.splat(F(x[2]), WIDTH)
 
 
 @inlined
@@ -116,36 +93,35 @@ def square_bound(best, box_error):
 @inlined
 def box_squares(blocks, at, p):
     """Return the squares of the distances to the children of the node at `at`."""
-    none = splat(F(0.0), WIDTH)
-    low, high = child_boxes(blocks, at)
-    x = greater(greater(low[0] - p[0], p[0] - high[0]), none)
-    y = greater(greater(low[1] - p[1], p[1] - high[1]), none)
-    z = greater(greater(low[2] - p[2], p[2] - high[2]), none)
-    return fma(x, x, fma(y, y, z * z))
+    none = simd.splat(F(0.0), WIDTH)
+    low, high = wide_nodes.child_boxes(blocks, at)
+    x = simd.greater(simd.greater(low[0] - p[0], p[0] - high[0]), none)
+    y = simd.greater(simd.greater(low[1] - p[1], p[1] - high[1]), none)
+    z = simd.greater(simd.greater(low[2] - p[2], p[2] - high[2]), none)
+    return simd.fma(x, x, simd.fma(y, y, z * z))
 
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, the nearest on top.
-
-    An entry is the bits of the squared distance, which sort like the number, and the code. Returns
-    the height of the stack.
-    """
-    bits = mask_bits(squares <= bound)
+    """Push the children with squared distances within a bound, the nearest on top."""
+    # An entry is the bits of the squared distance, which sort like the number, and the code.
+    # Returns the height of the stack.
+    bits = simd.mask_bits(squares <= bound)
     if bits == 0:
         return top
     order = compress_order(bits)
-    store(spare, 0, permute(squares, order))
-    store_ints(spare, WIDTH, permute(child_codes(blocks, node_at(code)), order))
+    simd.store(spare, 0, simd.permute(squares, order))
+    codes = wide_nodes.child_codes(blocks, wide_nodes.node_at(code), WIDTH)
+    simd.store_ints(spare, WIDTH, simd.permute(codes, order))
     first = top
-    for i in range(popcount(bits)):
-        child = np.int64(peek_int(spare, WIDTH + i)) & 0xFFFFFFFF
-        entry = np.int64(peek_int(spare, i)) << 32 | child
+    for i in range(simd.popcount(bits)):
+        child = np.int64(simd.peek_int(spare, WIDTH + i)) & 0xFFFFFFFF
+        entry = np.int64(simd.peek_int(spare, i)) << 32 | child
         k = top
-        while k > first and peek(stack, k - 1) < entry:
-            poke(stack, k, peek(stack, k - 1))
+        while k > first and simd.peek(stack, k - 1) < entry:
+            simd.poke(stack, k, simd.peek(stack, k - 1))
             k -= 1
-        poke(stack, k, entry)
+        simd.poke(stack, k, entry)
         top += 1
     return top
 
@@ -164,10 +140,8 @@ def key_of(bound):
 
 @inlined
 def group_bounds(groups, group, p):
-    """Return (low, high) of the distances to the triangles of a group, less all errors.
-
-    `low` is infinite in lanes without a triangle, `high` where there is no bound.
-    """
+    """Return (low, high) of the distances to the triangles of a group, less all errors."""
+    # `low` is infinite in lanes without a triangle, `high` where there is no bound.
     at = group_at(group)
     v0, (e1, e2), n = group_origin(groups, at), group_edges(groups, at), group_normal(groups, at)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -177,7 +151,7 @@ def group_bounds(groups, group, p):
 @inlined
 def corner_bounds(a, e1, e2, n, tolerance):
     """Return `group_bounds` of triangles with edges e1 and e2, and a normal, off by a from v0."""
-    none, one = splat(F(0.0), WIDTH), splat(F(1.0), WIDTH)
+    none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
     # As in Ericson's book: products of the edges with the vectors from the corners.
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     d1, d2 = dot(e1, a), dot(e2, a)
@@ -188,48 +162,48 @@ def corner_bounds(a, e1, e2, n, tolerance):
     # Later regions take over from earlier ones; clamping makes corners of edges.
     beyond = va <= none
     run, rise = d4 - d3, d5 - d6
-    along = lesser(greater(run / (run + rise), none), one)
-    s, t = select(beyond, one - along, s), select(beyond, along, t)
+    along = simd.lesser(simd.greater(run / (run + rise), none), one)
+    s, t = simd.select(beyond, one - along, s), simd.select(beyond, along, t)
     on_ac = (vb <= none) & (d2 >= none) & (d6 <= none)
-    s, t = select(on_ac, none, s), select(on_ac, d2 / l22, t)
+    s, t = simd.select(on_ac, none, s), simd.select(on_ac, d2 / l22, t)
     on_ab = (vc <= none) & (d1 >= none) & (d3 <= none)
-    s, t = select(on_ab, d1 / l11, s), select(on_ab, none, t)
+    s, t = simd.select(on_ab, d1 / l11, s), simd.select(on_ab, none, t)
     inside = ~(beyond | on_ac | on_ab)
     at_a = (d1 <= none) & (d2 <= none)
-    s, t = select(at_a, none, s), select(at_a, none, t)
+    s, t = simd.select(at_a, none, s), simd.select(at_a, none, t)
     at_b = (d3 >= none) & (d4 <= d3)
-    s, t = select(at_b, one, s), select(at_b, none, t)
+    s, t = simd.select(at_b, one, s), simd.select(at_b, none, t)
     at_c = (d6 >= none) & (d5 <= d6)
-    s, t = select(at_c, none, s), select(at_c, one, t)
+    s, t = simd.select(at_c, none, s), simd.select(at_c, one, t)
     inside = inside & ~(at_a | at_b | at_c)
     # A NaN becomes 0 here.
-    s = lesser(greater(s, none), one)
-    t = lesser(greater(t, none), one - s)
+    s = simd.lesser(simd.greater(s, none), one)
+    t = simd.lesser(simd.greater(t, none), one - s)
     g = tuple_minus(a, s, e1, t, e2)
-    high = sqrt(dot(g, g))
+    high = simd.sqrt(dot(g, g))
     facing = dot(n, a)
-    turned = select(facing < none, -one, one)
+    turned = simd.select(facing < none, -one, one)
     g = (
-        select(inside, n[0] * turned, g[0]),
-        select(inside, n[1] * turned, g[1]),
-        select(inside, n[2] * turned, g[2]),
+        simd.select(inside, n[0] * turned, g[0]),
+        simd.select(inside, n[1] * turned, g[1]),
+        simd.select(inside, n[2] * turned, g[2]),
     )
-    length = sqrt(dot(g, g))
+    length = simd.sqrt(dot(g, g))
     to_a, along_1, along_2 = dot(g, a), dot(g, e1), dot(g, e2)
-    least = to_a - greater(greater(along_1, along_2), none)
-    low = select(length > F(1e-15), least / length, none)
+    least = to_a - simd.greater(simd.greater(along_1, along_2), none)
+    low = simd.select(length > F(1e-15), least / length, none)
     empty = tolerance < none
-    far = splat(F(INF), WIDTH)
-    return select(empty, far, low), select(empty | (high != high), far, high)
+    far = simd.splat(F(INF), WIDTH)
+    return simd.select(empty, far, low), simd.select(empty | (high != high), far, high)
 
 
 @inlined
 def tuple_minus(a, s, e1, t, e2):
     """Return a - s e1 - t e2 of vectors of lanes."""
     return (
-        a[0] - fma(s, e1[0], t * e2[0]),
-        a[1] - fma(s, e1[1], t * e2[1]),
-        a[2] - fma(s, e1[2], t * e2[2]),
+        a[0] - simd.fma(s, e1[0], t * e2[0]),
+        a[1] - simd.fma(s, e1[1], t * e2[1]),
+        a[2] - simd.fma(s, e1[2], t * e2[2]),
     )
 
 
@@ -238,8 +212,8 @@ def _box_square(blocks, at, x, weights):
     """Return the square of the weighted distance to one child, -1 where there is none."""
     square = 0.0
     for axis in range(3):
-        low = np.float64(child_lower(blocks, at, axis))
-        high = np.float64(child_upper(blocks, at, axis))
+        low = np.float64(wide_nodes.child_lower(blocks, at, axis))
+        high = np.float64(wide_nodes.child_upper(blocks, at, axis))
         if low > high:
             return -1.0
         off = max(max(low - x[axis], x[axis] - high), 0.0)
@@ -249,34 +223,30 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return the bound of squared distances beyond which boxes are discarded.
-
-    `lost` bounds the absolute error of distances.
-    """
+    """Return the bound of squared distances beyond which boxes are discarded."""
+    # `lost` bounds the absolute error of distances.
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push the children that may be near enough, the nearest on top.
-
-    `weights` apply to the squares of the three components of a distance.
-    """
+    """Push the children that may be near enough, the nearest on top."""
+    # `weights` apply to the squares of the three components of a distance.
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):
-        at = node_at(code) + lane
+        at = wide_nodes.node_at(code) + lane
         square = _box_square(blocks, at, x, weights)
         # NaN is not beyond the bound.
         if square == -1.0 or square > bound:
             continue
         k = top
-        while k > first and peek(squares, k - 1) < square:
-            poke(stack, k, peek(stack, k - 1))
-            poke(squares, k, peek(squares, k - 1))
+        while k > first and simd.peek(squares, k - 1) < square:
+            simd.poke(stack, k, simd.peek(stack, k - 1))
+            simd.poke(squares, k, simd.peek(squares, k - 1))
             k -= 1
-        poke(stack, k, child_code(blocks, at))
-        poke(squares, k, square)
+        simd.poke(stack, k, wide_nodes.child_code(blocks, at))
+        simd.poke(squares, k, square)
         top += 1
     return top

@@ -21,19 +21,9 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.point_triangle import between, nearest_on_triangle
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    convert,
-    load,
-    lowest,
-    mask_bits,
-    peek,
-    permute,
-    poke,
-    popcount,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.simd.lanes import compress_order
 from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.points import point_bounds
@@ -110,17 +100,15 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
-
-    The stack is free from `base` on.
-    """
+    """Traverse a tree, nearest boxes first; return the final (near, limits, goal)."""
+    # The stack is free from `base` on.
     stack = scratch.stack
     limits = limits_of(space, near)
-    poke(stack, base, np.int64(0))
+    simd.poke(stack, base, np.int64(0))
     top = base + 1
     while top > base:
         top -= 1
-        entry = peek(stack, top)
+        entry = simd.peek(stack, top)
         if entry > point_bounds.key_of(limits[1]):
             continue
         code = point_bounds.code_of(entry)
@@ -136,14 +124,14 @@ def _walk_float64(space, goal, near, scratch, p, base):
     """Traverse a tree as `walk_float32` does, in float64."""
     stack, squares = scratch.stack, scratch.squares
     bound = point_bounds.square_limit(near, space.scale, space.lost)
-    poke(stack, base, np.int64(0))
-    poke(squares, base, 0.0)
+    simd.poke(stack, base, np.int64(0))
+    simd.poke(squares, base, 0.0)
     top = base + 1
     while top > base:
         top -= 1
-        if peek(squares, top) > bound:
+        if simd.peek(squares, top) > bound:
             continue
-        code = peek(stack, top)
+        code = simd.peek(stack, top)
         if code >= 0:
             top = point_bounds.push_near(
                 space.blocks, code, space.x, space.weights, bound, scratch, top
@@ -212,20 +200,20 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, high = counted_bounds(space.faces, group, *triangle_bounds(space, group))
-        nearest = lowest(high) + space.error
+        nearest = simd.lowest(high) + space.error
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
             # then need not wait for the square root.
             bound, square = nearest, point_bounds.square_bound(nearest, space.box_error)
             near = nearer(space, near, nearest, unit)
         low = low - space.error
-        bits = mask_bits((low <= bound) & (low < F(INF)))
+        bits = simd.mask_bits((low <= bound) & (low < F(INF)))
         if bits == 0:
             continue
         order = compress_order(bits)
-        ids = permute(load(space.ids, group * WIDTH, WIDTH), order)
-        collect(space, scratch, count, permute(low, order), ids)
-        count += popcount(bits)
+        ids = simd.permute(simd.load(space.ids, group * WIDTH, WIDTH), order)
+        collect(space, scratch, count, simd.permute(low, order), ids)
+        count += simd.popcount(bits)
         if count > CAPACITY - WIDTH:
             count = keep_near(space, scratch, count, near, bound)
             if count > CAPACITY // 2:
@@ -244,11 +232,11 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         low, _ = triangle_bounds(space, group)
         error = np.float64(space.error)
         worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
-        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
+        bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= counted_lanes(space.faces, group)
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
-            near = peek(goal.distance, goal.k - 1)
+            near = simd.peek(goal.distance, goal.k - 1)
     return near, limits_of(space, near), goal
 
 
@@ -257,7 +245,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     for group in range(first, first + rows):
         bits = counted_lanes(space.faces, group)
         insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
-    return peek(goal.distance, goal.k - 1), limits, goal
+    return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
 # `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
@@ -296,15 +284,15 @@ def measure(primitives, scratch, count, p, so_far):
     if count > 1:
         # Bound in doubles first: those surely beyond another need no exact distance.
         for i in range(count):
-            low, high = between(p, *corners(primitives, np.int64(peek(names, i))))
-            poke(lows, i, low)
+            low, high = between(p, *corners(primitives, np.int64(simd.peek(names, i))))
+            simd.poke(lows, i, low)
             limit = min(limit, high)
     else:
-        poke(lows, 0, 0.0)
+        simd.poke(lows, 0, 0.0)
     for i in range(count):
-        if peek(lows, i) > limit:
+        if simd.peek(lows, i) > limit:
             continue
-        k = np.int64(peek(names, i))
+        k = np.int64(simd.peek(names, i))
         d, s, t = nearest_on_triangle(p, *corners(primitives, k))
         if d < best or (d == best and k < name):
             best, name, u, v = d, k, s, t
@@ -321,13 +309,13 @@ def collect(space, scratch, count, lows, ids):
 
 
 def _collect_local(space, scratch, count, lows, ids):
-    store(scratch.bounds, count, lows)
-    store(scratch.names, count, ids)
+    simd.store(scratch.bounds, count, lows)
+    simd.store(scratch.names, count, ids)
 
 
 def _collect_in_world(space, scratch, count, lows, ids):
-    store(scratch.bounds, count, convert(lows, 0.0) * (1.0 / space.scale))
-    store(scratch.names, count, convert(ids, np.int64(0)) | space.base)
+    simd.store(scratch.bounds, count, simd.convert(lows, 0.0) * (1.0 / space.scale))
+    simd.store(scratch.names, count, simd.convert(ids, np.int64(0)) | space.base)
 
 
 @by_type(collect, inline=True)
@@ -353,9 +341,9 @@ def keep_near(space, scratch, count, near, bound):
     bound = _bound_of(space, near, bound)
     kept = np.int64(0)
     for i in range(count):
-        low = peek(scratch.bounds, i)
-        poke(scratch.bounds, kept, low)
-        poke(scratch.names, kept, peek(scratch.names, i))
+        low = simd.peek(scratch.bounds, i)
+        simd.poke(scratch.bounds, kept, low)
+        simd.poke(scratch.names, kept, simd.peek(scratch.names, i))
         kept += np.int64(low <= bound)
     return kept
 
@@ -365,14 +353,14 @@ def _insert(rows, d, name):
     """Insert a triangle into sorted rows, once; the last row drops out."""
     distance, names, k = rows.distance, rows.names, rows.k - 1
     for i in range(rows.k):
-        if peek(names, i) == name:
+        if simd.peek(names, i) == name:
             return
-    while k > 0 and (peek(distance, k - 1), peek(names, k - 1)) > (d, name):
-        poke(distance, k, peek(distance, k - 1))
-        poke(names, k, peek(names, k - 1))
+    while k > 0 and (simd.peek(distance, k - 1), simd.peek(names, k - 1)) > (d, name):
+        simd.poke(distance, k, simd.peek(distance, k - 1))
+        simd.poke(names, k, simd.peek(names, k - 1))
         k -= 1
-    poke(distance, k, d)
-    poke(names, k, name)
+    simd.poke(distance, k, d)
+    simd.poke(names, k, name)
 
 
 @kernel
@@ -380,14 +368,14 @@ def insert_group(primitives, ids, base, group, bits, p, rows):
     """Insert the lanes `bits` of a group that are nearer than the last of the rows."""
     stay_outlined()
     for lane in range(WIDTH):
-        prim = peek(ids, group * WIDTH + lane)
+        prim = simd.peek(ids, group * WIDTH + lane)
         if bits >> lane & 1 == 0 or prim < 0:
             continue
         name = base | np.int64(prim)
         face = corners(primitives, name)
-        worst = peek(rows.distance, rows.k - 1)
+        worst = simd.peek(rows.distance, rows.k - 1)
         if between(p, *face)[0] > worst:
             continue
         d = nearest_on_triangle(p, *face)[0]
-        if d < worst or (d == worst and name < peek(rows.names, rows.k - 1)):
+        if d < worst or (d == worst and name < simd.peek(rows.names, rows.k - 1)):
             _insert(rows, d, name)

@@ -28,21 +28,16 @@ class PointScratch(NamedTuple):
 
 
 def new_scratch(scene: bool = False) -> PointScratch:
-    """Return the scratch of one thread.
-
-    That of a scene has stacks for two trees, one below the other, and candidates in float64 and
-    int64 in place of float32 and int32.
-    """
+    """Return the scratch of one thread."""
+    # That of a scene has stacks for two trees, one below the other, and candidates in float64 and
+    # int64 in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
     return PointScratch(
-        aligned(trees * STACK, np.int64),
-        aligned(trees * STACK, np.float64),
-        aligned(2 * WIDTH, np.float32),
-        aligned(CAPACITY + WIDTH, real),
-        aligned(CAPACITY + WIDTH, whole),
-        aligned(CAPACITY + WIDTH, np.float64),
+        aligned(trees * STACK, np.int64), aligned(trees * STACK, np.float64),
+        aligned(2 * WIDTH, np.float32), aligned(CAPACITY + WIDTH, real),
+        aligned(CAPACITY + WIDTH, whole), aligned(CAPACITY + WIDTH, np.float64),
         aligned(1, np.int64),
-    )
+    )  # fmt: skip
 
 
 # Where the parts of a scratch begin in plain memory, in bytes, each on a cache line.
@@ -57,11 +52,8 @@ def scratch_at(memory):
     """Return scratch for a tree in SCRATCH_BYTES of memory, as pointers."""
     at = memory + (-memory & 63)
     return PointScratch(
-        pointer_to(at, np.int64(0)),
-        pointer_to(at + SQUARES, 0.0),
-        pointer_to(at + SPARE, np.float32(0.0)),
-        pointer_to(at + BOUNDS, np.float32(0.0)),
-        pointer_to(at + NAMES, np.int32(0)),
-        pointer_to(at + LOWS, 0.0),
+        pointer_to(at, np.int64(0)), pointer_to(at + SQUARES, 0.0),
+        pointer_to(at + SPARE, np.float32(0.0)), pointer_to(at + BOUNDS, np.float32(0.0)),
+        pointer_to(at + NAMES, np.int32(0)), pointer_to(at + LOWS, 0.0),
         pointer_to(at + CLOSEST, np.int64(0)),
-    )
+    )  # fmt: skip

@@ -52,17 +52,10 @@ from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares
+from bvh.tree import triangle_groups
 from bvh.tree.frame import exponent as exponent_of
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import BOUND, SHIFT_ERROR, TRANSFORM_SIZE
-from bvh.tree.triangle_groups import (
-    cross,
-    dot,
-    group_at,
-    group_edges,
-    group_origin,
-    group_tolerance,
-)
 from bvh.tree.wide_nodes import child_boxes, node_at
 
 F = np.float32
@@ -149,11 +142,9 @@ def _mapped(transforms, at, x):
 
 @inlined
 def seen_from(instanced, metric, leaf, x):
-    """Transform a point from the frame of the TLAS to that of a BLAS.
-
-    Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
-    point; `near` is whether float32 is accurate enough.
-    """
+    """Transform a point from the frame of the TLAS to that of a BLAS."""
+    # Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
+    # point; `near` is whether float32 is accurate enough.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
     q1, s1 = _mapped(transforms, at + 4, x)
@@ -199,11 +190,13 @@ def _stretch(metric, v):
 @inlined
 def stretched_bounds(groups, group, p, metric):
     """Return (low, high) of the stretched distances to a group's triangles, less all errors."""
-    at = group_at(group)
-    v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
+    at = triangle_groups.group_at(group)
+    v0, (e1, e2) = triangle_groups.group_origin(groups, at), triangle_groups.group_edges(groups, at)
     a = _stretch(metric, (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2]))
     e1, e2 = _stretch(metric, e1), _stretch(metric, e2)
-    return corner_bounds(a, e1, e2, cross(e1, e2), group_tolerance(groups, at))
+    return corner_bounds(
+        a, e1, e2, triangle_groups.cross(e1, e2), triangle_groups.group_tolerance(groups, at)
+    )
 
 
 @inlined
@@ -263,7 +256,7 @@ def _directed(blocks, at, p, metric):
     least = _least_along(g, near[0], far[0], c0)
     least = least + _least_along(g, near[1], far[1], c1)
     least = greater(least + _least_along(g, near[2], far[2], c2), none)
-    square = dot(g, g)
+    square = triangle_groups.dot(g, g)
     # Where that is too small, there is no bound; for unused lanes it is NaN.
     known = square > F(1e-24)
     squares = select(known, least * least / select(known, square, none + F(1.0)), none)

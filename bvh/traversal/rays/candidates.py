@@ -17,17 +17,10 @@ from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.counted_faces import counted_lanes
-from bvh.traversal.rays.leaf_hits import (
-    AllGoal,
-    FirstGoal,
-    collect_group,
-    collect_hit,
-    rank_group,
-    rank_hit,
-)
+from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
@@ -254,8 +247,8 @@ def accept_closest(goal, context_ref, memory, slot, prim):
 ACCEPTS = {
     ClosestGoal: (accept_closest_of_group, accept_closest),
     CountGoal: (accept_closest_of_group, accept_closest),
-    FirstGoal: (rank_group, rank_hit),
-    AllGoal: (collect_group, collect_hit),
+    FirstGoal: (leaf_hits.rank_group, leaf_hits.rank_hit),
+    AllGoal: (leaf_hits.collect_group, leaf_hits.collect_hit),
 }
 
 

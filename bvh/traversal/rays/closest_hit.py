@@ -15,7 +15,7 @@ from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.rays import blocks
+from bvh.traversal.rays import blocks, ray_batch
 from bvh.traversal.rays.blocks import (
     BLOCK,
     HALF,
@@ -35,16 +35,7 @@ from bvh.traversal.rays.packets.instanced_packets import (
     trace_in_scene,
 )
 from bvh.traversal.rays.packets.packet_walk import trace_in_tree
-from bvh.traversal.rays.ray_batch import (
-    AUTO,
-    PACKETS,
-    PATCH_WIDTH,
-    Context,
-    first_of,
-    pick_rays,
-    place_of,
-    tile_of,
-)
+from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, Context
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
@@ -218,19 +209,17 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
 
 @entry
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
-    """Find the closest hits of the rays in the blocks begin..end of an order, or any.
-
-    One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has a
-    row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of one
-    that is any hit, only whether there is one is written, to `columns.front`.
-    """
+    """Find the closest hits of the rays in the blocks begin..end of an order, or any."""
+    # One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has
+    # a row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of
+    # one that is any hit, only whether there is one is written, to `columns.front`.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
     block, active = scratch.block, scratch.active
     for b in range(begin, end):
-        size, ahead = pick_rays(order, b, block.which), first_of(order, b + 1)
+        size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
         if aim.any_hit:
             for i in range(size):
                 poke(out.front, peek(block.which, i), np.uint8(0))
@@ -259,7 +248,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
 def _prefetch_results(order, first, any_hit, out):
     """Prefetch the results of the block that begins at `first`, to be overwritten."""
     for i in range(0, BLOCK, PATCH_WIDTH):
-        at = place_of(order, first, i)
+        at = ray_batch.place_of(order, first, i)
         prefetch_address(address(out.front, at))
         if not any_hit:
             prefetch_address(address(out.t, at))
@@ -275,7 +264,7 @@ def _miss_all(order, b, which, size, out):
         begin = peek(which, np.int64(0))
         _miss_run(begin, begin + size, out)
     elif order.row > 0:
-        top, bottom, left, right = tile_of(order, b)
+        top, bottom, left, right = ray_batch.tile_of(order, b)
         for y in range(top, bottom):
             _miss_run(y * order.row + left, y * order.row + right, out)
     else:

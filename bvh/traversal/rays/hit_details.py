@@ -13,19 +13,8 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
 from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel
-from bvh.runtime.simd import (
-    address,
-    convert,
-    gather,
-    lane,
-    load,
-    mask_bits,
-    peek,
-    pointer_to,
-    poke,
-    prefetch_address,
-)
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
@@ -82,10 +71,8 @@ def _is_moderate(a, p, q, r):
 
 @inlined
 def solve(v0, v1, v2, o, d):
-    """Return (good, t, u, v, front) of a ray and a triangle, or of those in the lanes of vectors.
-
-    Where not good, nothing is decided.
-    """
+    """Return (good, t, u, v, front) of a ray and a triangle, or of those in lanes."""
+    # Where not good, nothing is decided.
     zero = d[0] * 0.0
     ray = (d[0], zero), (d[1], zero), (d[2], zero)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
@@ -144,8 +131,8 @@ _undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
 def _lanes_at(memory):
     """Return the pairs in LANES_BYTES of memory."""
     return HitLanes(
-        pointer_to(memory, I8), pointer_to(memory + 8 * HALF, I8),
-        pointer_to(memory + 16 * HALF, I8), pointer_to((memory + VERTICES) & -64, F8),
+        simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * HALF, I8),
+        simd.pointer_to(memory + 16 * HALF, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
     )  # fmt: skip
 
 
@@ -154,7 +141,7 @@ def prefetch_primitive(primitives, prim):
 
 
 def _prefetch_face(primitives, prim):
-    prefetch_address(address(primitives.faces, 3 * prim))
+    simd.prefetch_address(simd.address(primitives.faces, 3 * prim))
 
 
 @by_type(prefetch_primitive, inline=True)
@@ -170,11 +157,11 @@ def prefetch_vertices(primitives, block, hits, count):
 
 def _prefetch_corners(primitives, block, hits, count):
     for j in range(count):
-        face = 3 * closest_primitive(primitives, block, peek(hits, j))
+        face = 3 * closest_primitive(primitives, block, simd.peek(hits, j))
         for k in range(3):
-            at = 3 * np.int64(peek(primitives.faces, face + k))
-            prefetch_address(address(primitives.points, at))
-            prefetch_address(address(primitives.points, at + 2))
+            at = 3 * np.int64(simd.peek(primitives.faces, face + k))
+            simd.prefetch_address(simd.address(primitives.points, at))
+            simd.prefetch_address(simd.address(primitives.points, at + 2))
 
 
 @by_type(prefetch_vertices, inline=True)
@@ -193,28 +180,26 @@ def finish_block(tree, rays, block, hits, count, out):
         size = min(HALF, count - j)
         for k in range(HALF):
             # The last vector is filled with copies of the last hit.
-            r = peek(hits, j + min(k, size - 1))
+            r = simd.peek(hits, j + min(k, size - 1))
             which = batch_index(block, r)
-            poke(pairs.which, k, which)
-            poke(pairs.prims, k, closest_primitive(tree.primitives, block, r))
-            poke(pairs.rows, k, which)
+            simd.poke(pairs.which, k, which)
+            simd.poke(pairs.prims, k, closest_primitive(tree.primitives, block, r))
+            simd.poke(pairs.rows, k, which)
         _write_details(tree.primitives, tree, rays, pairs, size, out)
 
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, out):
-    """Write the details of the hits of the rays `which[:count]`, each with its own of the `prims`.
-
-    They are written in the order of the pairs.
-    """
+    """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
+    # They are written in the order of the pairs.
     pairs = _lanes_at(stack_memory(LANES_BYTES))
     for j in range(0, count, HALF):
         size = min(HALF, count - j)
         for k in range(HALF):
             i = j + min(k, size - 1)
-            poke(pairs.which, k, peek(which, i))
-            poke(pairs.prims, k, np.int64(peek(prims, i)))
-            poke(pairs.rows, k, i)
+            simd.poke(pairs.which, k, simd.peek(which, i))
+            simd.poke(pairs.prims, k, np.int64(simd.peek(prims, i)))
+            simd.poke(pairs.rows, k, i)
         _write_details(tree.primitives, tree, rays, pairs, size, out)
 
 
@@ -229,15 +214,15 @@ def _write_one_by_one(primitives, tree, rays, pairs, count, out):
 
 def _write_side_by_side(primitives, tree, rays, pairs, count, out):
     known, v0, v1, v2 = _vertices(primitives, pairs)
-    which = load(pairs.which, 0, HALF)
+    which = simd.load(pairs.which, 0, HALF)
     o = read_rows(rays.origins, which, rays.o_step)
     d = read_rows(rays.directions, which, rays.d_step)
     good, t, u, v, front = solve(v0, v1, v2, o, d)
-    solved, fronts = np.int64(mask_bits(good)) & known, mask_bits(front)
+    solved, fronts = np.int64(simd.mask_bits(good)) & known, simd.mask_bits(front)
     for k in range(count):
         if solved >> k & 1:
-            details = lane(t, k), lane(u, k), lane(v, k), fronts >> k & 1
-            _write(out, peek(pairs.rows, k), details)
+            details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
+            _write(out, simd.peek(pairs.rows, k), details)
         else:
             _write_alone(tree, rays, pairs, k, out)
 
@@ -252,27 +237,27 @@ def _choose_writing(primitives, tree, rays, pairs, count, out):
 @inlined
 def _write(out, j, details):
     t, u, v, front = details
-    poke(out.t, j, t)
-    poke(out.u, j, u)
-    poke(out.v, j, v)
-    poke(out.front, j, np.uint8(front))
+    simd.poke(out.t, j, t)
+    simd.poke(out.u, j, u)
+    simd.poke(out.v, j, v)
+    simd.poke(out.front, j, np.uint8(front))
 
 
 @kernel
 def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
-    ray = read_ray(rays, peek(pairs.which, k))
-    details = _undecided(tree.primitives, tree, peek(pairs.prims, k), ray)
-    _write(out, peek(pairs.rows, k), details)
+    ray = read_ray(rays, simd.peek(pairs.which, k))
+    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
+    _write(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs):
     """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
-    points, faces, face = primitives.points, primitives.faces, load(pairs.prims, 0, HALF)
+    points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, 0, HALF)
     one = np.int64(1)
-    v0 = read_rows(points, convert(gather(faces, face, 3, 0), I8), one)
-    v1 = read_rows(points, convert(gather(faces, face, 3, 1), I8), one)
-    v2 = read_rows(points, convert(gather(faces, face, 3, 2), I8), one)
+    v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8), one)
+    v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8), one)
+    v2 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 2), I8), one)
     return np.int64(-1), v0, v1, v2
 
 
@@ -283,7 +268,7 @@ def _moved_vertices(primitives, pairs):
     decided0, v0 = _moved(pairs.vertices, 0)
     decided1, v1 = _moved(pairs.vertices, 1)
     decided2, v2 = _moved(pairs.vertices, 2)
-    return np.int64(mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
+    return np.int64(simd.mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
 
 
 _vertices = by_scene(_own_vertices, _moved_vertices)
@@ -292,23 +277,27 @@ _vertices = by_scene(_own_vertices, _moved_vertices)
 @inlined
 def _lay_out(primitives, pairs, k):
     """Write a triangle and its map to lane k; return whether it is a triangle."""
-    code, rows = peek(pairs.prims, k), pairs.vertices
+    code, rows = simd.peek(pairs.prims, k), pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)
     v = local_corners(primitives, code)
     for i in range(3):
         for axis in range(3):
-            poke(rows, (3 * i + axis) * HALF + k, v[i][axis])
+            simd.poke(rows, (3 * i + axis) * HALF + k, v[i][axis])
     for i in range(12):
-        poke(rows, (9 + i) * HALF + k, peek(primitives.maps, 12 * leaf + i))
+        simd.poke(rows, (9 + i) * HALF + k, simd.peek(primitives.maps, 12 * leaf + i))
     return np.int64(1)
 
 
 @inlined
 def _three(rows, row):
     at = row * HALF
-    return load(rows, at, HALF), load(rows, at + HALF, HALF), load(rows, at + 2 * HALF, HALF)
+    return (
+        simd.load(rows, at, HALF),
+        simd.load(rows, at + HALF, HALF),
+        simd.load(rows, at + 2 * HALF, HALF),
+    )
 
 
 @inlined
@@ -324,4 +313,4 @@ def _moved(rows, vertex):
 @inlined
 def _coordinate(rows, row, v):
     a, b, c = _three(rows, row)
-    return rounded_dot((a, b, c, load(rows, (row + 3) * HALF, HALF)), v)
+    return rounded_dot((a, b, c, simd.load(rows, (row + 3) * HALF, HALF)), v)

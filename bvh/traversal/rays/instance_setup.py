@@ -34,16 +34,8 @@ from bvh.traversal.rays import ray_numbers
 from bvh.traversal.rays.ray_numbers import Limits
 from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
 from bvh.tree import frame as frames
-from bvh.tree.instanced import (
-    BOUND,
-    HIGHEST,
-    LOWEST,
-    NORM,
-    SHIFT_ERROR,
-    VERTEX_ERROR,
-    local_direction,
-    local_point,
-)
+from bvh.tree import instanced
+from bvh.tree.instanced import BOUND, HIGHEST, LOWEST, NORM, SHIFT_ERROR, VERTEX_ERROR
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
 
 F = np.float32
@@ -103,18 +95,16 @@ def enter_tlas(p, x, entry):
 
 @inlined
 def local_ray(transforms, at, p, x, error):
-    """Return the ray from p along x, with p off by up to `error`, and the size of its direction.
-
-    That is between MIN_SCALE and MAX_SCALE, or its delta means nothing.
-    """
+    """Return the ray from p along x, with p off by up to `error`, and the size of its direction."""
+    # That is between MIN_SCALE and MAX_SCALE, or its delta means nothing.
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     # Scale the direction's largest component to [1, 2), as ray setup does.
-    q = local_direction(transforms, at, x)
+    q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)
     k = (as_ints(size) >> 52) - 1023
     unit = power(0 - k)
     q = q[0] * unit, q[1] * unit, q[2] * unit
-    local = local_point(transforms, at, p)
+    local = instanced.local_point(transforms, at, p)
     # Sum up by how much the ray and the primitives may be apart.
     origin = (error + largest_of(p) * 2.0**-50) * norm
     travel = (largest_of(local) + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
@@ -125,11 +115,9 @@ def local_ray(transforms, at, p, x, error):
 
 @inlined
 def stay_in(tree, transforms, at, ray, scale, before, times):
-    """Clip a ray to the root's box of a BLAS; it misses that where `entry` is beyond `leave`.
-
-    `times` are those of t_min, t_max, and the closest so far, from where the ray enters the TLAS;
-    `before` is how far that is.
-    """
+    """Clip a ray to the root's box of a BLAS; it misses that where `entry` is beyond `leave`."""
+    # `times` are those of t_min, t_max, and the closest so far, from where the ray enters the TLAS;
+    # `before` is how far that is.
     start, stop, last = times
     start, stop, last = start * scale, stop * scale, lesser(stop, last) * scale
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
@@ -143,10 +131,8 @@ def stay_in(tree, transforms, at, ray, scale, before, times):
 
 @inlined
 def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
-    """Write the numbers of a ray in a BLAS; return its limits.
-
-    `first` is where the interval of the closest so far begins, before the clipping.
-    """
+    """Write the numbers of a ray in a BLAS; return its limits."""
+    # `first` is where the interval of the closest so far begins, before the clipping.
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     p, q, delta = ray.p, ray.q, ray.delta
     entry = stay.entry

@@ -13,27 +13,11 @@ from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, scale_by
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import address, peek
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup, slots
 from bvh.traversal.rays.blocks import OCTANTS, batch_index, double_index
-from bvh.traversal.rays.instance_setup import (
-    MAX_SCALE,
-    MIN_SCALE,
-    enter_tlas,
-    limited,
-    local_ray,
-    power,
-    stay_in,
-    write_local_ray,
-)
+from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
 from bvh.traversal.rays.ray_batch import mask_of, read_ray
-from bvh.traversal.rays.ray_setup import (
-    NEAR_ORIGIN,
-    advance,
-    disabled_axis,
-    disabled_limits,
-    local_origin,
-    octant_of,
-)
+from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
 from bvh.tree import frame as frames
 from bvh.tree.instanced import BOUND, NORM, TRANSFORM_SIZE, leaf_of
 from bvh.tree.wide_nodes import first_row
@@ -47,21 +31,19 @@ MAX_SHIFT = 980
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, o, d):
-    """Compute what all instances that a ray enters share.
-
-    The scale of t is zero where t would overflow, or lose digits, in the TLAS.
-    """
+    """Compute what all instances that a ray enters share."""
+    # The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     frame, doubles, at = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, at))
     k = frames.exponent(frame) - shift
     x = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
     entry, rest = blocks.entry(doubles, at), blocks.entry_rest(doubles, at)
-    p, low = local_origin(frame, o)
+    p, low = ray_setup.local_origin(frame, o)
     if largest(p) <= NEAR_ORIGIN:
-        p, error = enter_tlas(p, x, entry)
+        p, error = instance_setup.enter_tlas(p, x, entry)
     else:
-        p, low = advance(p, low, entry, x)
-        p, _ = advance(p, low, rest, x)
+        p, low = ray_setup.advance(p, low, entry, x)
+        p, _ = ray_setup.advance(p, low, rest, x)
         error = 2.0**-51 * largest(p) + 2.0**-95 * abs(entry)
     slots.set_tlas_origin(memory, slot, p)
     slots.set_tlas_direction(memory, slot, x)
@@ -86,8 +68,8 @@ def _enter_blas(tree, rays, block, memory, slot, r, leaf):
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     p, x = slots.tlas_origin(memory, slot), slots.tlas_direction(memory, slot)
-    ray, size = local_ray(transforms, at, p, x, slots.tlas_error(memory, slot))
-    scale, to_top = power(ray.k), slots.tlas_scale(memory, slot)
+    ray, size = instance_setup.local_ray(transforms, at, p, x, slots.tlas_error(memory, slot))
+    scale, to_top = instance_setup.power(ray.k), slots.tlas_scale(memory, slot)
     # Where float64 cannot bound that well enough, visit all nodes and decide all exactly.
     enabled = blocks.slack(block.lanes, r) < F(INF) and to_top > 0.0
     enabled = enabled and MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE
@@ -100,21 +82,21 @@ def _enter_blas(tree, rays, block, memory, slot, r, leaf):
     before = blocks.entry(block.doubles, double_index(r))
     high = slots.high_t(memory, slot) if has_hit else INF
     times = (
-        blocks.since_entry(block, r, limited(t_min * to_top)),
-        blocks.since_entry(block, r, limited(t_max * to_top)),
-        blocks.since_entry(block, r, limited(high * to_top)),
+        blocks.since_entry(block, r, instance_setup.limited(t_min * to_top)),
+        blocks.since_entry(block, r, instance_setup.limited(t_max * to_top)),
+        blocks.since_entry(block, r, instance_setup.limited(high * to_top)),
     )
-    stay = stay_in(tree, transforms, at, ray, scale, before, times)
+    stay = instance_setup.stay_in(tree, transforms, at, ray, scale, before, times)
     if stay.entry > stay.leave:
         return False
     # Write its numbers to the slot, in place of those for the TLAS.
     slots.open_tree(instanced, memory, slot, leaf)
     first = INF
     if has_hit:
-        low = limited(slots.low_t(memory, slot) * to_top)
+        low = instance_setup.limited(slots.low_t(memory, slot) * to_top)
         first = blocks.since_entry(block, r, low) * scale
-    write_local_ray(memory, slot, 1, transforms, at, ray, stay, first)
-    slots.set_octant(memory, slot, octant_of(ray.inverse))
+    instance_setup.write_local_ray(memory, slot, 1, transforms, at, ray, stay, first)
+    slots.set_octant(memory, slot, ray_setup.octant_of(ray.inverse))
     slots.set_blas_entry(memory, slot, stay.entry)
     slots.set_blas_scale(memory, slot, scale)
     return True
@@ -123,14 +105,14 @@ def _enter_blas(tree, rays, block, memory, slot, r, leaf):
 @inlined
 def _disable(memory, slot, q, bound):
     """Set a ray up to visit all nodes of an instance, where all is decided exactly."""
-    p, ix, margin = disabled_axis(q[0])
-    _, iy, _ = disabled_axis(q[1])
-    _, iz, _ = disabled_axis(q[2])
+    p, ix, margin = ray_setup.disabled_axis(q[0])
+    _, iy, _ = ray_setup.disabled_axis(q[1])
+    _, iz, _ = ray_setup.disabled_axis(q[2])
     inverse = ix, iy, iz
     ray_numbers.write_axes(memory, slot, 1, (p, p, p), (1.0, 1.0, 1.0), inverse, margin)
-    ray_numbers.write_limits(memory, slot, 1, disabled_limits(bound))
+    ray_numbers.write_limits(memory, slot, 1, ray_setup.disabled_limits(bound))
     ray_numbers.write_floors(memory, slot, 1, INF, INF, INF)
-    slots.set_octant(memory, slot, octant_of(inverse))
+    slots.set_octant(memory, slot, ray_setup.octant_of(inverse))
 
 
 @inlined
@@ -203,11 +185,9 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Pop the stack of a slot from `top` on, entering and leaving BLASes as needed.
-
-    Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
-    dropped; one with it stays, for a tie.
-    """
+    """Pop the stack of a slot from `top` on, entering and leaving BLASes as needed."""
+    # Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
+    # dropped; one with it stays, for a tie.
     stay_outlined()
     tree, rays, block = follow(context_ref)
     r = slots.ray(memory, slot)

@@ -40,10 +40,8 @@ EVERY = np.int64(-1)
 
 @kernel
 def trace_alone(tree, memory, ray, mask, goal):
-    """Trace one ray through a tree; return the closest primitive, or -1.
-
-    `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
-    """
+    """Trace one ray through a tree; return the closest primitive, or -1."""
+    # `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
     o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
         return np.int64(-1)
@@ -90,10 +88,8 @@ def _cast_at(row, ray, mask, cull):
 
 
 def packed(cull: int, mask: int) -> int:
-    """Return the options of a ray in a tree over triangles as one number: 0 for no such.
-
-    A mask is an int32.
-    """
+    """Return the options of a ray in a tree over triangles as one number: 0 for no such."""
+    # A mask is an int32.
     return ~mask << 2 | (cull & 3)
 
 
@@ -123,10 +119,8 @@ def cast_at_scene(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 
 @entry
 def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives.
-
-    Options are (cull, function, data).
-    """
+    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
+    # Options are (cull, function, data).
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
     return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
@@ -141,12 +135,10 @@ CASTS: dict[type, tuple[Any, int]] = {
 
 
 def cast_function(arrays: TreeArrays) -> Any:
-    """Return the function that casts a ray into a tree.
-
-    It takes the address of the tree's row, six floats, t_min, t_max, and the side to cull `packed`
-    with a mask; in a scene a tuple of both, of users' primitives the side. It never asks for their
-    types as Numba's dispatcher does, which costs a third of the call.
-    """
+    """Return the function that casts a ray into a tree."""
+    # It takes the address of the tree's row, six floats, t_min, t_max, and the side to cull
+    # `packed` with a mask; in a scene a tuple of both, of users' primitives the side. It never asks
+    # for their types as Numba's dispatcher does, which costs a third of the call.
     kind: type = type(arrays.primitives)
     if kind is Custom:
         return _cast_with_users_code(arrays)

@@ -14,22 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
+from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
-from bvh.runtime.simd import (
-    address,
-    convert,
-    gather,
-    lane,
-    lane_numbers,
-    load_threes,
-    mask_bits,
-    peek,
-    pointer,
-    poke,
-    prefetch_address,
-    splat,
-)
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree import frame as frames
@@ -94,17 +81,11 @@ class Context(NamedTuple):
 @pointers_of(Rays)
 def _ray_pointers(arrays):
     return RayPointers(
-        pointer(arrays.origins),
-        pointer(arrays.directions),
-        pointer(arrays.t_min),
-        pointer(arrays.t_max),
-        pointer(arrays.masks),
-        np.int64(len(arrays.origins) > 1),
-        np.int64(len(arrays.directions) > 1),
-        np.int64(len(arrays.t_min) > 1),
-        np.int64(len(arrays.t_max) > 1),
-        np.int64(len(arrays.masks) > 1),
-    )
+        simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
+        simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
+        np.int64(len(arrays.directions) > 1), np.int64(len(arrays.t_min) > 1),
+        np.int64(len(arrays.t_max) > 1), np.int64(len(arrays.masks) > 1),
+    )  # fmt: skip
 
 
 @inlined
@@ -113,37 +94,35 @@ def read_ray(rays, i):
     return (
         vector(rays.origins, i * rays.o_step),
         vector(rays.directions, i * rays.d_step),
-        peek(rays.t_min, i * rays.low_step),
-        peek(rays.t_max, i * rays.high_step),
+        simd.peek(rays.t_min, i * rays.low_step),
+        simd.peek(rays.t_max, i * rays.high_step),
     )
 
 
 @inlined
 def mask_of(rays, i):
     """Return the mask of ray i."""
-    return peek(rays.masks, i * rays.mask_step)
+    return simd.peek(rays.masks, i * rays.mask_step)
 
 
 @inlined
 def read_rows(array, index, step):
     """Return the rows `step * index` of an (n, 3) array, side by side, as three vectors."""
     return (
-        gather(array, index, 3 * step, 0),
-        gather(array, index, 3 * step, 1),
-        gather(array, index, 3 * step, 2),
+        simd.gather(array, index, 3 * step, 0),
+        simd.gather(array, index, 3 * step, 1),
+        simd.gather(array, index, 3 * step, 2),
     )
 
 
 @inlined
 def read_lanes(rays, index):
-    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors.
-
-    Fast where the rays are neighbours, or share what is read.
-    """
-    first = lane(index, 0)
+    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors."""
+    # Fast where the rays are neighbours, or share what is read.
+    first = simd.lane(index, 0)
     # All of them: with a given order, the first and the last alone do not suffice.
-    steps = convert(lane_numbers(HALF), np.int64(0))
-    consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
+    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
+    consecutive = simd.mask_bits(index == steps + first) == (1 << HALF) - 1
     return (
         _neighbours(rays.origins, rays.o_step, consecutive, first, index),
         _neighbours(rays.directions, rays.d_step, consecutive, first, index),
@@ -156,17 +135,17 @@ def read_lanes(rays, index):
 def _neighbours(array, step, consecutive, first, index):
     if step == 0:
         x, y, z = vector(array, np.int64(0))
-        return splat(x, HALF), splat(y, HALF), splat(z, HALF)
+        return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
     if consecutive:
-        return load_threes(array, 3 * first, HALF)
+        return simd.load_threes(array, 3 * first, HALF)
     return read_rows(array, index, np.int64(1))
 
 
 @inlined
 def _numbers(array, step, index):
     if step == 0:
-        return splat(peek(array, np.int64(0)), HALF)
-    return gather(array, index, 1, 0)
+        return simd.splat(simd.peek(array, np.int64(0)), HALF)
+    return simd.gather(array, index, 1, 0)
 
 
 class Order(NamedTuple):
@@ -200,13 +179,10 @@ class OrderPointers(NamedTuple):
 @pointers_of(Order)
 def _order_pointers(arrays):
     return OrderPointers(
-        np.int64(arrays.size),
-        np.int64(arrays.row),
-        len(arrays.permutation) > 0,
-        arrays.row == 0 and len(arrays.permutation) == 0,
-        pointer(arrays.permutation),
+        np.int64(arrays.size), np.int64(arrays.row), len(arrays.permutation) > 0,
+        arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
         np.int64(arrays.kernel),
-    )
+    )  # fmt: skip
 
 
 @inlined
@@ -218,10 +194,10 @@ def pick_rays(order, block, which):
     size = min(order.size - begin, BLOCK)
     if order.given:
         for i in range(size):
-            poke(which, i, peek(order.permutation, begin + i))
+            simd.poke(which, i, simd.peek(order.permutation, begin + i))
     else:
         for i in range(size):
-            poke(which, i, begin + i)
+            simd.poke(which, i, begin + i)
     return size
 
 
@@ -243,7 +219,7 @@ def _pick_tile(order, block, which):
         for x0 in range(left, right, PATCH_WIDTH):
             for y in range(y0, min(y0 + PATCH_HEIGHT, bottom)):
                 for x in range(x0, min(x0 + PATCH_WIDTH, right)):
-                    poke(which, size, y * order.row + x)
+                    simd.poke(which, size, y * order.row + x)
                     size += 1
     return size
 
@@ -268,14 +244,12 @@ def place_of(order, first, i):
 
 @inlined
 def prefetch_some(order, first, i, rays):
-    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`.
-
-    Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
-    than it can wait for.
-    """
+    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
+    # Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
+    # than it can wait for.
     if order.given:
         for k in range(first + i, min(first + i + HALF, order.size)):
-            _prefetch(rays, peek(order.permutation, k))
+            _prefetch(rays, simd.peek(order.permutation, k))
     else:
         at = place_of(order, first, i)
         # Two rays at a time, in memory or not.
@@ -285,8 +259,8 @@ def prefetch_some(order, first, i, rays):
 
 @inlined
 def _prefetch(rays, i):
-    prefetch_address(address(rays.origins, 3 * i * rays.o_step))
-    prefetch_address(address(rays.directions, 3 * i * rays.d_step))
+    simd.prefetch_address(simd.address(rays.origins, 3 * i * rays.o_step))
+    simd.prefetch_address(simd.address(rays.directions, 3 * i * rays.d_step))
 
 
 @inlined

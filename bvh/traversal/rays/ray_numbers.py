@@ -61,10 +61,8 @@ def _write_axis(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
-    """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart.
-
-    They are those of one ray, or vectors of several side by side; so in `write_limits`.
-    """
+    """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart."""
+    # They are those of one ray, or vectors of several side by side; so in `write_limits`.
     _write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     _write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     _write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)

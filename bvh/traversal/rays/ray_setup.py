@@ -21,34 +21,11 @@ disabled: such a ray enters every node, and every primitive is decided exactly.
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    LARGEST,
-    SMALLEST,
-    exponent,
-    largest,
-    power_of_two,
-    scale_by,
-    two_product,
-    two_sum,
-)
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.floats import INF, LARGEST, SMALLEST
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import (
-    WIDTH,
-    as_floats,
-    as_ints,
-    convert,
-    full_like,
-    greater,
-    lesser,
-    load,
-    lowest_bit,
-    mask_bits,
-    peek,
-    poke,
-    select,
-    splat,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays import blocks, ray_numbers
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index
 from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
@@ -69,8 +46,8 @@ DISABLED = 8
 @inlined
 def inverse_of(d):
     """Return 1/d, its size limited."""
-    limit = select(d < 0.0, -STEEPEST, STEEPEST)
-    return select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
+    limit = simd.select(d < 0.0, -STEEPEST, STEEPEST)
+    return simd.select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
 
 
 @inlined
@@ -78,7 +55,7 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
     """Clip a ray's interval to its stay between two planes, moved outward by a margin."""
     a = ((low - p) - margin) * inverse
     b = ((high - p) + margin) * inverse
-    return greater(start, lesser(a, b)), lesser(stop, greater(a, b))
+    return simd.greater(start, simd.lesser(a, b)), simd.lesser(stop, simd.greater(a, b))
 
 
 @inlined
@@ -93,7 +70,9 @@ def _clip(frame, p, inverse, margin, start, stop):
 @inlined
 def octant_of(inverse):
     """Return the octant of a direction: a bit for each coordinate that is negative."""
-    x, y, z = as_ints(inverse[0]) >> 63, as_ints(inverse[1]) >> 63, as_ints(inverse[2]) >> 63
+    x = simd.as_ints(inverse[0]) >> 63
+    y = simd.as_ints(inverse[1]) >> 63
+    z = simd.as_ints(inverse[2]) >> 63
     return (x & 1) | ((y & 1) << 1) | ((z & 1) << 2)
 
 
@@ -105,32 +84,28 @@ def disabled_axis(d):
 
 @inlined
 def disabled_limits(bound):
-    """Return limits with which every primitive of a leaf is decided exactly.
-
-    `low` is finite: it will be multiplied by den, which may be zero.
-    """
+    """Return limits with which every primitive of a leaf is decided exactly."""
+    # `low` is finite: it will be multiplied by den, which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
 
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`.
-
-    `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
-    t_min, and grain is the rounding of t itself.
-    """
+    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`."""
+    # `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
+    # t_min, and grain is the rounding of t itself.
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
     slack = abs(entry) * 2.0**-51 + ((16.0 * UNIT + 2.0**-49) * bound + 2.0 * grain)
     return Limits(
         spread * (EDGE_ERROR * UP * bound),
-        full_like(entry, T_BOUND * UP * bound),
-        greater((start - entry) - rest, full_like(entry, -bound)) - slack,
+        simd.full_like(entry, T_BOUND * UP * bound),
+        simd.greater((start - entry) - rest, simd.full_like(entry, -bound)) - slack,
         ((leave - entry) - rest) * UP + slack,
         ((t_min - entry) - rest) + slack,
         ((t_max - entry) - rest) - slack,
         slack,
-        full_like(entry, INF),
+        simd.full_like(entry, INF),
     )
 
 
@@ -142,7 +117,7 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
     ray_numbers.write_axes(lanes, r, WIDTH, p, d, inverse, margin)
     ray_numbers.write_limits(lanes, r, WIDTH, limits)
     blocks.set_octant(lanes, r, octant_of(inverse))
-    blocks.set_prim(lanes, r, full_like(entry, np.int32(-1)))
+    blocks.set_prim(lanes, r, simd.full_like(entry, np.int32(-1)))
     blocks.set_entry(doubles, at, entry)
     blocks.set_entry_rest(doubles, at, rest)
     blocks.set_shift(doubles, at, shift)
@@ -150,32 +125,30 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 
 @inlined
 def _local_bound(t, shift, sign):
-    """Return t, moved up or down by what rounding may hide, as a local parameter.
-
-    A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
-    where t is as good as.
-    """
+    """Return t, moved up or down by what rounding may hide, as a local parameter."""
+    # A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
+    # where t is as good as.
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
-    return scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
+    return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
 
 
 @inlined
 def local_origin(frame, o):
     """Return an origin in the local frame as double-doubles: (high, low) parts of three."""
     s, c = frames.scale(frame), frames.centre(frame)
-    px, qx = two_sum(o[0], -c[0])
-    py, qy = two_sum(o[1], -c[1])
-    pz, qz = two_sum(o[2], -c[2])
+    px, qx = floats.two_sum(o[0], -c[0])
+    py, qy = floats.two_sum(o[1], -c[1])
+    pz, qz = floats.two_sum(o[2], -c[2])
     return (px * s, py * s, pz * s), (qx * s, qy * s, qz * s)
 
 
 @inlined
 def _along(p, low, t, d):
     """Return p + low + t*d as (high, low)."""
-    product, e = two_product(t, d)
-    s, f = two_sum(p, product)
-    return two_sum(s, f + (e + low))
+    product, e = floats.two_product(t, d)
+    s, f = floats.two_sum(p, product)
+    return floats.two_sum(s, f + (e + low))
 
 
 @inlined
@@ -192,23 +165,23 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     """Write a valid ray to the block at r; return False where it misses the root's box."""
     bound = frames.bound(frame)
     # Scale the direction; a denormal one needs a second step.
-    k = exponent(largest(d))
-    scale = power_of_two(-k)
+    k = floats.exponent(floats.largest(d))
+    scale = floats.power_of_two(-k)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
     if k <= -1022 or k > 1021:
-        k2 = exponent(largest((x, y, z)))
-        scale = power_of_two(-k2)
+        k2 = floats.exponent(floats.largest((x, y, z)))
+        scale = floats.power_of_two(-k2)
         x, y, z = x * scale, y * scale, z * scale
         k = min(k, 1022) + k2
     shift = frames.exponent(frame) + k
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
-    away = largest(p)
+    away = floats.largest(p)
     start = _local_bound(t_min, shift, -1.0)
     stop = _local_bound(t_max, shift, 1.0)
     # Distances that share a double, denormal or the largest one, must not differ in local units.
-    grain, limit = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
+    grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
         zero, ix, margin = disabled_axis(x)
         _, iy, _ = disabled_axis(y)
@@ -227,7 +200,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     else:
         p, low = advance(p, low, entry, q)
         # What is left is small, but perhaps not as small as the box.
-        margin = largest(p) * 2.0**-50 + 2.0**-18 * bound
+        margin = floats.largest(p) * 2.0**-50 + 2.0**-18 * bound
         rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
         if rest > leave:
             return False
@@ -243,26 +216,24 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 @inlined
 def _limit(x):
     """Keep infinities out of differences: nothing within reach of a ray is that far."""
-    return greater(lesser(x, 2.0**1000), -(2.0**1000))
+    return simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000))
 
 
 @inlined
 def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
-    """Write HALF rays side by side to the block at r, all at once.
-
-    Returns the bits of rays that meet the root's box, and of those that must be set up by
-    `set_up_ray`: far, of extreme length, or not valid.
-    """
+    """Write HALF rays side by side to the block at r, all at once."""
+    # Returns the bits of rays that meet the root's box, and of those that must be set up by
+    # `set_up_ray`: far, of extreme length, or not valid.
     lanes = block.lanes
     s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
-    size = greater(abs(d[0]), greater(abs(d[1]), abs(d[2])))
-    k = as_ints(size) >> 52
+    size = simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))
+    k = simd.as_ints(size) >> 52
     # Powers of two by their biased exponents.
-    scale = as_floats((2046 - k) << 52)
+    scale = simd.as_floats((2046 - k) << 52)
     shift = k + (frames.exponent(frame) - 1023)
     q = d[0] * scale, d[1] * scale, d[2] * scale
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
-    away = greater(abs(p[0]), greater(abs(p[1]), abs(p[2])))
+    away = simd.greater(abs(p[0]), simd.greater(abs(p[1]), abs(p[2])))
     # A NaN anywhere makes the sum NaN.
     sound = ((d[0] + d[1] + d[2]) + (p[0] + p[1] + p[2])) * 0.0 == 0.0
     ordinary = (
@@ -274,53 +245,51 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
         & (away <= NEAR_ORIGIN)
         & (t_min <= t_max)
     )
-    to_local = as_floats((shift + 1023) << 52)
+    to_local = simd.as_floats((shift + 1023) << 52)
     first, last = _limit(t_min * to_local), _limit(t_max * to_local)
     start, stop = first - abs(first) * 2.0**-52, last + abs(last) * 2.0**-52
     margin = away * 2.0**-50 + 2.0**-18 * bound
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
     entry, leave = _clip(frame, p, inverse, margin, start, stop)
     reached = ordinary & (entry <= leave)
-    meets = mask_bits(reached)
-    others = mask_bits(ordinary) ^ ((1 << HALF) - 1)
-    inactive = splat(-INF, HALF)
+    meets = simd.mask_bits(reached)
+    others = simd.mask_bits(ordinary) ^ ((1 << HALF) - 1)
+    inactive = simd.splat(-INF, HALF)
     if meets == 0:
         blocks.set_end(lanes, r, inactive)
         return meets, others
     p = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
     limits = _limits(bound, q, (start, entry, leave), 0.0, first, last, 0.0)
     axes = p, q, inverse, MARGIN * bound
-    _write_ray(block, r, axes, limits, entry, full_like(entry, 0.0), convert(shift, 0.0))
-    blocks.set_end(lanes, r, select(reached, limits.end, inactive))
+    _write_ray(block, r, axes, limits, entry, simd.full_like(entry, 0.0), simd.convert(shift, 0.0))
+    blocks.set_end(lanes, r, simd.select(reached, limits.end, inactive))
     return meets, others
 
 
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
-    """Write the rays `block.which[:count]` to the block; list those that meet the root's box.
-
-    Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
-    """
+    """Write the rays `block.which[:count]` to the block; list those that meet the root's box."""
+    # Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
     found = np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):
-        blocks.set_end(block.lanes, lane_index(i), splat(-INF, HALF))
+        blocks.set_end(block.lanes, lane_index(i), simd.splat(-INF, HALF))
     for i in range(0, whole, HALF):
         r = lane_index(i)
         prefetch_some(order, ahead, i, rays)
-        o, d, t_min, t_max = read_lanes(rays, load(block.which, i, HALF))
+        o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
         meets, others = _set_up_lanes(block, frame, r, o, d, t_min, t_max)
         while others != 0:
-            j = lowest_bit(others)
+            j = simd.lowest_bit(others)
             others &= others - 1
             meets |= _set_up_one(block, frame, rays, i + j) << j
         while meets != 0:
-            poke(active, found, r + lowest_bit(meets))
+            simd.poke(active, found, r + simd.lowest_bit(meets))
             found += 1
             meets &= meets - 1
     for i in range(whole, count):
         if _set_up_one(block, frame, rays, i):
-            poke(active, found, lane_index(i))
+            simd.poke(active, found, lane_index(i))
             found += 1
     return found
 
@@ -328,5 +297,5 @@ def set_up_block(block, frame, rays, count, active, order, ahead):
 @inlined
 def _set_up_one(block, frame, rays, i):
     """Write ray i to the block; return 1 if it meets the root's box, else 0."""
-    ray = read_ray(rays, peek(block.which, i))
+    ray = read_ray(rays, simd.peek(block.which, i))
     return np.int64(is_ray(*ray) and set_up_ray(block, frame, lane_index(i), *ray))

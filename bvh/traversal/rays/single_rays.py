@@ -14,37 +14,13 @@ The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel
-from bvh.runtime.simd import (
-    WIDTH,
-    address,
-    compress_order,
-    fma,
-    greater,
-    highest_bit,
-    lesser,
-    load,
-    mask_bits,
-    peek,
-    permute,
-    poke,
-    popcount,
-    prefetch_address,
-    splat,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays import blocks, candidates, ray_numbers, slots
 from bvh.traversal.rays.blocks import OCTANTS, batch_index
-from bvh.traversal.rays.candidates import (
-    ClosestGoal,
-    CountGoal,
-    Filtered,
-    accept_group,
-    candidates_of,
-    filter_group,
-    intersect_leaf,
-    load_closest,
-)
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal, Filtered
 from bvh.traversal.rays.instanced_rays import load_ray_of_scene, next_entry_in_scene
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.ray_batch import Context
@@ -58,23 +34,21 @@ F = np.float32
 
 @inlined
 def enter_children(nodes, at, ray, end, planes):
-    """Return (first, last): where a ray up to `end` enters and leaves each child of a node at `at`.
-
-    `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
-    not by comparing their distances.
-    """
+    """Return (first, last): where a ray up to `end` enters and leaves each child of a node."""
+    # `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
+    # not by comparing their distances.
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = ray_numbers.inverse(ray)
     x, y, z = ray_numbers.near(ray)
-    tx = fma(load(nodes, at + nx, WIDTH), ix, x)
-    ty = fma(load(nodes, at + ny, WIDTH), iy, y)
-    tz = fma(load(nodes, at + nz, WIDTH), iz, z)
-    first = greater(greater(tx, ty), greater(tz, splat(np.float32(0.0), WIDTH)))
+    tx = simd.fma(simd.load(nodes, at + nx, WIDTH), ix, x)
+    ty = simd.fma(simd.load(nodes, at + ny, WIDTH), iy, y)
+    tz = simd.fma(simd.load(nodes, at + nz, WIDTH), iz, z)
+    first = simd.greater(simd.greater(tx, ty), simd.greater(tz, simd.splat(np.float32(0.0), WIDTH)))
     x, y, z = ray_numbers.far(ray)
-    tx = fma(load(nodes, at + fx, WIDTH), ix, x)
-    ty = fma(load(nodes, at + fy, WIDTH), iy, y)
-    tz = fma(load(nodes, at + fz, WIDTH), iz, z)
-    last = lesser(lesser(tx, ty), lesser(tz, splat(end, WIDTH)))
+    tx = simd.fma(simd.load(nodes, at + fx, WIDTH), ix, x)
+    ty = simd.fma(simd.load(nodes, at + fy, WIDTH), iy, y)
+    tz = simd.fma(simd.load(nodes, at + fz, WIDTH), iz, z)
+    last = simd.lesser(simd.lesser(tx, ty), simd.lesser(tz, simd.splat(end, WIDTH)))
     return first, last
 
 
@@ -84,7 +58,7 @@ def count_node(goal, block, r):
 
 def _count_node(goal, block, r):
     i = batch_index(block, r)
-    poke(goal.nodes, i, peek(goal.nodes, i) + np.int32(1))
+    simd.poke(goal.nodes, i, simd.peek(goal.nodes, i) + np.int32(1))
 
 
 @by_type(count_node, inline=True)
@@ -100,8 +74,8 @@ def _count_tests(goal, tree, block, memory, slot, tested):
     _, _, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     for k in range(tested[0], tested[1]):
-        used += np.int32(peek(ids, k) >= 0)
-    poke(goal.tests, i, peek(goal.tests, i) + used)
+        used += np.int32(simd.peek(ids, k) >= 0)
+    simd.poke(goal.tests, i, simd.peek(goal.tests, i) + used)
 
 
 @by_type(count_tests, inline=True)
@@ -114,7 +88,7 @@ def _choose_test_count(goal, tree, block, memory, slot, tested):
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
     # A packet may have found one before it gave up.
-    load_closest(block, memory, slot, r)
+    candidates.load_closest(block, memory, slot, r)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
 
@@ -136,10 +110,8 @@ def _choose_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty.
-
-    Entries behind the closest hit are dropped; one with it stays, for a tie.
-    """
+    """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty."""
+    # Entries behind the closest hit are dropped; one with it stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1
@@ -147,8 +119,8 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     # slot's stack may be anything.
     while True:
         entries = slots.stack_entries(memory, top - (WIDTH - 1), WIDTH)
-        bits = mask_bits(entries <= splat(end, WIDTH))
-        top += highest_bit(bits) - (WIDTH - 1)
+        bits = simd.mask_bits(entries <= simd.splat(end, WIDTH))
+        top += simd.highest_bit(bits) - (WIDTH - 1)
         if bits != 0 or top < slot:
             return top
 
@@ -184,25 +156,25 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
         child = slots.child(memory, slot)
         first, rows = leaf_rows(child)
         for group in range(first, first + rows):
-            result = filter_group(tree, block, memory, slot, group)
+            result = candidates.filter_group(tree, block, memory, slot, group)
             slots.set_found(memory, found, slot, group, result)
             found += np.int64(result.bits != 0)
             if tree.has_bits:
-                prefetch_address(address(tree.face_bits, group * WIDTH))
+                simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
         count_tests(goal, tree, block, memory, slot, (first * WIDTH, (first + rows) * WIDTH))
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
     for i in range(found):
         (slot, group, bits, passes), (den, numerator, margin) = slots.found(memory, i)
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-        result = candidates_of(ray, Filtered(bits, passes, den, numerator, margin))
-        accept_group(goal, tree, block, context_ref, memory, slot, group, result)
+        result = candidates.candidates_of(ray, Filtered(bits, passes, den, numerator, margin))
+        candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, result)
 
 
 def _test_whole(goal, tree, block, context_ref, memory, count):
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
-        tested = intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+        tested = candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
         count_tests(goal, tree, block, memory, slot, tested)
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
@@ -214,10 +186,8 @@ def _choose_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
-    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry.
-
-    `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
-    """
+    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry."""
+    # `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)
@@ -252,7 +222,7 @@ def trace(context, memory, active, count, goal):
             if slots.ray(memory, slot) >= 0:
                 finish_ray(goal, tree, block, memory, slot)
             if next_ray < count:
-                load_ray(tree, block, memory, slot, peek(active, next_ray))
+                load_ray(tree, block, memory, slot, simd.peek(active, next_ray))
                 slots.set_top(memory, slot, slot)
                 slots.set_child(memory, slot, 0)
                 slots.queue_at_node(memory, at_nodes, slot)
@@ -268,21 +238,21 @@ def trace(context, memory, active, count, goal):
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             first, last = enter_children(nodes, at, ray, slots.end(memory, slot), planes)
             top = slots.top(memory, slot)
-            codes = child_codes(nodes, at)
+            codes = child_codes(nodes, at, WIDTH)
             if ordered:
                 # Bring the children into the order in which they are pushed.
-                order = child_orders(nodes, at) >> shift
-                first = permute(first, order)
-                bits = np.int64(mask_bits(first <= permute(last, order)))
-                front = compress_order(bits)
-                slots.set_stack_entries(memory, top, permute(first, front))
-                codes = permute(codes, order)
+                order = child_orders(nodes, at, WIDTH) >> shift
+                first = simd.permute(first, order)
+                bits = np.int64(simd.mask_bits(first <= simd.permute(last, order)))
+                front = simd.compress_order(bits)
+                slots.set_stack_entries(memory, top, simd.permute(first, front))
+                codes = simd.permute(codes, order)
             else:
-                bits = np.int64(mask_bits(first <= last))
-                front = compress_order(bits)
-            slots.set_stack_children(memory, top, permute(codes, front))
+                bits = np.int64(simd.mask_bits(first <= last))
+                front = simd.compress_order(bits)
+            slots.set_stack_children(memory, top, simd.permute(codes, front))
             # The topmost comes next, whether it was pushed now or before.
-            slots.set_top(memory, slot, top + popcount(bits) - 1)
+            slots.set_top(memory, slot, top + simd.popcount(bits) - 1)
         # The loops are apart so that more rays overlap: the second waits for what the first
         # computes.
         now = at_nodes

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Progress, Shelf
+from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import (
     BINS,
     GROUP_BITS,
@@ -29,17 +30,6 @@ from bvh.tree.builders.bins import (
     fill_bins,
     groups,
     move,
-)
-from bvh.tree.builders.records import (
-    WIDTH,
-    half_area,
-    id_of,
-    lane4,
-    lane_of,
-    load,
-    scales,
-    store,
-    store_bounds,
 )
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
 from bvh.tree.builders.subtrees import (
@@ -77,33 +67,31 @@ class Limits(NamedTuple):
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
     """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
     return (
-        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, WIDTH), np.float32),
-        np.empty((4, WIDTH), np.float32), np.empty((6 * BINS, WIDTH), np.float32),
+        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, record.WIDTH), np.float32),
+        np.empty((4, record.WIDTH), np.float32), np.empty((6 * BINS, record.WIDTH), np.float32),
         np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
     )  # fmt: skip
 
 
 def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return memory for `count` tasks, and for the box of each and that of its centres."""
-    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, WIDTH), np.float32)
+    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, record.WIDTH), np.float32)
 
 
 @inlined
 def _put_leaf(records, shift, begin, end, node, links, order):
     """Make a node the leaf of a range, whose records are `shift` rows further on."""
     for i in range(begin, end):
-        order[i] = id_of(records, shift + i)
+        order[i] = record.id_of(records, shift + i)
     link_leaf(links, node, begin, end - begin)
 
 
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
-    """Build the subtree of one range, but leave small ranges as tasks.
-
-    `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
-    `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
-    of tasks.
-    """
+    """Build the subtree of one range, but leave small ranges as tasks."""
+    # `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
+    # `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
+    # of tasks.
     grain, deepest, group_bits, max_leaf = limits
     tasks, task_boxes = left_over
     cancel, done = state
@@ -114,9 +102,9 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = 0
-    store_bounds(bounds, 0, load(boxes, 0))
-    store(waiting_boxes, 0, load(boxes, 0))
-    store(waiting_boxes, 1, load(boxes, 1))
+    record.store_bounds(bounds, 0, record.load(boxes, 0))
+    record.store(waiting_boxes, 0, record.load(boxes, 0))
+    record.store(waiting_boxes, 1, record.load(boxes, 1))
     while waiting > 0 and cancel[0] == 0:
         waiting -= 1
         node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
@@ -125,18 +113,18 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         count = end - begin
         shift = side * half
         row = 2 * waiting
-        box, centres = load(waiting_boxes, row), load(waiting_boxes, row + 1)
+        box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
         if count <= grain:
             for i in range(RANGE_WIDTH):
                 tasks[task_count, i] = pending[waiting, i]
-            store(task_boxes, 2 * task_count, box)
-            store(task_boxes, 2 * task_count + 1, centres)
+            record.store(task_boxes, 2 * task_count, box)
+            record.store(task_boxes, 2 * task_count + 1, centres)
             task_count += 1
             continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         bins_used = bins_for(count)
-        scale = scales(centres, np.float32(bins_used))
+        scale = record.scales(centres, np.float32(bins_used))
         if count > group and may_choose(count, depth, deepest):
             fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
             cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
@@ -149,7 +137,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                         spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
                     )
         if count <= max_leaf:
-            area = half_area(box)
+            area = record.half_area(box)
             leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
             if count <= group or leaf_cost <= area + np.float32(GROUP_COST) * cost:
                 _put_leaf(records, shift, begin, end, node, links, order)
@@ -168,7 +156,9 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         elif axis >= 0:
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
-            split = BinSplit(axis, last, lane_of(waiting_boxes, row + 1, axis), lane4(scale, axis))
+            split = BinSplit(
+                axis, last, record.lane_of(waiting_boxes, row + 1, axis), record.lane4(scale, axis)
+            )
             move(
                 records, shift + begin, shift + end, split, other + begin, other + middle, halves,
                 LEFT_CENTRES,
@@ -182,8 +172,8 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         child = used
         used += 2
         link_inner(links, node, child)
-        store_bounds(bounds, child, load(halves, LEFT))
-        store_bounds(bounds, child + 1, load(halves, RIGHT))
+        record.store_bounds(bounds, child, record.load(halves, LEFT))
+        record.store_bounds(bounds, child + 1, record.load(halves, RIGHT))
         # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
             right = (k == 0) == (lefts <= rights)
@@ -198,8 +188,10 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             pending[waiting, DEPTH] = depth + 1
             pending[waiting, SIDE] = side
             pending[waiting, LIMIT] = limit if right else middle
-            store(waiting_boxes, 2 * waiting, load(halves, LEFT + np.int64(right)))
-            store(waiting_boxes, 2 * waiting + 1, load(halves, LEFT_CENTRES + np.int64(right)))
+            record.store(waiting_boxes, 2 * waiting, record.load(halves, LEFT + np.int64(right)))
+            record.store(
+                waiting_boxes, 2 * waiting + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
+            )
             waiting += 1
     return used, task_count
 
@@ -214,13 +206,11 @@ def build(
     max_leaf: int = MAX_LEAF,
     deepest: int | None = None,
 ) -> Nodes:
-    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
-
-    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
-    does not depend on the number of threads. A leaf costs one for each started group of
-    1 << group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
-    `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
-    """
+    """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
+    # `boxes` are records of the box of all and of that of their centres, if they are known. The
+    # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
+    # group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
+    # `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
     count = len(records) // 2
     if count == 0:
         return no_nodes()

@@ -12,19 +12,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import WIDTH
-from bvh.tree.builders.records import (
-    UPPER,
-    bins_of,
-    centre,
-    half_area,
-    join,
-    lane4,
-    lane_of,
-    load,
-    nothing,
-    only_if,
-    store,
-)
+from bvh.tree.builders import records as record
 
 BINS = 16
 MIN_BINS = 8
@@ -54,58 +42,56 @@ def _drop(r, at, first, bins, counts):
     counts[x] += 1
     counts[y] += 1
     counts[z] += 1
-    store(bins, x, join(load(bins, x), r))
-    store(bins, y, join(load(bins, y), r))
-    store(bins, z, join(load(bins, z), r))
+    record.store(bins, x, record.join(record.load(bins, x), r))
+    record.store(bins, y, record.join(record.load(bins, y), r))
+    record.store(bins, z, record.join(record.load(bins, z), r))
 
 
 @kernel
 def fill_bins(records, begin, end, centres, scale, used, bins, counts):
-    """Count the records of the `used` bins of each axis, and bound them.
-
-    Neighbours often fall into the same bins, so that one store waits for the other: in long ranges
-    every second record goes into a second set of bins.
-    """
+    """Count the records of the `used` bins of each axis, and bound them."""
+    # Neighbours often fall into the same bins, so that one store waits for the other: in long
+    # ranges every second record goes into a second set of bins.
     second = 3 * BINS if end - begin >= 4 * BINS else 0
     for first in range(0, second + 1, 3 * BINS):
         for axis in range(3):
             for b in range(first + axis * BINS, first + axis * BINS + used):
-                store(bins, b, nothing())
+                record.store(bins, b, record.nothing())
                 counts[b] = 0
     first = 0
     for i in range(begin, end):
-        r = load(records, i)
-        _drop(r, bins_of(centre(r), centres, scale, used - 1), first, bins, counts)
+        r = record.load(records, i)
+        _drop(r, record.bins_of(record.centre(r), centres, scale, used - 1), first, bins, counts)
         first = second - first
     if second > 0:
         for axis in range(3):
             for b in range(axis * BINS, axis * BINS + used):
-                store(bins, b, join(load(bins, b), load(bins, second + b)))
+                record.store(
+                    bins, b, record.join(record.load(bins, b), record.load(bins, second + b))
+                )
                 counts[b] += counts[second + b]
 
 
 @kernel
 def best_split(bins, counts, scale, used, group_bits, costs):
-    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none.
-
-    No side is empty: the lowest centre is in the first bin and the highest in the last.
-    """
+    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none."""
+    # No side is empty: the lowest centre is in the first bin and the highest in the last.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
-        if lane4(scale, axis) == 0.0:
+        if record.lane4(scale, axis) == 0.0:
             continue
         # Sweep from the right, then from the left, and add both sides' costs.
         first = axis * BINS
-        box, count = nothing(), 0
+        box, count = record.nothing(), 0
         for b in range(used - 1, 0, -1):
-            box = join(box, load(bins, first + b))
+            box = record.join(box, record.load(bins, first + b))
             count += counts[first + b]
-            costs[b] = half_area(box) * groups(count, group_bits)
-        box, count = nothing(), 0
+            costs[b] = record.half_area(box) * groups(count, group_bits)
+        box, count = record.nothing(), 0
         for b in range(used - 1):
-            box = join(box, load(bins, first + b))
+            box = record.join(box, record.load(bins, first + b))
             count += counts[first + b]
-            cost = half_area(box) * groups(count, group_bits) + costs[b + 1]
+            cost = record.half_area(box) * groups(count, group_bits) + costs[b + 1]
             if cost < best:
                 best, best_axis, best_bin, best_count = cost, axis, b, count
     return best, best_axis, best_bin, best_count
@@ -114,14 +100,14 @@ def best_split(bins, counts, scale, used, group_bits, costs):
 @kernel
 def bound_halves(bins, used, axis, last, boxes, row):
     """Write the boxes of both sides of a split."""
-    box = nothing()
+    box = record.nothing()
     for b in range(axis * BINS, axis * BINS + last + 1):
-        box = join(box, load(bins, b))
-    store(boxes, row + LEFT, box)
-    box = nothing()
+        box = record.join(box, record.load(bins, b))
+    record.store(boxes, row + LEFT, box)
+    box = record.nothing()
     for b in range(axis * BINS + last + 1, axis * BINS + used):
-        box = join(box, load(bins, b))
-    store(boxes, row + RIGHT, box)
+        box = record.join(box, record.load(bins, b))
+    record.store(boxes, row + RIGHT, box)
 
 
 class BinSplit(NamedTuple):
@@ -137,33 +123,33 @@ class BinSplit(NamedTuple):
 def move(records, begin, end, split, left, right, boxes, boxes_row):
     """Move records to the rows from `left` or `right` on; bound the centres of both sides."""
     axis, last, low, scale = split
-    lefts, rights = nothing(), nothing()
+    lefts, rights = record.nothing(), record.nothing()
     for i in range(begin, end):
-        r = load(records, i)
+        r = record.load(records, i)
         # The same float32 arithmetic as in `bins_of`.
-        at = lane_of(records, i, axis + UPPER) - lane_of(records, i, axis)
+        at = record.lane_of(records, i, axis + record.UPPER) - record.lane_of(records, i, axis)
         is_left = np.int32((at + low) * scale) <= last
-        store(records, left if is_left else right, r)
+        record.store(records, left if is_left else right, r)
         step = np.int64(is_left)
         left += step
         right += 1 - step
-        c = centre(r)
-        lefts = join(lefts, only_if(is_left, c))
-        rights = join(rights, only_if(not is_left, c))
-    store(boxes, boxes_row, lefts)
-    store(boxes, boxes_row + 1, rights)
+        c = record.centre(r)
+        lefts = record.join(lefts, record.only_if(is_left, c))
+        rights = record.join(rights, record.only_if(not is_left, c))
+    record.store(boxes, boxes_row, lefts)
+    record.store(boxes, boxes_row + 1, rights)
 
 
 @kernel
 def bound(records, begin, end, boxes, box_row, centres_row):
     """Bound a range of records and their centres."""
-    box, centres = nothing(), nothing()
+    box, centres = record.nothing(), record.nothing()
     for i in range(begin, end):
-        r = load(records, i)
-        box = join(box, r)
-        centres = join(centres, centre(r))
-    store(boxes, box_row, box)
-    store(boxes, centres_row, centres)
+        r = record.load(records, i)
+        box = record.join(box, r)
+        centres = record.join(centres, record.centre(r))
+    record.store(boxes, box_row, box)
+    record.store(boxes, centres_row, centres)
 
 
 @kernel

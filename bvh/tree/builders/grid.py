@@ -11,19 +11,8 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
+from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import bound, groups
-from bvh.tree.builders.records import (
-    UPPER,
-    WIDTH,
-    bins_of,
-    centre,
-    half_area,
-    join,
-    load,
-    nothing,
-    scales,
-    store,
-)
 from bvh.tree.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -62,16 +51,16 @@ def axis_bits(extents: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
     """Write the cell of each record of a range, and add them to the counts and boxes of cells."""
-    box = load(boxes, 1)
-    scale = scales(box, np.float32(LAYERS))
+    box = record.load(boxes, 1)
+    scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
-        r = load(records, i)
-        x, y, z = bins_of(centre(r), box, scale, LAYERS - 1)
+        r = record.load(records, i)
+        x, y, z = record.bins_of(record.centre(r), box, scale, LAYERS - 1)
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
         counts[cell] += 1
-        store(cell_boxes, cell, join(load(cell_boxes, cell), r))
+        record.store(cell_boxes, cell, record.join(record.load(cell_boxes, cell), r))
 
 
 @entry
@@ -79,7 +68,9 @@ def _add_cells(boxes, counts, to_boxes, to_counts):
     """Add the counts and boxes of cells to others."""
     for cell in range(len(counts)):
         to_counts[cell] += counts[cell]
-        store(to_boxes, cell, join(load(to_boxes, cell), load(boxes, cell)))
+        record.store(
+            to_boxes, cell, record.join(record.load(to_boxes, cell), record.load(boxes, cell))
+        )
 
 
 @inlined
@@ -94,10 +85,8 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of at most `grain` records, or of one cell; return (nodes, ranges).
-
-    `limits` are (grain, deepest level, group bits). `range_of` tells the range of each cell.
-    """
+    """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
+    # `limits` are (grain, deepest level, group bits). `range_of` tells the range of each cell.
     grain, deepest, group_bits = limits
     order, pending, layers, layer_counts, costs = scratch
     used_cells, total = 0, 0
@@ -119,25 +108,27 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
                 size = 1 << bits[axis]
                 for k in range(size):
                     layer_counts[k] = 0
-                    store(layers, k, nothing())
+                    record.store(layers, k, record.nothing())
                 for i in range(begin, end):
                     cell = np.int64(order[i])
                     k = _layer(cell, axis, bits)
                     layer_counts[k] += counts[cell]
-                    store(layers, k, join(load(layers, k), load(boxes, cell)))
-                box, count = nothing(), 0
+                    record.store(
+                        layers, k, record.join(record.load(layers, k), record.load(boxes, cell))
+                    )
+                box, count = record.nothing(), 0
                 for k in range(size - 1, 0, -1):
-                    box = join(box, load(layers, k))
+                    box = record.join(box, record.load(layers, k))
                     count += layer_counts[k]
                     costs[k] = np.float32(INF)
                     if count > 0:
-                        costs[k] = half_area(box) * groups(count, group_bits)
-                box, count = nothing(), 0
+                        costs[k] = record.half_area(box) * groups(count, group_bits)
+                box, count = record.nothing(), 0
                 for k in range(size - 1):
-                    box = join(box, load(layers, k))
+                    box = record.join(box, record.load(layers, k))
                     count += layer_counts[k]
                     if count > 0:
-                        cost = half_area(box) * groups(count, group_bits) + costs[k + 1]
+                        cost = record.half_area(box) * groups(count, group_bits) + costs[k + 1]
                         if cost < best:
                             best, best_axis, best_layer, best_count = cost, axis, k, count
         if best_axis < 0:
@@ -179,7 +170,7 @@ def _move_to_ranges(records, cells, begin, end, range_of, rows):
     """Move the records begin..end to the next row of their range."""
     for i in range(begin, end):
         r = range_of[cells[i]]
-        store(records, rows[r], load(records, i))
+        record.store(records, rows[r], record.load(records, i))
         rows[r] += 1
 
 
@@ -198,14 +189,14 @@ def split_by_cells(
     limits: tuple[int, int, int],
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
-    """Split all records, whose box and that of their centres are `boxes`, into ranges.
-
-    `limits` are the records of a range that need not be split, the deepest level and the bits of a
-    group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`), and
-    the box of each and that of its centres, (k, 2, 8).
-    """
+    """Split all records, whose box and that of their centres are `boxes`, into ranges."""
+    # `limits` are the records of a range that need not be split, the deepest level and the bits of
+    # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),
+    # and the box of each and that of its centres, (k, 2, 8).
     half = len(records) // 2
-    bits = axis_bits(boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3], half)
+    bits = axis_bits(
+        boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3], half
+    )
     size = 1 << int(bits.sum())
     cells, shelf = np.empty(half, np.uint16), Shelf(lambda: _new_cells(size))
 
@@ -224,13 +215,13 @@ def split_by_cells(
     range_of = np.empty(size, np.int32)
     scratch = (
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
-        np.empty((LAYERS, WIDTH), np.float32), np.empty(LAYERS, np.int64),
+        np.empty((LAYERS, record.WIDTH), np.float32), np.empty(LAYERS, np.int64),
         np.empty(LAYERS, np.float32),
     )  # fmt: skip
     used, found = _split_cells(
         cell_boxes, cell_counts, bits, limits, links, ranges, range_of, scratch
     )
-    ranges, range_boxes = ranges[:found], np.empty((2 * found, WIDTH), np.float32)
+    ranges, range_boxes = ranges[:found], np.empty((2 * found, record.WIDTH), np.float32)
     ranges[:, END] = np.cumsum(ranges[:, END])
     ranges[1:, BEGIN] = ranges[:-1, END]
     ranges[:, LIMIT], ranges[:, SIDE] = ranges[:, END], 1
@@ -249,9 +240,9 @@ def split_by_cells(
     rows[:] = np.cumsum(rows, axis=0) - rows + half + ranges[:, BEGIN]
     share(half, CHUNK, move, threads)
     share(found, found // (4 * threads) + 1, bound_some, threads)
-    return links[:used], ranges, range_boxes.reshape(-1, 2, WIDTH)
+    return links[:used], ranges, range_boxes.reshape(-1, 2, record.WIDTH)
 
 
 def _new_cells(size: int) -> tuple[NDArray[np.generic], ...]:
     """Return the boxes and counts of cells without records."""
-    return np.full((size, WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)
+    return np.full((size, record.WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)

@@ -18,39 +18,10 @@ from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
-from bvh.tree.builders import binned_sah
+from bvh.tree.builders import binned_sah, subtrees
+from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import GROUP_BITS
-from bvh.tree.builders.records import (
-    ID,
-    UPPER,
-    bins_of,
-    centre,
-    id_of,
-    join,
-    load,
-    nothing,
-    scales,
-    store,
-    store_bounds,
-)
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    NODE,
-    RANGE_WIDTH,
-    SMALLEST_TASK,
-    batches_of,
-    deepest_level,
-    join_children,
-    may_choose,
-    new_subtrees,
-    no_nodes,
-    piece_of,
-    put_together,
-    run_batches,
-    task_size,
-)
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, NODE, RANGE_WIDTH, SMALLEST_TASK
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
@@ -68,10 +39,8 @@ CHUNK = 65536
 
 
 def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return tables that spread the bits of each axis, and the number of bits of each.
-
-    Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
-    """
+    """Return tables that spread the bits of each axis, and the number of bits of each."""
+    # Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
     extents = np.array(extents, np.float64)
     bits = np.zeros(3, np.int64)
     positions: list[list[int]] = [[], [], []]
@@ -98,11 +67,13 @@ def row_of(keys, i):
 @entry
 def _make_keys(records, begin, end, boxes, tables, bits, keys):
     """Write the keys of a range of records; `keys` are those of all records."""
-    box = load(boxes, 1)
-    scale = scales(box, np.float32(1 << AXIS_BITS))
+    box = record.load(boxes, 1)
+    scale = record.scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
-        x, y, z = bins_of(centre(load(records, i)), box, scale, (1 << AXIS_BITS) - 1)
+        x, y, z = record.bins_of(
+            record.centre(record.load(records, i)), box, scale, (1 << AXIS_BITS) - 1
+        )
         x, y, z = x >> shifts[0], y >> shifts[1], z >> shifts[2]
         code = tables[0, x & 255] | tables[1, x >> 8]
         code |= tables[2, y & 255] | tables[3, y >> 8]
@@ -150,13 +121,11 @@ def in_chunks(
 def sorted_keys(
     records: NDArray[np.float32], boxes: NDArray[np.float32], threads: int
 ) -> NDArray[np.uint64]:
-    """Return the keys of the records in the first half of the array in ascending order.
-
-    `boxes` are that of all records and that of their centres. The order does not depend on the
-    threads: equal codes keep the order of their rows.
-    """
+    """Return the keys of the records in the first half of the array in ascending order."""
+    # `boxes` are that of all records and that of their centres. The order does not depend on the
+    # threads: equal codes keep the order of their rows.
     count = len(records) // 2
-    extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
+    extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
 
@@ -238,22 +207,22 @@ def _gather(records, keys, tasks, begin, end, cells):
     """Sort the records of the cells begin..end, and write the records of the cells themselves."""
     half = len(keys)
     for cell in range(begin, end):
-        box = nothing()
+        box = record.nothing()
         for i in range(tasks[cell, BEGIN], tasks[cell, END]):
-            r = load(records, row_of(keys, i))
-            store(records, half + i, r)
-            box = join(box, r)
-        store(cells, cell, box)
+            r = record.load(records, row_of(keys, i))
+            record.store(records, half + i, r)
+            box = record.join(box, r)
+        record.store(cells, cell, box)
 
 
 @inlined
 def _put_leaf(records, begin, end, node, block):
     """Make a node the leaf of a range of the order."""
-    box = nothing()
+    box = record.nothing()
     for i in range(begin, end):
-        block.order[i] = id_of(records, len(block.order) + i)
-        box = join(box, load(records, len(block.order) + i))
-    store_bounds(block.bounds, node, box)
+        block.order[i] = record.id_of(records, len(block.order) + i)
+        box = record.join(box, record.load(records, len(block.order) + i))
+    record.store_bounds(block.bounds, node, box)
     link_leaf(block.links, node, begin, end - begin)
 
 
@@ -271,7 +240,7 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
             _put_leaf(records, begin, end, node, block)
             continue
         middle = begin + ((end - begin) >> 1)
-        if may_choose(end - begin, depth, deepest):
+        if subtrees.may_choose(end - begin, depth, deepest):
             middle = _cut(keys, begin, end)
         if end - begin <= 2 << GROUP_BITS:
             # Two full leaves rather than three.
@@ -284,16 +253,14 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
         used += 2
     for node in range(base + used - 1, base - 1, -1):
         if not is_leaf(block.links, node):
-            join_children(block.bounds, block.links, node)
+            subtrees.join_children(block.bounds, block.links, node)
     return used
 
 
 @entry
 def _build_cells(records, keys, tasks, begin, end, deepest, block, state, rows, pending):
-    """Build the subtrees of the cells begin..end; return the number of nodes.
-
-    `state` is (cancel, done).
-    """
+    """Build the subtrees of the cells begin..end; return the number of nodes."""
+    # `state` is (cancel, done).
     cancel, done = state
     base = 0
     for cell in range(begin, end):
@@ -329,8 +296,8 @@ def build(
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
     if count == 0:
-        return no_nodes()
-    deepest = deepest_level(count)
+        return subtrees.no_nodes()
+    deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     keys = sorted_keys(records, boxes, threads)
     tasks = np.empty((count, RANGE_WIDTH), np.int64)
@@ -343,7 +310,7 @@ def build(
         _gather(records, keys, tasks, begin, end, cells)
 
     in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
-    cells[:cell_count, ID].view(np.int32)[:] = np.arange(cell_count)
+    cells[:cell_count, record.ID].view(np.int32)[:] = np.arange(cell_count)
     # The remaining levels suffice to halve a cell.
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
@@ -352,10 +319,10 @@ def build(
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
     order, rows, pieces = np.empty(count, np.int32), np.zeros((cell_count, 2), np.int64), []
     sizes = tasks[:, END] - tasks[:, BEGIN]
-    batches = batches_of(sizes, task_size(count))
-    largest = min(task_size(count) + CELL, count)
+    batches = subtrees.batches_of(sizes, subtrees.task_size(count))
+    largest = min(subtrees.task_size(count) + CELL, count)
     shelf = Shelf(
-        lambda: (new_subtrees(largest, order), np.empty((CELL + 1, RANGE_WIDTH), np.int64))
+        lambda: (subtrees.new_subtrees(largest, order), np.empty((CELL + 1, RANGE_WIDTH), np.int64))
     )
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
@@ -363,7 +330,7 @@ def build(
             used = _build_cells(
                 records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
             )
-            pieces.append(piece_of(begin, end, block, used))
+            pieces.append(subtrees.piece_of(begin, end, block, used))
 
-    run_batches(batches, tasks, batch, threads, progress)
-    return put_together(top.links, tasks, rows, pieces, order, threads)
+    subtrees.run_batches(batches, tasks, batch, threads, progress)
+    return subtrees.put_together(top.links, tasks, rows, pieces, order, threads)

@@ -119,10 +119,8 @@ def store(builder: Builder, array: Value, row: Value, value: Value) -> None:
 
 
 def _extreme(builder: Builder, name: str, *args: Value) -> Value:
-    """Return the lane-wise "max" or "min" of two vectors without NaN.
-
-    LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
-    """
+    """Return the lane-wise "max" or "min" of two vectors without NaN."""
+    # LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
     native = FEATURES.get("avx")
     name = f"llvm.x86.avx.{name}.ps.256" if native else f"llvm.{name}num.v8f32"
     function = _function(builder.module, ir.FunctionType(V8, [V8, V8]), name)
@@ -237,11 +235,9 @@ def box_record(builder: Builder, low: Value, high: Value, id: Value) -> Value:
 
 @operation(v8, v8)
 def outward(builder: Builder, v: Value) -> Value:
-    """Return a record with corners one float32 further out, as by `nodes.above`.
-
-    Minus the lower corner and the upper corner both step towards infinity: a positive number by
-    adding one to its bits, a negative one by subtracting it; infinity stays.
-    """
+    """Return a record with corners one float32 further out, as by `nodes.above`."""
+    # Minus the lower corner and the upper corner both step towards infinity: a positive number by
+    # adding one to its bits, a negative one by subtracting it; infinity stays.
     zero, one, infinity = (_constant(INTS8, bits) for bits in (0, 1, 0x7F800000))
     smallest = _constant(INTS8, int(np.float32(SMALLEST_PLANE).view(np.int32)))
     b = builder.bitcast(v, INTS8)

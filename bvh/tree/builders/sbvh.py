@@ -12,19 +12,12 @@ from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry
 from bvh.runtime.threads import Progress, Shelf, watch
+from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_scratch, no_tasks
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.space import Spatial
-from bvh.tree.builders.subtrees import (
-    BuildState,
-    SubtreeNodes,
-    build_tasks,
-    deepest_level,
-    new_subtrees,
-    no_nodes,
-    task_size,
-)
+from bvh.tree.builders.subtrees import BuildState, SubtreeNodes
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles
@@ -65,14 +58,12 @@ def build(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Nodes:
-    """Build a tree over `count` triangles, of which `records` in the local frame are overwritten.
-
-    Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
-    """
+    """Build a tree over `count` triangles, whose `records` in the local frame are overwritten."""
+    # Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
     capacity = len(records) // 2
     if count == 0:
-        return no_nodes()
-    deepest, grain = deepest_level(count), task_size(count)
+        return subtrees.no_nodes()
+    deepest, grain = subtrees.deepest_level(count), subtrees.task_size(count)
     box = bound_all(records, count, threads) if boxes is None else boxes
     x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
@@ -114,10 +105,10 @@ def build(
 
     # On each level at most capacity / grain ranges are split, each into two.
     tasks, task_boxes = no_tasks(2 * (capacity // grain + 1) * (deepest + 1))
-    block, cancel = new_subtrees(len(tasks), order), np.zeros(1, np.int32)
+    block, cancel = subtrees.new_subtrees(len(tasks), order), np.zeros(1, np.int32)
     [(top, task_count)] = watch([whole], 1, cancel)
     tasks, task_boxes = tasks[:task_count].copy(), task_boxes[:task_count]
     links = block.links[:top].copy()
-    nodes = build_tasks(links, tasks, task_boxes, order, subtree, threads, report)
+    nodes = subtrees.build_tasks(links, tasks, task_boxes, order, subtree, threads, report)
     merged = np.empty_like(order)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -79,10 +79,8 @@ def local_triangle(triangles, i, frame, out):
 
 @kernel
 def _clip(v, records, row, axis, low, high, out, target):
-    """Write the record of the part of a record's triangle between two planes across an axis.
-
-    The planes are float32. Returns whether the part is not empty.
-    """
+    """Write the record of the part of a record's triangle between two planes across an axis."""
+    # The planes are float32. Returns whether the part is not empty.
     begin, end = low - SLACK, high + SLACK
     lower, upper = (INF, INF, INF), (-INF, -INF, -INF)
     for k in range(3):
@@ -191,11 +189,9 @@ def _best_plane(spatial, scale, capacity, costs):
 
 @kernel
 def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
-    """Return (cost, plane) of the cheapest plane for a range whose box is in `row`.
-
-    `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins.
-    Where no plane is cheaper, or the halves hardly overlap, that is its cost and NO_PLANE.
-    """
+    """Return (cost, plane) of the cheapest plane for a range whose box is in `row`."""
+    # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins.
+    # Where no plane is cheaper, or the halves hardly overlap, that is its cost and NO_PLANE.
     begin, end, capacity = span
     cost, axis = split
     if axis >= 0:
@@ -210,11 +206,10 @@ def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
 
 @kernel
 def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
-    """Move records to the side of a plane that they are on, and pieces of them to both.
-
-    `targets` are the first rows of the left and the right side. Bounds both sides, and returns the
-    number of records on each. A record that crosses the plane stays whole where that is cheaper.
-    """
+    """Move records to the side of a plane that they are on, and pieces of them to both."""
+    # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
+    # the number of records on each. A record that crosses the plane stays whole where that is
+    # cheaper.
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane
     bound_halves(bins, BINS, axis, last, halves, 0)

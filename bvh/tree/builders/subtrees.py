@@ -172,10 +172,8 @@ def build_tasks(
     threads: int,
     progress: Progress | None,
 ) -> Nodes:
-    """Return the tree whose top has the given links, with a subtree for each task below it.
-
-    build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
-    """
+    """Return the tree whose top has the given links, with a subtree for each task below it."""
+    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
     rows, pieces = np.zeros((len(tasks), 2), np.int64), []
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))

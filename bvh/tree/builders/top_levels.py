@@ -50,10 +50,8 @@ def _bin_chunk(records, chunk, centres, bins, counts):
 def _choose(
     records, ranges, centres, chunks, chunk_bins, deepest, group_bits, splits, boxes, scratch
 ):
-    """Split every range by the bins of its chunks, and set the rows that each chunk moves to.
-
-    `chunk_bins` are (bins, counts) of the chunks, `scratch` those of a range and costs.
-    """
+    """Split every range by the bins of its chunks, and set the rows that each chunk moves to."""
+    # `chunk_bins` are (bins, counts) of the chunks, `scratch` those of a range and costs.
     bins, counts = chunk_bins
     all_bins, all_counts, costs = scratch
     half = len(records) >> 1
@@ -123,12 +121,10 @@ def split_top(
     group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
-    """Split all records into ranges that are small enough for one thread.
-
-    `boxes` are the box of all and that of their centres. Returns the links of the nodes above those
-    ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each and
-    that of its centres, (k, 2, 8).
-    """
+    """Split all records into ranges that are small enough for one thread."""
+    # `boxes` are the box of all and that of their centres. Returns the links of the nodes above
+    # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
+    # and that of its centres, (k, 2, 8).
     half = len(records) // 2
     grain = task_size(half)
     top, ranges = np.zeros((1, 2), np.int32), np.array([[0, 0, half, 0, 0, half]], np.int64)

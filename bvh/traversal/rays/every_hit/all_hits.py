@@ -82,11 +82,9 @@ def _wanted_pointers(arrays):
 def gather_hits(
     tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
-    """Find the hits of the rays in the blocks begin..end of an order that is plain.
-
-    Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
-    many they are. The goal is an `AllGoal` or a `FirstGoal`.
-    """
+    """Find the hits of the rays in the blocks begin..end of an order that is plain."""
+    # Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
+    # many they are. The goal is an `AllGoal` or a `FirstGoal`.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)

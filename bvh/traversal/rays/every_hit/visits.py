@@ -24,26 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    address,
-    as_floats,
-    as_ints,
-    compress_order,
-    fma,
-    load,
-    lowest_bit,
-    mask_bits,
-    peek,
-    permute,
-    poke,
-    popcount,
-    prefetch_address,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
@@ -101,11 +84,11 @@ def new_visits() -> Visits:
 def _set_limits(lanes):
     """Make SURE_LOW and SURE_HIGH of all rays of a block limits of certain hits."""
     for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
-        slack, none = blocks.slacks(lanes, at, WIDTH), splat(F(INF), WIDTH)
+        slack, none = blocks.slacks(lanes, at, WIDTH), simd.splat(F(INF), WIDTH)
         low, high = blocks.sure_lows(lanes, at, WIDTH), blocks.sure_highs(lanes, at, WIDTH)
         first, last = blocks.lows(lanes, at, WIDTH), blocks.ends(lanes, at, WIDTH)
-        blocks.set_sure_low(lanes, at, select(low > first, low + slack, -none))
-        blocks.set_sure_high(lanes, at, select(high < last, high - slack, none))
+        blocks.set_sure_low(lanes, at, simd.select(low > first, low + slack, -none))
+        blocks.set_sure_high(lanes, at, simd.select(high < last, high - slack, none))
 
 
 @inlined
@@ -114,30 +97,25 @@ def _filter(groups, at, ray):
     n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
     e1, e2 = group_edges(groups, at)
     maybe, passes, c, den = test_edges(
-        ray_numbers.origin(ray),
-        ray_numbers.direction(ray),
-        group_origin(groups, at),
-        e1,
-        e2,
-        n,
+        ray_numbers.origin(ray), ray_numbers.direction(ray), group_origin(groups, at), e1, e2, n,
         ray_numbers.edge(ray) * tolerance,
-    )
+    )  # fmt: skip
     size = abs(den)
-    t = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
-    margin = fma(ray_numbers.t_error(ray), group_sizes(groups, at), splat(TINY, WIDTH))
+    t = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
+    margin = simd.fma(ray_numbers.t_error(ray), group_sizes(groups, at), simd.splat(TINY, WIDTH))
     maybe = (
         maybe
-        & (t <= fma(ray_numbers.end(ray), size, margin))
-        & (t >= fma(ray_numbers.low(ray), size, -margin))
+        & (t <= simd.fma(ray_numbers.end(ray), size, margin))
+        & (t >= simd.fma(ray_numbers.low(ray), size, -margin))
     )
     certain = (
         maybe
         & passes
-        & (t >= fma(ray_numbers.sure_low(ray), size, margin))
-        & (t <= fma(ray_numbers.sure_high(ray), size, -margin))
+        & (t >= simd.fma(ray_numbers.sure_low(ray), size, margin))
+        & (t <= simd.fma(ray_numbers.sure_high(ray), size, -margin))
     )
-    back = np.int64(mask_bits(den > F(0.0)))
-    return np.int64(mask_bits(maybe)), np.int64(mask_bits(certain)), back
+    back = np.int64(simd.mask_bits(den > F(0.0)))
+    return np.int64(simd.mask_bits(maybe)), np.int64(simd.mask_bits(certain)), back
 
 
 def _test_leaves(primitives, context, visits, queued, goal):
@@ -151,11 +129,11 @@ def _test_triangles(primitives, context, visits, queued, goal):
     context_ref = refer(context)
     lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
     for i in range(queued):
-        later = group_at(first_row(np.int64(peek(visits.leaf_codes, i + AHEAD))))
+        later = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
         for k in range(0, min(GROUP_SIZE, PREFETCHED), LINE):
-            prefetch_address(address(groups, later + k))
-        r = np.int64(peek(visits.leaf_rays, i))
-        first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
+            simd.prefetch_address(simd.address(groups, later + k))
+        r = np.int64(simd.peek(visits.leaf_rays, i))
+        first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
             bits, certain, back = _filter(groups, group_at(group), blocks.numbers_of(lanes, r))
             if bits != 0:
@@ -167,12 +145,12 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 certain ^= culled
             if not goal.listed:
                 number = ray_number(r)
-                poke(counts, number, peek(counts, number) + popcount(certain))
+                simd.poke(counts, number, simd.peek(counts, number) + simd.popcount(certain))
                 bits ^= certain
             while bits != 0:
-                k = lowest_bit(bits)
+                k = simd.lowest_bit(bits)
                 bits &= bits - 1
-                prim = np.int64(peek(tree.ids, group * WIDTH + k))
+                prim = np.int64(simd.peek(tree.ids, group * WIDTH + k))
                 # What surely passes all edges meets none, however little it is moved.
                 if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
                     append_hit(goal, r, prim)
@@ -183,10 +161,10 @@ def _test_others(primitives, context, visits, queued, goal):
     stay_outlined()
     tree, context_ref = context.tree, refer(context)
     for i in range(queued):
-        r = np.int64(peek(visits.leaf_rays, i))
-        first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
+        r = np.int64(simd.peek(visits.leaf_rays, i))
+        first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for row in range(first, first + count):
-            prim = np.int64(peek(tree.ids, row))
+            prim = np.int64(simd.peek(tree.ids, row))
             if is_hit(context_ref, r, prim, goal.cull, goal.once):
                 append_hit(goal, r, prim)
 
@@ -199,10 +177,8 @@ def _choose_test(primitives, context, visits, queued, goal):
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant.
-
-    `queued`, returned updated, is the number of visits of leaves that wait.
-    """
+    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant."""
+    # `queued`, returned updated, is the number of visits of leaves that wait.
     stay_outlined()
     tree, _, block = context
     lanes, nodes = block.lanes, tree.blocks
@@ -213,29 +189,32 @@ def _visit(context, visits, top, octant, queued, goal):
         top -= taken
         listed = np.int64(0)
         for j in range(0, taken, WIDTH):
-            codes, rays = load(visits.codes, top + j, WIDTH), load(visits.rays, top + j, WIDTH)
+            codes = simd.load(visits.codes, top + j, WIDTH)
+            rays = simd.load(visits.rays, top + j, WIDTH)
             every = (np.int64(1) << min(taken - j, WIDTH)) - 1
-            inner = np.int64(mask_bits(codes >= np.int32(0))) & every
-            order = compress_order(inner)
-            store(visits.node_codes, listed, permute(codes, order))
-            store(visits.node_rays, listed, permute(rays, order))
-            listed += popcount(inner)
-            order = compress_order(every ^ inner)
-            store(visits.leaf_codes, queued, permute(codes, order))
-            store(visits.leaf_rays, queued, permute(rays, order))
-            queued += popcount(every ^ inner)
+            inner = np.int64(simd.mask_bits(codes >= np.int32(0))) & every
+            order = simd.compress_order(inner)
+            simd.store(visits.node_codes, listed, simd.permute(codes, order))
+            simd.store(visits.node_rays, listed, simd.permute(rays, order))
+            listed += simd.popcount(inner)
+            order = simd.compress_order(every ^ inner)
+            simd.store(visits.leaf_codes, queued, simd.permute(codes, order))
+            simd.store(visits.leaf_rays, queued, simd.permute(rays, order))
+            queued += simd.popcount(every ^ inner)
         for i in range(listed):
-            later = node_at(np.int64(peek(visits.node_codes, i)))
+            later = node_at(np.int64(simd.peek(visits.node_codes, i)))
             for k in range(0, min(PLANES_AND_CODES, 4 * LINE), LINE):
-                prefetch_address(address(nodes, later + k))
+                simd.prefetch_address(simd.address(nodes, later + k))
         for i in range(listed):
-            at, r = node_at(np.int64(peek(visits.node_codes, i))), peek(visits.node_rays, i)
+            at = node_at(np.int64(simd.peek(visits.node_codes, i)))
+            r = simd.peek(visits.node_rays, i)
             ray, end = blocks.numbers_of(lanes, np.int64(r)), blocks.end(lanes, np.int64(r))
             first, last = enter_children(nodes, at, ray, end, planes)
-            bits = np.int64(mask_bits(first <= last))
-            store(visits.codes, top, permute(child_codes(nodes, at), compress_order(bits)))
-            store(visits.rays, top, splat(r, WIDTH))
-            top += popcount(bits)
+            bits = np.int64(simd.mask_bits(first <= last))
+            order = simd.compress_order(bits)
+            simd.store(visits.codes, top, simd.permute(child_codes(nodes, at, WIDTH), order))
+            simd.store(visits.rays, top, simd.splat(r, WIDTH))
+            top += simd.popcount(bits)
         if queued > LEAVES:
             _test_leaves(tree.primitives, context, visits, queued, goal)
             queued = np.int64(0)
@@ -253,10 +232,10 @@ def visit_all(tree, rays, block, goal):
         for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
             octants = blocks.octants(lanes, at, WIDTH) & np.int32(OCTANTS - 1)
             active = blocks.ends(lanes, at, WIDTH) > F(-INF)
-            bits = np.int64(mask_bits((octants == np.int32(octant)) & active))
-            store(visits.codes, top, splat(np.int32(0), WIDTH))
-            store(visits.rays, top, compress_order(bits) + np.int32(at))
-            top += popcount(bits)
+            bits = np.int64(simd.mask_bits((octants == np.int32(octant)) & active))
+            simd.store(visits.codes, top, simd.splat(np.int32(0), WIDTH))
+            simd.store(visits.rays, top, simd.compress_order(bits) + np.int32(at))
+            top += simd.popcount(bits)
         if top > 0:
             queued = _visit(context, visits, top, octant, queued, goal)
     _test_leaves(tree.primitives, context, visits, queued, goal)

@@ -79,10 +79,8 @@ def _within_mask(rays, block, instanced, at, leaf, inside):
 
 @kernel
 def _enter_instance(context_ref, scratch, begin, end, leaf, entering):
-    """Move the rays of a packet that enter an instance; return whether packets can trace them.
-
-    `entering` has WIDTH bits for each of its vectors.
-    """
+    """Move the rays of a packet that enter an instance; return whether packets can trace them."""
+    # `entering` has WIDTH bits for each of its vectors.
     stay_outlined()
     tree, rays, block = follow(context_ref)
     instanced, moved = tree.primitives, scratch.moved

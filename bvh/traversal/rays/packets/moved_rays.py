@@ -15,25 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, two_sum
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel, stay_outlined, types
-from bvh.runtime.simd import (
-    WIDTH,
-    Accessor,
-    convert,
-    full_like,
-    greater,
-    lane_numbers,
-    lesser,
-    load,
-    lowest_bit,
-    mask_bits,
-    peek,
-    rows,
-    select,
-    splat,
-)
-from bvh.traversal.rays import blocks
+from bvh.runtime.simd import WIDTH, Accessor
+from bvh.traversal.rays import blocks, instance_setup
 from bvh.traversal.rays.blocks import (
     BLOCK,
     DOUBLE_ROWS,
@@ -43,17 +29,7 @@ from bvh.traversal.rays.blocks import (
     double_index,
     ray_number,
 )
-from bvh.traversal.rays.instance_setup import (
-    MAX_SCALE,
-    MIN_SCALE,
-    enter_tlas,
-    largest_of,
-    limited,
-    local_ray,
-    power,
-    stay_in,
-    write_local_ray,
-)
+from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
 from bvh.traversal.rays.ray_batch import read_lanes
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN, octant_of
 from bvh.tree import frame as frames
@@ -67,7 +43,7 @@ DELTA, MAX_SHIFT = 2.0**-30, 900.0
 def _state(row: int, count: int = 1) -> tuple[Accessor, Accessor]:
     """Return functions that load and set rows of the state, doubles by the ray's number."""
     places = range(row * PACKET_RAYS, (row + count) * PACKET_RAYS, PACKET_RAYS)
-    return rows(types.float64, *places)[1:]
+    return simd.rows(types.float64, *places)[1:]
 
 
 # The state of rays in the TLAS: origin, its error, and direction; where t_min and t_max are; the
@@ -83,8 +59,8 @@ _high_t, _set_high_t = _state(11)
 _STATE_ROWS = 12
 
 # Ends of the packet's rays in the TLAS, and of those in a BLAS that are yet to be traced.
-_, ends, set_ends = rows(types.float32, 0)
-_, waiting, set_waiting = rows(types.float32, PACKET_RAYS)
+_, ends, set_ends = simd.rows(types.float32, 0)
+_, waiting, set_waiting = simd.rows(types.float32, PACKET_RAYS)
 
 
 class MovedRays(NamedTuple):
@@ -117,35 +93,37 @@ def start_moving(tree, rays, block, moved, begin, end):
         end_of_rays, at = blocks.ends(lanes, r, HALF), double_index(r)
         set_ends(moved.ends, i, end_of_rays)
         on = end_of_rays > F(-INF)
-        active = mask_bits(on)
+        active = simd.mask_bits(on)
         if active == 0:
             continue
         # Behind the last ray of a batch there are no numbers.
-        first = peek(block.which, ray_number(r) + lowest_bit(active))
-        which = select(on, load(block.which, ray_number(r), HALF), splat(first, HALF))
+        first = simd.peek(block.which, ray_number(r) + simd.lowest_bit(active))
+        which = simd.select(
+            on, simd.load(block.which, ray_number(r), HALF), simd.splat(first, HALF)
+        )
         o, d, t_min, t_max = read_lanes(rays, which)
         shift, entry = blocks.shifts(doubles, at, HALF), blocks.entries(doubles, at, HALF)
         p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
         # Leave far origins, extreme lengths and disabled tests to single rays.
         ordinary = (
-            (largest_of(p) <= NEAR_ORIGIN)
+            (instance_setup.largest_of(p) <= NEAR_ORIGIN)
             & (abs(shift) <= MAX_SHIFT)
             & (blocks.entry_rests(doubles, at, HALF) == 0.0)
         )
         finite = blocks.slacks(lanes, r, HALF) < F(INF)
-        if active & ~(mask_bits(ordinary) & mask_bits(finite)) != 0:
+        if active & ~(simd.mask_bits(ordinary) & simd.mask_bits(finite)) != 0:
             sound = False
-        k = convert(lesser(greater(shift, -MAX_SHIFT), MAX_SHIFT), np.int64(0))
-        unit, to_top = power(frames.exponent(frame) - k), power(k)
+        k = simd.convert(simd.lesser(simd.greater(shift, -MAX_SHIFT), MAX_SHIFT), np.int64(0))
+        unit, to_top = instance_setup.power(frames.exponent(frame) - k), instance_setup.power(k)
         x = d[0] * unit, d[1] * unit, d[2] * unit
-        p, error = enter_tlas(p, x, entry)
+        p, error = instance_setup.enter_tlas(p, x, entry)
         _set_origins(state, i, p)
         _set_directions(state, i, x)
         _set_errors(state, i, error)
-        _set_starts(state, i, limited(t_min * to_top) - entry)
-        _set_stops(state, i, limited(t_max * to_top) - entry)
+        _set_starts(state, i, instance_setup.limited(t_min * to_top) - entry)
+        _set_stops(state, i, instance_setup.limited(t_max * to_top) - entry)
         _set_scales(state, i, to_top)
-        _set_high_t(state, i, full_like(entry, INF))
+        _set_high_t(state, i, simd.full_like(entry, INF))
     return sound
 
 
@@ -157,41 +135,39 @@ def _move_half(tree, block, moved, i, r, leaf, inside):
     before, shift = blocks.entries(doubles, to, HALF), blocks.shifts(doubles, to, HALF)
     # Transform the rays, and see that all may be set up at once.
     p, x = _origins(state, i, HALF), _directions(state, i, HALF)
-    ray, size = local_ray(transforms, at, p, x, _errors(state, i, HALF))
-    scale, total = power(ray.k), convert(ray.k, 0.0) + shift
+    ray, size = instance_setup.local_ray(transforms, at, p, x, _errors(state, i, HALF))
+    scale, total = instance_setup.power(ray.k), simd.convert(ray.k, 0.0) + shift
     sound = (
         (size > MIN_SCALE)
         & (size < MAX_SCALE)
-        & (ray.delta <= DELTA * peek(transforms, at + BOUND))
+        & (ray.delta <= DELTA * simd.peek(transforms, at + BOUND))
         & (abs(total) <= MAX_SHIFT)
     )
     # Clip them to the box of the BLAS, and to what is not behind their closest hits.
     high, to_top = _high_t(state, i, HALF), _scales(state, i, HALF)
-    last = limited(high * to_top) - before
+    last = instance_setup.limited(high * to_top) - before
     times = _starts(state, i, HALF), _stops(state, i, HALF), last
-    stay = stay_in(tree, transforms, at, ray, scale, before, times)
-    meets = mask_bits(sound & (stay.entry <= stay.leave)) & inside
+    stay = instance_setup.stay_in(tree, transforms, at, ray, scale, before, times)
+    meets = simd.mask_bits(sound & (stay.entry <= stay.leave)) & inside
     # Write their numbers; those that miss the box are inactive.
-    low = (limited(_low_t(state, i, HALF) * to_top) - before) * scale
-    first = select(high < INF, low, full_like(low, INF))
-    limits = write_local_ray(lanes, r, WIDTH, transforms, at, ray, stay, first)
-    bits = splat(np.int64(meets), HALF) >> convert(lane_numbers(HALF), np.int64(0))
-    active = (bits & 1) > splat(np.int64(0), HALF)
-    blocks.set_end(lanes, r, select(active, limits.end, full_like(first, -INF)))
+    low = (instance_setup.limited(_low_t(state, i, HALF) * to_top) - before) * scale
+    first = simd.select(high < INF, low, simd.full_like(low, INF))
+    limits = instance_setup.write_local_ray(lanes, r, WIDTH, transforms, at, ray, stay, first)
+    bits = simd.splat(np.int64(meets), HALF) >> simd.convert(simd.lane_numbers(HALF), np.int64(0))
+    active = (bits & 1) > simd.splat(np.int64(0), HALF)
+    blocks.set_end(lanes, r, simd.select(active, limits.end, simd.full_like(first, -INF)))
     blocks.set_octant(lanes, r, octant_of(ray.inverse))
     entry, rest = two_sum(before * scale, stay.entry)
     blocks.set_entry(moved.doubles, to, entry)
     blocks.set_entry_rest(moved.doubles, to, rest)
     blocks.set_shift(moved.doubles, to, total)
-    return inside & ~mask_bits(sound)
+    return inside & ~simd.mask_bits(sound)
 
 
 @kernel
 def move_rays(tree, block, moved, i, at, leaf, inside):
-    """Set the rays `inside` of a vector up for an instance; return whether packets can trace them.
-
-    i is the first one's number in the packet.
-    """
+    """Set rays of a vector up for an instance; return whether packets can trace them."""
+    # i is the first one's number in the packet.
     stay_outlined()
     lanes = moved.lanes
     bad = np.int64(0)
@@ -201,7 +177,7 @@ def move_rays(tree, block, moved, i, at, leaf, inside):
     # The closest so far is not in this BLAS, but a tie with it is for its id to decide.
     blocks.set_prim_before(lanes, at, blocks.prims(block.lanes, at, WIDTH))
     blocks.set_leaf_before(lanes, at, blocks.prim_instances(block.lanes, at, WIDTH))
-    blocks.set_prim(lanes, at, splat(np.int32(-1), WIDTH))
+    blocks.set_prim(lanes, at, simd.splat(np.int32(-1), WIDTH))
     return bad == 0
 
 
@@ -212,30 +188,28 @@ def bring_back(block, moved, i, at, leaf):
     lanes, state, tlas = moved.lanes, moved.state, block.lanes
     prims = blocks.prims(lanes, at, WIDTH)
     hit = prims >= np.int32(0)
-    if mask_bits(hit) == 0:
+    if simd.mask_bits(hit) == 0:
         return False
     before, owner = blocks.prims(tlas, at, WIDTH), blocks.prim_instances(tlas, at, WIDTH)
-    blocks.set_prim(tlas, at, select(hit, prims, before))
-    blocks.set_prim_instance(tlas, at, select(hit, splat(np.int32(leaf), WIDTH), owner))
+    blocks.set_prim(tlas, at, simd.select(hit, prims, before))
+    blocks.set_prim_instance(tlas, at, simd.select(hit, simd.splat(np.int32(leaf), WIDTH), owner))
     for h in range(0, WIDTH, HALF):
         r, j, to = at + h, i + h, double_index(at + h)
         found = blocks.prims(lanes, r, HALF) >= np.int32(0)
         # From tau to t, which the next instance and the TLAS count from places of their own.
-        k = convert(blocks.shifts(moved.doubles, to, HALF), np.int64(0))
-        entry, rest = (
-            blocks.entries(moved.doubles, to, HALF),
-            blocks.entry_rests(moved.doubles, to, HALF),
-        )
-        low = convert(blocks.best_lows(lanes, r, HALF), 0.0)
-        high = convert(blocks.ends(lanes, r, HALF), 0.0)
-        back = power(0 - k)
+        k = simd.convert(blocks.shifts(moved.doubles, to, HALF), np.int64(0))
+        entry = blocks.entries(moved.doubles, to, HALF)
+        rest = blocks.entry_rests(moved.doubles, to, HALF)
+        low = simd.convert(blocks.best_lows(lanes, r, HALF), 0.0)
+        high = simd.convert(blocks.ends(lanes, r, HALF), 0.0)
+        back = instance_setup.power(0 - k)
         low, high = ((low + rest) + entry) * back, ((high + rest) + entry) * back
-        _set_low_t(state, j, select(found, low, _low_t(state, j, HALF)))
-        _set_high_t(state, j, select(found, high, _high_t(state, j, HALF)))
+        _set_low_t(state, j, simd.select(found, low, _low_t(state, j, HALF)))
+        _set_high_t(state, j, simd.select(found, high, _high_t(state, j, HALF)))
         # The ray ends there in the TLAS as well.
         top = high * _scales(state, j, HALF) - blocks.entries(block.doubles, to, HALF)
-        top = top + convert(blocks.slacks(tlas, r, HALF), 0.0)
-        end = convert(blocks.ends(tlas, r, HALF), 0.0)
-        blocks.set_end(tlas, r, select(found, lesser(top, end), end))
-    blocks.set_prim(lanes, at, splat(np.int32(-1), WIDTH))
+        top = top + simd.convert(blocks.slacks(tlas, r, HALF), 0.0)
+        end = simd.convert(blocks.ends(tlas, r, HALF), 0.0)
+        blocks.set_end(tlas, r, simd.select(found, simd.lesser(top, end), end))
+    blocks.set_prim(lanes, at, simd.splat(np.int32(-1), WIDTH))
     return True

@@ -26,24 +26,9 @@ from collections.abc import Callable
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel
-from bvh.runtime.simd import (
-    WIDTH,
-    compress_order,
-    fma,
-    greater,
-    lesser,
-    load,
-    lowest,
-    lowest_bit,
-    mask_bits,
-    peek,
-    permute,
-    popcount,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays.blocks import GROUP, OCTANTS, PACKET, PACKET_RAYS, lane_index
@@ -51,19 +36,9 @@ from bvh.traversal.rays.candidates import accept_group, candidates_of, filter_ra
 from bvh.traversal.rays.packets.packet_closest import PacketStack, load_packed, store_packed
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
+from bvh.tree import wide_nodes
 from bvh.tree.instanced import by_scene
 from bvh.tree.triangle_groups import UNIT, load_group
-from bvh.tree.wide_nodes import (
-    all_planes,
-    child_at,
-    child_codes,
-    child_orders,
-    leaf_rows,
-    near_planes,
-    node_at,
-    octant_shift,
-    prefetch_child,
-)
 
 F = np.float32
 PACKET_MARGIN = F(8.0 * UNIT)
@@ -81,7 +56,7 @@ FREE_STEPS_IN_SCENE = 2 * PACKET_RAYS
 @inlined
 def _highest(vector):
     """Return the largest lane."""
-    return -lowest(-vector)
+    return -simd.lowest(-vector)
 
 
 @inlined
@@ -94,45 +69,47 @@ def _active(lanes, at):
 def _anchor(lanes, at, side, reach):
     """Return where the anchors of a vector of rays are on them: at SURE_LOW, with 1 SURE_HIGH."""
     limit = FARTHEST * reach
-    return greater(lesser(blocks.sure_limits(lanes, at, side), limit), -limit)
+    return simd.greater(simd.lesser(blocks.sure_limits(lanes, at, side), limit), -limit)
 
 
 @inlined
 def _scale(lanes, at, axis):
     """Return the scales c of a vector of rays, by the size of a component of directions."""
     # Not zero: an inverse times that could not tell an unused lane of a node from a child.
-    return greater(abs(blocks.components(lanes, at, axis)), splat(LEAST_SCALE, WIDTH))
+    return simd.greater(abs(blocks.components(lanes, at, axis)), simd.splat(LEAST_SCALE, WIDTH))
 
 
 @inlined
 def _hull(hull, values, active):
     """Return (low, high), lane by lane, with the values of active lanes."""
     low, high = hull
-    return lesser(low, select(active, values, low)), greater(high, select(active, values, high))
+    return simd.lesser(low, simd.select(active, values, low)), simd.greater(
+        high, simd.select(active, values, high)
+    )
 
 
 @inlined
 def _extremes(hull):
-    return lowest(hull[0]), _highest(hull[1])
+    return simd.lowest(hull[0]), _highest(hull[1])
 
 
 @inlined
 def _anchors(lanes, begin, end, side, reach):
     """Return the ranges of the anchors of a packet, by axis."""
-    x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    x = y = z = simd.splat(F(INF), WIDTH), simd.splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         active, s = _active(lanes, at), _anchor(lanes, at, side, reach)
         px, py, pz = blocks.origins(lanes, at, WIDTH)
         dx, dy, dz = blocks.directions(lanes, at, WIDTH)
-        x, y = _hull(x, fma(dx, s, px), active), _hull(y, fma(dy, s, py), active)
-        z = _hull(z, fma(dz, s, pz), active)
+        x, y = _hull(x, simd.fma(dx, s, px), active), _hull(y, simd.fma(dy, s, py), active)
+        z = _hull(z, simd.fma(dz, s, pz), active)
     return _extremes(x), _extremes(y), _extremes(z)
 
 
 @inlined
 def _inverses(lanes, begin, end, along):
     """Return the ranges of the inverses of a packet, by axis, times c, that of the axis `along`."""
-    x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    x = y = z = simd.splat(F(INF), WIDTH), simd.splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         active, size = _active(lanes, at), _scale(lanes, at, along)
         ix, iy, iz = blocks.inverses(lanes, at, WIDTH)
@@ -145,7 +122,7 @@ def _inverses(lanes, begin, end, along):
 def _interval(lanes, begin, end, way, reach):
     """Return the interval of r c of a packet's active rays; `way` is (anchors' side, c's axis)."""
     side, along = way
-    hull = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    hull = simd.splat(F(INF), WIDTH), simd.splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         active, size = _active(lanes, at), _scale(lanes, at, along)
         s, last = _anchor(lanes, at, side, reach), blocks.ends(lanes, at, WIDTH)
@@ -177,17 +154,19 @@ def _axis(anchors, inverses, negative, margin):
     low, high = anchors[0] - margin, anchors[1] + margin
     near, far = (low, high) if negative else (high, low)
     return (
-        splat(near, WIDTH),
-        splat(far, WIDTH),
-        splat(inverses[0], WIDTH),
-        splat(inverses[1], WIDTH),
+        simd.splat(near, WIDTH),
+        simd.splat(far, WIDTH),
+        simd.splat(inverses[0], WIDTH),
+        simd.splat(inverses[1], WIDTH),
     )
 
 
 @inlined
 def _longest_axis(lanes, begin):
     """Return the axis along which the first ray of a packet points most."""
-    k = begin + lane_index(lowest_bit(mask_bits(_active(lanes, begin)) | 1 << (WIDTH - 1)))
+    k = begin + lane_index(
+        simd.lowest_bit(simd.mask_bits(_active(lanes, begin)) | 1 << (WIDTH - 1))
+    )
     x, y, z = blocks.direction(lanes, k)
     x, y, z = abs(x), abs(y), abs(z)
     return np.int64(0) if x >= y and x >= z else (np.int64(1) if y >= z else np.int64(2))
@@ -215,15 +194,15 @@ def _beam(lanes, begin, end, octant, any_hit, reach):
 @inlined
 def _sooner(nodes, at, axis):
     near, _, low, high = axis
-    away = load(nodes, at, WIDTH) - near
-    return lesser(away * low, away * high)
+    away = simd.load(nodes, at, WIDTH) - near
+    return simd.lesser(away * low, away * high)
 
 
 @inlined
 def _later(nodes, at, axis):
     _, far, low, high = axis
-    away = load(nodes, at, WIDTH) - far
-    return greater(away * low, away * high)
+    away = simd.load(nodes, at, WIDTH) - far
+    return simd.greater(away * low, away * high)
 
 
 @inlined
@@ -232,16 +211,16 @@ def enter_box(nodes, box, lanes, at, planes):
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = blocks.inverses(lanes, at, WIDTH)
     near_x, near_y, near_z = blocks.nears(lanes, at, WIDTH)
-    tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
-    ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
-    tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
-    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
+    tx = simd.fma(simd.splat(simd.peek(nodes, box + nx), WIDTH), ix, near_x)
+    ty = simd.fma(simd.splat(simd.peek(nodes, box + ny), WIDTH), iy, near_y)
+    tz = simd.fma(simd.splat(simd.peek(nodes, box + nz), WIDTH), iz, near_z)
+    first = simd.greater(simd.greater(tx, ty), simd.greater(tz, simd.splat(F(0.0), WIDTH)))
     far_x, far_y, far_z = blocks.fars(lanes, at, WIDTH)
-    tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
-    ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
-    tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
-    last = lesser(lesser(tx, ty), lesser(tz, blocks.ends(lanes, at, WIDTH)))
-    return mask_bits(first <= last)
+    tx = simd.fma(simd.splat(simd.peek(nodes, box + fx), WIDTH), ix, far_x)
+    ty = simd.fma(simd.splat(simd.peek(nodes, box + fy), WIDTH), iy, far_y)
+    tz = simd.fma(simd.splat(simd.peek(nodes, box + fz), WIDTH), iz, far_z)
+    last = simd.lesser(simd.lesser(tx, ty), simd.lesser(tz, blocks.ends(lanes, at, WIDTH)))
+    return simd.mask_bits(first <= last)
 
 
 def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
@@ -269,12 +248,12 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
         shift += WIDTH
     if inside == 0:
         return False, np.int64(0)
-    group, count = leaf_rows(child)
+    group, count = wide_nodes.leaf_rows(child)
     changed = False
     for g in range(group, group + count):
         triangles, bits = load_group(tree.groups, g), inside
         while bits != 0:
-            r = begin + lane_index(lowest_bit(bits))
+            r = begin + lane_index(simd.lowest_bit(bits))
             bits &= bits - 1
             ray = blocks.numbers_of(block.lanes, r)
             found = filter_ray(tree.primitives, triangles, ray, blocks.end(block.lanes, r))
@@ -284,7 +263,7 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
                 candidates = candidates_of(ray, found)
                 accept_group(goal, tree, block, context_ref, memory, slot, g, candidates)
                 store_packed(tree.primitives, block, memory, slot, r)
-    return changed, popcount(inside)
+    return changed, simd.popcount(inside)
 
 
 LEAVES[PacketStack] = _intersect_leaf
@@ -297,49 +276,47 @@ _free_steps = by_scene(
 
 @kernel
 def trace_packet(context, stack, begin, end, octant, reach, goal):
-    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree.
-
-    `reach` bounds their origins. Returns False if their paths differ so much that it gave up; what
-    was found so far is kept.
-    """
+    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree."""
+    # `reach` bounds their origins. Returns False if their paths differ so much that it gave up;
+    # what was found so far is kept.
     tree, _, block = context
     context_ref = refer(context)
     lanes, nodes = block.lanes, tree.blocks
-    nx, ny, nz = near_planes(octant)
-    planes = all_planes(nx, ny, nz)
+    nx, ny, nz = wide_nodes.near_planes(octant)
+    planes = wide_nodes.all_planes(nx, ny, nz)
     x, y, z, octant, way = _beam(lanes, begin, end, octant, goal.any_hit, reach)
     # Of the rays' way through nodes, which may be backwards.
-    nx, ny, nz = near_planes(octant)
-    _, _, _, fx, fy, fz = all_planes(nx, ny, nz)
-    shift = np.int32(octant_shift(octant))
+    nx, ny, nz = wide_nodes.near_planes(octant)
+    _, _, _, fx, fy, fz = wide_nodes.all_planes(nx, ny, nz)
+    shift = np.int32(wide_nodes.octant_shift(octant))
     start, limit = _interval(lanes, begin, end, way, reach)
-    start = splat(start, WIDTH)
+    start = simd.splat(start, WIDTH)
     child, box, top = np.int64(0), np.int64(0), np.int64(0)
     steps = _free_steps(tree)
     while steps > 0:
         steps -= 1
         if child >= 0:
-            at = node_at(child)
-            first = greater(
-                greater(_sooner(nodes, at + nx, x), _sooner(nodes, at + ny, y)),
-                greater(_sooner(nodes, at + nz, z), start),
+            at = wide_nodes.node_at(child)
+            first = simd.greater(
+                simd.greater(_sooner(nodes, at + nx, x), _sooner(nodes, at + ny, y)),
+                simd.greater(_sooner(nodes, at + nz, z), start),
             )
-            last = lesser(
-                lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
-                lesser(_later(nodes, at + fz, z), splat(limit, WIDTH)),
+            last = simd.lesser(
+                simd.lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
+                simd.lesser(_later(nodes, at + fz, z), simd.splat(limit, WIDTH)),
             )
-            order = child_orders(nodes, at) >> shift
-            first = permute(first, order)
+            order = wide_nodes.child_orders(nodes, at, WIDTH) >> shift
+            first = simd.permute(first, order)
             # An unused lane begins at inf and ends at -inf, for neither i nor c is zero.
-            bits = mask_bits(first <= permute(last, order))
+            bits = simd.mask_bits(first <= simd.permute(last, order))
             if bits != 0:
-                front = compress_order(bits)
-                children = permute(child_codes(nodes, at), order)
-                store(stack.children, top, permute(children, front))
-                store(stack.entries, top, permute(first, front))
-                lanes_entered = permute(order, front) & np.int32(WIDTH - 1)
-                store(stack.boxes, top, lanes_entered + np.int32(child * WIDTH))
-                top += popcount(bits)
+                front = simd.compress_order(bits)
+                children = simd.permute(wide_nodes.child_codes(nodes, at, WIDTH), order)
+                simd.store(stack.children, top, simd.permute(children, front))
+                simd.store(stack.entries, top, simd.permute(first, front))
+                lanes_entered = simd.permute(order, front) & np.int32(WIDTH - 1)
+                simd.store(stack.boxes, top, lanes_entered + np.int32(child * WIDTH))
+                top += simd.popcount(bits)
         else:
             changed, entered = intersect_leaf(
                 goal, tree, block, context_ref, stack, (begin, end), child, box, planes
@@ -349,17 +326,17 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
                 _, limit = _interval(lanes, begin, end, way, reach)
         # Take the next entry that does not begin behind all closest hits.
         top -= 1
-        while top >= 0 and peek(stack.entries, top) > limit:
+        while top >= 0 and simd.peek(stack.entries, top) > limit:
             top -= 1
         if top < 0:
             return True
-        child = np.int64(peek(stack.children, top))
+        child = np.int64(simd.peek(stack.children, top))
         # The next two come soon.
-        soon = np.int64(peek(stack.children, max(top - 1, np.int64(0))))
-        prefetch_child(nodes, tree.groups, soon, 8)
-        soon = np.int64(peek(stack.children, max(top - 2, np.int64(0))))
-        prefetch_child(nodes, tree.groups, soon, 8)
-        box = child_at(np.int64(peek(stack.boxes, top)))
+        soon = np.int64(simd.peek(stack.children, max(top - 1, np.int64(0))))
+        wide_nodes.prefetch_child(nodes, tree.groups, soon, 8)
+        soon = np.int64(simd.peek(stack.children, max(top - 2, np.int64(0))))
+        wide_nodes.prefetch_child(nodes, tree.groups, soon, 8)
+        box = wide_nodes.child_at(np.int64(simd.peek(stack.boxes, top)))
     return False
 
 
