@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
-from bvh.io.meshes import triangles_of
+from bvh.io.meshes import surface_of
 from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits, Hits
@@ -60,7 +60,7 @@ class Geometries:
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):
                 raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
-            vertices, faces = triangles_of(vertex_positions if mesh is None else mesh)
+            vertices, faces, _ = surface_of(vertex_positions if mesh is None else mesh)
         elif mesh is not None:
             raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
         else:

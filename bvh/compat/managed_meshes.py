@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,8 @@ NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
 
 
-class Inside(NamedTuple):
-    """A mesh, or a part of it, inside a solid one: ids of a pair, and a vertex."""
-
-    first: int
-    second: int
-    point: NDArray[np.float64]
+# A mesh, or a part of it, inside a solid one: ids of a pair, and a vertex.
+Inside = tuple[int, int, NDArray[np.float64]]
 
 
 class ManagedMeshes:
@@ -61,15 +56,12 @@ class ManagedMeshes:
         any_one = not (named or detailed)
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
-        pairs = [*map(tuple, touching.tolist()), *((one.first, one.second) for one in inside)]
+        pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
         names = {self._pair(other, *pair) for pair in pairs}
-        data: list[ContactData] = []
-        if detailed and len(touching):
-            data = self._contacts(other)
-        if detailed:
-            for one in inside:
-                pair = self._pair(other, one.first, one.second)
-                data.append(ContactData(pair, (-1, -1), NO_NORMAL, one.point))
+        data = self._contacts(other) if detailed and len(touching) else []
+        for first, second, point in inside if detailed else ():
+            pair = self._pair(other, first, second)
+            data.append(ContactData(pair, (-1, -1), NO_NORMAL, point))
         return len(pairs) > 0, names, data
 
     def _contacts(self, other: ManagedMeshes) -> list[ContactData]:
@@ -97,13 +89,13 @@ class ManagedMeshes:
             return []
         view, content = self._views(other)
         pairs = candidates(view, content, besides, 0.0, thread_count(None)).owners
-        known, found = set(map(tuple, touching.tolist())), []
+        known, found = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             point = None
             if (first, second) not in known:
                 point = self._inner_point(other, first, second)
             if point is not None:
-                found.append(Inside(first, second, point))
+                found.append((first, second, point))
                 if any_one:
                     break
         return found

@@ -60,14 +60,9 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
 
 
-def triangles_of(mesh: object) -> tuple[Any, Any]:
-    """Return (vertices, faces) of a mesh."""
-    return surface_of(mesh)[:2]
-
-
 def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether a mesh still has the vertices and faces that a tree was built from."""
-    points, index = (np.asarray(array) for array in triangles_of(mesh))
+    points, index = (np.asarray(array) for array in surface_of(mesh)[:2])
     same = np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
     return same and np.array_equal(index, faces)
 
