@@ -32,11 +32,6 @@ Arguments = dict[str, object]
 LazyColumns = dict[str, "Array"]
 Shape = tuple[int, ...]
 
-NO_PROGRESS = (
-    "progress must be None for Dask arrays: use dask.diagnostics.ProgressBar, or "
-    "distributed.progress"
-)
-
 
 def searched(target: object) -> Searched:
     """Return what is a tree, a scene or parts; raise a TypeError for all else."""
@@ -59,7 +54,8 @@ def checked_options(query: MethodType, arguments: Arguments) -> dict[str, Any]:
     verb = declared(query)
     given: dict[str, Any] = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
-        raise ValueError(NO_PROGRESS)
+        use = "dask.diagnostics.ProgressBar, or distributed.progress"
+        raise ValueError(f"progress must be None for Dask arrays: use {use}")
     for name in given.keys() - shapes_of(verb).keys() - set(verb.options):
         raise TypeError(f"{verb.name}() got an unexpected keyword argument {name!r}")
     cull_code(given.get("cull"))

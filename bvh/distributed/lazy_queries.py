@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bvh.distributed.chunk_tasks import (
-    Arguments,
-    LazyColumns,
-    as_dask,
-    checked_options,
-    query_chunks,
-    searched,
-    shapes_of,
-    unified,
-)
+from bvh.distributed import chunk_tasks
+from bvh.distributed.chunk_tasks import Arguments, LazyColumns, query_chunks
 from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.merging import Column, merge
 from bvh.distributed.out_of_core.part_targets import declared
@@ -40,11 +32,12 @@ TOGETHER = 8
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
     """Return the result of a query of a tree, a scene or parts, lazily."""
-    verb, target = declared(query), searched(query.__self__)
-    given, shapes = checked_options(query, arguments), shapes_of(verb)
+    verb, target = declared(query), chunk_tasks.searched(query.__self__)
+    given, shapes = chunk_tasks.checked_options(query, arguments), chunk_tasks.shapes_of(verb)
     # One mask stays a number, as queries of points and regions take it.
     names = [n for n in shapes if n in given and not (n == "mask" and _is_one(given[n]))]
-    arrays = unified({n: as_dask(n, given.pop(n), shapes[n]) for n in names}, shapes)
+    arrays = {n: chunk_tasks.as_dask(n, given.pop(n), shapes[n]) for n in names}
+    arrays = chunk_tasks.unified(arrays, shapes)
     if verb.merge is Merge.LISTS:
         return lazy_lists(target, verb, arrays, given)
     if isinstance(target, Parts):

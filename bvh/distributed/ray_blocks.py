@@ -48,17 +48,13 @@ class RayBlocks:
             within = [all_of if n == 1 else s for s, n in zip(block, self.shape, strict=True)]
             place = [slice(axis.start + s.start, axis.start + s.stop)
                      for s, axis in zip(block, self.place, strict=True)]  # fmt: skip
-            origins, directions = self._made(tuple(place))
+            with task_threads(1):
+                origins, directions = map(np.asarray, self._function(*place, *self._args))
+            shape = tuple(axis.stop - axis.start for axis in place)
+            rays = _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
             some = {name: _part_of(array, within) for name, array in bounds.items()}
-            found = getattr(target, verb)(origins, directions, **some, **options)
+            found = getattr(target, verb)(*rays, **some, **options)
             yield tuple(within), tuple(place), found
-
-    def _made(self, place: Slices) -> tuple[Column, Column]:
-        """Return the rays of a block."""
-        shape = tuple(axis.stop - axis.start for axis in place)
-        with task_threads(1):
-            origins, directions = map(np.asarray, self._function(*place, *self._args))
-        return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
 
 
 def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -137,11 +137,10 @@ class RaySource:
         Examples
         --------
         >>> import bvh
-        >>> from bvh.distributed import camera_rays
+        >>> from bvh.distributed import RaySource
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> rays = camera_rays(bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, 4, 3))
-        >>> int(rays.any_hit(tree).sum().compute())
-        1
+        >>> RaySource(lambda rows: ([0.2, 0.2, 5.0], [0, 0, -1]), (2,)).any_hit(tree).compute()
+        array([ True,  True])
         """
         return self._answer("any_hit", target, options)
 
@@ -150,12 +149,11 @@ class RaySource:
 
         Examples
         --------
-        >>> import bvh
-        >>> from bvh.distributed import camera_rays
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> rays = camera_rays(bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, 4, 3))
-        >>> rays.count_hits(tree).max().compute().item()
-        1
+        >>> import bvh, bvh.distributed
+        >>> boxes = bvh.BVH.from_boxes([[0, 0, 0], [0, 0, 1]], [[1, 1, 1], [1, 1, 2]])
+        >>> rays = bvh.distributed.RaySource(lambda rows: ([0.5, 0.5, 3.0], [0, 0, -1]), (2,))
+        >>> rays.count_hits(boxes).compute().tolist()
+        [2, 2]
         """
         return self._answer("count_hits", target, options)
 

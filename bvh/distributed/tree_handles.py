@@ -252,15 +252,12 @@ def _mapped_scene(scene: Scene) -> MappedScene | None:
         return None
     content, checksum = scene._saved
     for part in nested_scenes(scene):
-        if part._saved is None or part._saved.content is not content:
+        saved, known = part._saved, part._instances
+        if saved is None or saved.content is not content or not known.is_as_made:
             return None
-        if not part._instances.is_as_made:
+        places = (mapped_place(tree) for tree in known.children if isinstance(tree, BVH))
+        if any(place is None or place[0] is not content for place in places):
             return None
-        for tree in part._instances.children:
-            if isinstance(tree, BVH):
-                place = mapped_place(tree)
-                if place is None or place[0] is not content:
-                    return None
     return MappedScene(_path_of(content), checksum, content)
 
 

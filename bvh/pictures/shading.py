@@ -49,9 +49,10 @@ class Sight:
     ) -> None:  # fmt: skip
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         self.seen = hits[self.mask]
-        self.directions = np.broadcast_to(directions, (*self.mask.shape, 3))[self.mask]
-        self._origins = np.broadcast_to(origins, (*self.mask.shape, 3))[self.mask]
-        self._cells, self._all = cells[self.mask], (origins, directions, cells)
+        shape = (*self.mask.shape, 3)
+        self._rays = [np.broadcast_to(given, shape) for given in (origins, directions)]
+        self._origins, self.directions = (given[self.mask] for given in self._rays)
+        self._all_cells, self._cells = cells, cells[self.mask]
         self.rays = self.mask.size
 
     @cached_property
@@ -81,12 +82,9 @@ class Sight:
 
     def ground(self, ground: Ground) -> Floats:
         """Light at the ground for each ray that hits nothing."""
-        missed = ~self.mask
-        origins, directions, cells = self._all
-        shape = (*self.mask.shape, 3)
-        starts, ways = (np.broadcast_to(given, shape)[missed] for given in (origins, directions))
-        occluders = self.stage.source.occluders
-        light, cast = ground.light(occluders, starts, ways, cells[missed])
+        missed, occluders = ~self.mask, self.stage.source.occluders
+        starts, ways = (given[missed] for given in self._rays)
+        light, cast = ground.light(occluders, starts, ways, self._all_cells[missed])
         self.rays += cast
         return light
 

@@ -111,7 +111,7 @@ def test_a_full_disk(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         elif what == "ids":
             patch.setattr(np, "save", full)
         elif what == "index":
-            patch.setattr(part_folder, "index_digest", full)
+            patch.setattr(part_folder.part_index, "index_digest", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError):
