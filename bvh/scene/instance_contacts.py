@@ -52,11 +52,7 @@ class NearbyLeaves(NamedTuple):
 def candidates(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
-    """Return the pairs of leaves, of a scene and of another or itself, within a distance.
-
-    In a scene itself, leaves of one instance are not compared. Pairs of instances are `ignored` by
-    keys, the first id in the high bits.
-    """
+    """Return the pairs of leaves within a distance, but not of one instance or `ignored` ones."""
     own = instance_pairs.side_of(view)
     other = own if content is view else instance_pairs.side_of(content)
     mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
@@ -155,10 +151,7 @@ def find_touching(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
-
-    They are of a scene and of another or itself.
-    """
+    """Return the pairs of instances that touch, ascending; of `only_one`, the first found."""
     found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)

@@ -143,15 +143,12 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
-
-    A scene against itself has each pair once, the lower leaf and face first. `kept` tells which
-    pairs of leaves are compared.
-    """
+    """Return the pairs of faces that meet, ascending, of pairs of leaves that `kept` chooses."""
     own = side_of(view)
     other = own if content is view else side_of(content)
     mine, theirs = near_leaves(view, own, other, transform, threads)
     if itself:
+        # Each pair once, the lower leaf and face first.
         kept = np.less_equal
     if kept is not None:
         rows = kept(mine, theirs)
@@ -247,10 +244,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the pairs to ignore as keys, the lower id in the high bits; ascending.
-
-    A name stands for all instances that have it.
-    """
+    """Return the pairs to ignore as keys, the lower id in the high bits; ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
     # Arrays without axes pass for iterable.

@@ -142,10 +142,7 @@ def _instance_tables(
 
 
 def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64]:
-    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene.
-
-    If `with_up` is true, always the axis.
-    """
+    """Return instances, next id and, if it is not z everywhere or wanted, the axis up, by scene."""
     rows = np.array(
         [(len(p._instances), p._instances.next_id, file_formats.UPS.index(p._up)) for p in parts],
         np.int64,
