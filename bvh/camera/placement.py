@@ -137,8 +137,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
     if not hasattr(lens, "GetProjectionTransformMatrix"):
         kind = type(source).__name__
         raise TypeError(f"source must be a plotter or camera of pyvista or VTK, got {kind}")
-    if size is None:
-        size = getattr(source, "window_size", None)
+    size = getattr(source, "window_size", None) if size is None else size
     if size is None:
         raise ValueError("size must be the width and the height of the picture, got None")
     if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:
