@@ -94,18 +94,14 @@ def _by_subtrees(
     shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
 
     def work(begin: int, end: int) -> None:
-        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = instance_pairs.maps_to_first(job, which[begins])
         with shelf.scratch() as (pair_search, pairs):
-            for k, stop in enumerate([*begins[1:].tolist(), end]):
-                first = int(begins[k])
-                pair = int(which[first])
+            tasks = instance_pairs.begun(job, which, entries, begin, end, pair_search)
+            for pair, to_first in tasks:
                 group, done = groups[pair], False
-                tree_pairs.begin_with(pair_search, entries[first:stop])
                 own, other = instance_pairs.trees_of(job, pair)
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = tree_pairs.meet(
-                        own.row, other.row, to_first[k], False, pair_search, pairs, 0,
+                        own.row, other.row, to_first, False, pair_search, pairs, 0,
                         tree_pairs.STEPS,
                     )  # fmt: skip
                     if pair_search.state[tree_pairs.MET]:

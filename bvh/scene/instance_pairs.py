@@ -7,7 +7,7 @@ tree are transformed to the frame of the other only to find which faces cannot m
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
+from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
@@ -163,17 +163,12 @@ def find_leaf_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = maps_to_first(job, which[begins])
         found: list[Rows] = []
         with shelf.scratch() as (pair_search, pairs):
-            for k, stop in enumerate([*begins[1:].tolist(), end]):
-                first = int(begins[k])
-                begin_with(pair_search, entries[first:stop])
-                pair = int(which[first])
+            for pair, to_first in begun(job, which, entries, begin, end, pair_search):
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
                 met = overlap_batches.meeting_pairs(
-                    *trees_of(job, pair), to_first[k], is_one(job, pair), pair_search, pairs, cancel
+                    *trees_of(job, pair), to_first, is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
         parts.extend(found)
@@ -209,6 +204,18 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     ]
     sizes = [len(rows) for rows in entries]
     return np.repeat(np.arange(count), sizes), np.concatenate(entries)
+
+
+def begun(
+    job: PairJob, which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
+) -> Iterator[tuple[int, Reals]]:
+    """Begin the search of each pair of leaves in tasks begin..end; yield it, and its transform."""
+    begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
+    stops = [*begins[1:].tolist(), end]
+    to_first = maps_to_first(job, which[begins])
+    for first, stop, matrix in zip(begins.tolist(), stops, to_first, strict=True):
+        begin_with(pair_search, entries[first:stop])
+        yield int(which[first]), matrix
 
 
 def is_one(job: PairJob, k: int) -> bool:
