@@ -18,11 +18,7 @@ ROUNDS = 4
 
 
 def outline_of(source: Any) -> Floats | None:
-    """Return points of a tree, a scene or parts, shape (n, 3), that extend as far as it does.
-
-    They are the vertices of its faces, unless there are too many: then the corners of its bounds,
-    or of those of each leaf of a scene. None for anything else.
-    """
+    """Return vertices, or corners of bounds where they are too many, (n, 3); None of all else."""
     if hasattr(source, "leaves"):
         found = _outline_of_leaves(source.leaves)
     elif not (hasattr(source, "kind") or hasattr(source, "corners")):

@@ -157,10 +157,7 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) -> Geometry:
-    """Return the geometry of the pixels (x, y) / w of a parallel projection; z grows with depth.
-
-    Rays start in the plane through the eye with normal z.
-    """
+    """Return the geometry of pixels (x, y) / w of rays along z from the plane through the eye."""
     columns, det = _adjugate(name, x, y, z)
     at, below = eye
     middle = [_dot(row, at) + row[3] * below for row in (x, y)]

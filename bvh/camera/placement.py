@@ -25,10 +25,7 @@ def looking(
     name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike, half_height: float,
     raster: Raster,
 ) -> Geometry:  # fmt: skip
-    """Return the geometry of a camera whose picture is 2 half_height high at depth 1.
-
-    `name` is the argument that determines the half height.
-    """
+    """Return the geometry of a picture that is 2 half_height high at depth 1, as `name` wants."""
     side = np.cross(forward, upward(up))
     if np.linalg.norm(side) < 1e-12:
         raise ValueError("up must not be along the view")
@@ -135,16 +132,12 @@ def of_opencv(
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
-    """Return the matrices to OpenGL's clip space of a camera of VTK or PyVista, and its pixels.
-
-    A plotter of PyVista has the size of its window.
-    """
+    """Return the matrices to OpenGL's clip space of a camera of VTK or PyVista, and its pixels."""
     lens = getattr(source, "camera", source)
     if not hasattr(lens, "GetProjectionTransformMatrix"):
         kind = type(source).__name__
         raise TypeError(f"source must be a plotter or camera of pyvista or VTK, got {kind}")
-    if size is None:
-        size = getattr(source, "window_size", None)
+    size = getattr(source, "window_size", None) if size is None else size
     if size is None:
         raise ValueError("size must be the width and the height of the picture, got None")
     if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:

@@ -83,10 +83,7 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _beside(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[tuple[Hit, float, Floats | None]]:
-    """Return for each instance the visible point of its faces nearest to a cursor.
-
-    Each as a hit, its distance from the cursor in pixels, and its position.
-    """
+    """Return for each instance its visible point nearest to a cursor: hit, distance, position."""
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = visited.faces_in(planes, rows)
     near = nearest_on_triangles(camera, triangles, x, y)

@@ -14,19 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
+from bvh.picking import region as regions
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
 from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
-from bvh.picking.region import (
-    KINDS,
-    MODES,
-    Region,
-    RegionMode,
-    Selected,
-    SelectedPart,
-    locate_points,
-    select_part,
-)
+from bvh.picking.region import Region, RegionMode, Selected, SelectedPart
 from bvh.picking.results import Selection
 from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.tree.primitives import Triangles
@@ -57,8 +49,8 @@ def select(
 ) -> Selection:
     """Return the selection of a region of the picture, after checking the options."""
     what = options.what
-    check_option("what", what, KINDS)
-    check_option("mode", options.mode, MODES)
+    check_option("what", what, regions.KINDS)
+    check_option("mode", options.mode, regions.MODES)
     workers, want_inside = thread_count(options.threads), options.mode == "inside"
     rays_across = whole_number("samples", options.samples)
     visited = SelectedTrees(placed, camera, options.mask, workers)
@@ -67,7 +59,7 @@ def select(
     for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         if not full:
-            part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
+            part = regions.select_part(camera, region, leaf, matrix, what, want_inside, workers)
         elif what == "vertices":
             part = SelectedPart(leaf.vertices(), False)
         else:
@@ -242,4 +234,4 @@ def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:
 def _held(region: Region, points: Floats) -> Flags:
     """Return which points (n, 2) of the picture are in a region."""
     corners = np.column_stack([points, np.ones(len(points))])
-    return np.asarray(locate_points(region, corners) >= BORDER)
+    return np.asarray(regions.locate_points(region, corners) >= BORDER)

@@ -263,10 +263,7 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
 
 
 def _reaching(planes: Floats, boxes: Floats) -> Flags:
-    """Return which boxes in the world (n, 6) are possibly inside.
-
-    The corner that is farthest along a plane's normal decides; empty boxes are outside.
-    """
+    """Return which boxes (n, 6) are possibly inside, by their farthest corners; not empty ones."""
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():

@@ -213,10 +213,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the nearest points of triangles in the camera's axes, all between near and far.
-
-    Each corner is followed by its weights (see `clipped`).
-    """
+    """Return the nearest points of triangles; corners are in the camera's axes, with weights."""
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]

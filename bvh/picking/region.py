@@ -32,13 +32,10 @@ class Region(NamedTuple):
 
 
 class SelectedPart(NamedTuple):
-    """The selected ids of one leaf: vertices if these are wanted, else primitives.
-
-    `all` if instances are wanted and all primitives are selected.
-    """
+    """The selected ids of one leaf: vertices if these are wanted, else primitives."""
 
     ids: NDArray[np.int32]
-    all: bool
+    all: bool  # primitives are selected, and instances are wanted
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:

@@ -50,13 +50,10 @@ class RayBatch(NamedTuple):
 
 
 class PointBatch(NamedTuple):
-    """Points as kernels take them, flat, and their leading shape.
-
-    `limits` has the largest distance for each point, or a single one for all.
-    """
+    """Points as kernels take them, flat, and their leading shape."""
 
     points: NDArray[np.float64]
-    limits: NDArray[np.float64]
+    limits: NDArray[np.float64]  # the largest distance for each, or one for all
     shape: tuple[int, ...]
 
     @property
@@ -146,11 +143,7 @@ def ray_batch(
 
 
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int) -> Rays | None:
-    """Return rays, or None unless they already have the kernel's layout (cheaper than checking).
-
-    At most so many, in two arrays of equal shape (n, 3), which may be writable, and with one range
-    for all.
-    """
+    """Return rays with one range; None unless they are in the kernel's layout, and few enough."""
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
     shape = origins.shape
@@ -223,11 +216,7 @@ def unmasked(batch: RayBatch) -> RayBatch:
 
 
 def check_rays(batch: RayBatch) -> None:
-    """Raise a ValueError that names the first ray which could only miss.
-
-    Those are rays with a NaN or infinite origin or direction, a zero direction, a NaN bound, or
-    t_min above t_max.
-    """
+    """Raise a ValueError that names the first ray which could only miss."""
     rays = batch.rays
     reasons = {
         "an origin that is not finite": ~np.isfinite(rays.origins).all(axis=-1),
@@ -245,10 +234,7 @@ def check_rays(batch: RayBatch) -> None:
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return the six numbers of a single ray; None for a batch, and for what must be checked.
-
-    A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
-    """
+    """Return the six numbers of a single ray; None for a batch, and for what must be checked."""
     kind, other = type(origin), type(direction)
     try:
         if kind is other is ARRAY:
@@ -283,10 +269,7 @@ def _is_row(given: object) -> bool:
 
 
 def plain_point(point: Any) -> Sequence[float] | None:
-    """Return the three numbers of a single point; None for a batch, and for what must be checked.
-
-    A point is an array, tuple or list of three real numbers. The usual ones come first.
-    """
+    """Return the numbers of a single point; None for a batch, and for what must be checked."""
     kind = type(point)
     if kind is ARRAY:
         if point.shape != THREE:

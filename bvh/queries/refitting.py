@@ -25,11 +25,7 @@ _guard = ForkSafeLock()
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit.
-
-    Its arrays are kept for their leaves, because triangles return to them when their vertices are
-    finite again.
-    """
+    """A tree before its first refit, to whose leaves triangles return that are finite again."""
 
     arrays: TreeArrays
     members: Members

@@ -210,13 +210,12 @@ class SceneAllHits(AllHits):
 
     Examples
     --------
-    >>> import bvh, numpy as np
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> import bvh
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add(mesh), scene.add(mesh)
     >>> hits = scene.all_hits([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0]], [0, 0, -1])
     >>> hits.ray_id, hits.instance_id
-    (array([0, 0, 1]), array([0, 1, 1], dtype=int32))
+    (array([0, 0]), array([0, 1], dtype=int32))
     """
 
     instance_id: NDArray[np.int32]
@@ -334,13 +333,12 @@ class SceneOverlaps(Overlaps):
 
     Examples
     --------
-    >>> import bvh, numpy as np
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
-    >>> found = scene.overlap_sphere([0.9, 0.9, 0.0], 0.2)
+    >>> import bvh
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add(mesh), scene.add(mesh)
+    >>> found = scene.overlap_sphere([0.9, 0.0, 0.0], 0.2)
     >>> found.instance_id, found.prim_id
-    (array([1], dtype=int32), array([0], dtype=int32))
+    (array([0, 1], dtype=int32), array([0, 0], dtype=int32))
     """
 
     instance_id: Ids
@@ -364,13 +362,12 @@ class ScenePairs:
 
     Examples
     --------
-    >>> import bvh, numpy as np
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
-    >>> pairs = scene.overlap_tree(tree)
+    >>> import bvh
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add(mesh), scene.add(mesh)
+    >>> pairs = scene.self_overlaps()
     >>> pairs.instance_id.tolist(), pairs.prim_id.tolist()
-    ([[0, -1], [1, -1]], [[0, 0], [0, 0]])
+    ([[0, 1]], [[0, 0]])
     """
 
     instance_id: Ids

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.casters import CAST, Hit, TreeCaster
+from bvh.queries.answers.casters import TREE_CAST, Hit, TreeCaster
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
@@ -76,7 +76,7 @@ class TreeQueries(
                 hit = kernel(address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = CAST, f"cast of {self!r}"
+        cast.__doc__, cast.__qualname__ = TREE_CAST, f"cast of {self!r}"
         return cast
 
     def pick(

@@ -52,11 +52,7 @@ class NearbyLeaves(NamedTuple):
 def candidates(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
-    """Return the pairs of leaves, of a scene and of another or itself, within a distance.
-
-    In a scene itself, leaves of one instance are not compared. Pairs of instances are `ignored` by
-    keys, the first id in the high bits.
-    """
+    """Return the pairs of leaves within a distance, but not of one instance or `ignored` ones."""
     own = instance_pairs.side_of(view)
     other = own if content is view else instance_pairs.side_of(content)
     mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
@@ -98,18 +94,14 @@ def _by_subtrees(
     shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
 
     def work(begin: int, end: int) -> None:
-        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = instance_pairs.maps_to_first(job, which[begins])
         with shelf.scratch() as (pair_search, pairs):
-            for k, stop in enumerate([*begins[1:].tolist(), end]):
-                first = int(begins[k])
-                pair = int(which[first])
+            tasks = instance_pairs.begun(job, which, entries, begin, end, pair_search)
+            for pair, to_first in tasks:
                 group, done = groups[pair], False
-                tree_pairs.begin_with(pair_search, entries[first:stop])
                 own, other = instance_pairs.trees_of(job, pair)
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = tree_pairs.meet(
-                        own.row, other.row, to_first[k], False, pair_search, pairs, 0,
+                        own.row, other.row, to_first, False, pair_search, pairs, 0,
                         tree_pairs.STEPS,
                     )  # fmt: skip
                     if pair_search.state[tree_pairs.MET]:
@@ -155,10 +147,7 @@ def find_touching(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
-
-    They are of a scene and of another or itself.
-    """
+    """Return the pairs of instances that touch, ascending; of `only_one`, the first found."""
     found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)

@@ -7,7 +7,7 @@ tree are transformed to the frame of the other only to find which faces cannot m
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
+from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
@@ -143,15 +143,12 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
-
-    A scene against itself has each pair once, the lower leaf and face first. `kept` tells which
-    pairs of leaves are compared.
-    """
+    """Return the pairs of faces that meet, ascending, of pairs of leaves that `kept` chooses."""
     own = side_of(view)
     other = own if content is view else side_of(content)
     mine, theirs = near_leaves(view, own, other, transform, threads)
     if itself:
+        # Each pair once, the lower leaf and face first.
         kept = np.less_equal
     if kept is not None:
         rows = kept(mine, theirs)
@@ -166,17 +163,12 @@ def find_leaf_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = maps_to_first(job, which[begins])
         found: list[Rows] = []
         with shelf.scratch() as (pair_search, pairs):
-            for k, stop in enumerate([*begins[1:].tolist(), end]):
-                first = int(begins[k])
-                begin_with(pair_search, entries[first:stop])
-                pair = int(which[first])
+            for pair, to_first in begun(job, which, entries, begin, end, pair_search):
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
                 met = overlap_batches.meeting_pairs(
-                    *trees_of(job, pair), to_first[k], is_one(job, pair), pair_search, pairs, cancel
+                    *trees_of(job, pair), to_first, is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
         parts.extend(found)
@@ -214,6 +206,18 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     return np.repeat(np.arange(count), sizes), np.concatenate(entries)
 
 
+def begun(
+    job: PairJob, which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
+) -> Iterator[tuple[int, Reals]]:
+    """Begin the search of each pair of leaves in tasks begin..end; yield it, and its transform."""
+    begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
+    stops = [*begins[1:].tolist(), end]
+    to_first = maps_to_first(job, which[begins])
+    for first, stop, matrix in zip(begins.tolist(), stops, to_first, strict=True):
+        begin_with(pair_search, entries[first:stop])
+        yield int(which[first]), matrix
+
+
 def is_one(job: PairJob, k: int) -> bool:
     """Return whether a pair of leaves is a leaf and itself."""
     return job.itself and bool(job.mine[k] == job.theirs[k])
@@ -247,10 +251,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the pairs to ignore as keys, the lower id in the high bits; ascending.
-
-    A name stands for all instances that have it.
-    """
+    """Return the pairs to ignore as keys, the lower id in the high bits; ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
     # Arrays without axes pass for iterable.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries import results
-from bvh.queries.answers.casters import CAST, SceneCaster, SceneHit
+from bvh.queries.answers.casters import SCENE_CAST, SceneCaster, SceneHit
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
@@ -78,7 +78,7 @@ class SceneQueries(
                 hit = kernel(view.address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = CAST, f"cast of {type(self).__name__}"
+        cast.__doc__, cast.__qualname__ = SCENE_CAST, f"cast of {type(self).__name__}"
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> PointSearch:

@@ -13,21 +13,7 @@ class Caster(Protocol[Found]):
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = math.inf,
     ) -> Found:  # fmt: skip
-        """Cast one ray at a tree; or at a scene, as it is at every call.
-
-        Parameters
-        ----------
-        ox, oy, oz, dx, dy, dz : float
-            Origin and direction.
-        t_min, t_max : float
-            Range of t, both ends included.
-
-        Returns
-        -------
-        t, prim_id, u, v, front : float, int, float, float, bool
-            As in `closest_hit`; (inf, -1, nan, nan, False) for a miss. Of a scene also the leaf,
-            -1 for a miss.
-        """
+        """Cast one ray."""
 
 
 # A hit, and one of a scene, which ends with the leaf.
@@ -36,5 +22,20 @@ SceneHit: TypeAlias = tuple[float, int, float, float, bool, int]
 TreeCaster: TypeAlias = Caster[Hit]
 SceneCaster: TypeAlias = Caster[SceneHit]
 
-# The docstring of casters themselves.
-CAST = Caster.__call__.__doc__
+# The docstrings of casters themselves.
+CAST = """Cast one ray at a {}.
+
+Parameters
+----------
+ox, oy, oz, dx, dy, dz : float
+    Origin and direction.
+t_min, t_max : float
+    Range of t, both ends included.
+
+Returns
+-------
+t, prim_id, u, v, front{} : float, int, float, float, bool{}
+    As in `{}.closest_hit`; (inf, -1, nan, nan, False{}) for a miss.
+"""
+TREE_CAST = CAST.format("tree", "", "", "BVH", "")
+SCENE_CAST = CAST.format("scene, as it is at every call", ", leaf", ", int", "Scene", ", -1")

@@ -50,10 +50,7 @@ class HitRows(NamedTuple):
 
 
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
-    """Return the source of hits in a tree's arrays, or in a scene's, whose owner has its trees.
-
-    Of rays that are needed, which callers may change, it has copies, of a leading shape.
-    """
+    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
     primitives = arrays.primitives
     if type(primitives) is Instanced:
         return owner, owner.moves, None if owner.plain else _copied(rays, shape)
@@ -237,10 +234,7 @@ def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) ->
 def _leaves(
     source: Source, hits: Any, ids: NDArray[Any]
 ) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64], NDArray[Any]]]:
-    """Yield the primitives that are hit, leaf by leaf.
-
-    With their map, the rows of their hits, and which of the primitives these hit.
-    """
+    """Yield by leaf the primitives that are hit, their map, and the rows and ids of their hits."""
     view, moves, kept = source
     rows = np.flatnonzero(ids >= 0)
     if hasattr(view, "leaves_of"):

@@ -36,11 +36,7 @@ def inside(
     search: RaySearch, mask: int, points: NDArray[np.float64], threads: int,
     progress: Progress | None = None, *, surface: bool = True,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
-
-    Points that are not finite are outside. In a scene, each leaf that the mask chooses is a closed
-    mesh.
-    """
+    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface."""
     arrays, options = search.arrays, RayOptions(threads=threads, sort=False)
     masks = kernel_input(np.array([mask], np.int32))
     result = np.zeros(len(points), np.bool_)

@@ -99,10 +99,7 @@ def find_closest_pair(
     transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the closest pair of faces of two trees over triangles.
-
-    The same as `find_closest_pairs` with one transform, and the maps of both sides; see there.
-    """
+    """Return what `find_closest_pairs` does for one transform, or for the maps of both sides."""
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
         one.matrix[...] = transform

@@ -76,8 +76,8 @@ class SceneSaving(SceneContent):
         tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
             "scenes": _scene_table(parts, bool(looks)),
             "trees": [
-                (f[0], *(a is not None for a in k[:shown]))
-                for f, k in zip(files, known, strict=True)
+                (size, *(a is not None for a in its[:shown]))
+                for (size, _), its in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
             "uv": _joined(uv, 2),
@@ -85,9 +85,8 @@ class SceneSaving(SceneContent):
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
         has = tables["scenes"].shape[1] == 3, bool(looks)
         blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
-        header = blank._replace(
-            size=file_formats.tables_end(blank) + sum(size for size, _ in files)
-        )
+        end = file_formats.tables_end(blank) + sum(size for size, _ in files)
+        header = blank._replace(size=end)
 
         def with_digests(digests: tuple[bytes, ...]) -> bytes:
             return file_formats.packed_scene(header._replace(digests=digests))
@@ -120,32 +119,26 @@ def _instance_tables(
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
     tables = [part._instances for part in parts]
-    columns = {
-        name: np.concatenate([table.column(name) for table in tables])
-        for name in ("ids", "maps", "masks", "visible")
-    }
+    names = "ids", "maps", "masks", "visible"
+    columns = {k: np.concatenate([table.column(k) for table in tables]) for k in names}
     children = [
         np.array([codes[id(child)] for child in table.children], np.int32)[table.column("child")]
         for table in tables
     ]
-    names = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
+    given = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
     # A str can hold what UTF-8 alone cannot.
-    texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names]
+    texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in given]
+    looks = packed_materials(materials) if materials else b""
     return columns | {
         "children": np.concatenate(children),
-        "named": [name is not None for name in names],
+        "named": [name is not None for name in given],
         "lengths": [len(text) for text in texts],
-        "text": np.frombuffer(
-            b"".join([*texts, packed_materials(materials) if materials else b""]), np.uint8
-        ),
+        "text": np.frombuffer(b"".join([*texts, looks]), np.uint8),
     }
 
 
 def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64]:
-    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene.
-
-    If `with_up` is true, always the axis.
-    """
+    """Return instances, next id and, if it is not z everywhere or wanted, the axis up, by scene."""
     rows = np.array(
         [(len(p._instances), p._instances.next_id, file_formats.UPS.index(p._up)) for p in parts],
         np.int64,
