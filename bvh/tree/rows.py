@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.jit import inlined
+from bvh.runtime.jit import Dispatcher, inlined
 from bvh.runtime.simd import peek, pointer_to
 
 # The words: addresses, 0 of arrays without items, such as the nodes of an empty tree and the bits
@@ -71,7 +71,7 @@ def kind(row):
     return peek(row, KIND)
 
 
-def _pointer(word, like):
+def _pointer(word: int, like: object) -> Dispatcher:
     """Return an accessor of the pointer in a word of a row, to numbers like one."""
     return inlined(lambda row: pointer_to(peek(row, word), like))
 

@@ -13,7 +13,7 @@ from bvh import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.jit import entry
 from bvh.runtime.simd import WIDTH
-from bvh.tree import tlas
+from bvh.tree import moving_boxes
 from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.nodes import local_boxes
@@ -192,13 +192,13 @@ def test_bounds_that_are_found_while_boxes_move(rng: Rng, monkeypatch: pytest.Mo
     """By another thread, between what is old and what is new: they are not kept."""
     boxes = some_boxes(rng, 100)
     top = Tlas(boxes)
-    move = tlas.move_boxes
+    move = moving_boxes.move_boxes
 
     def asked_meanwhile(*arguments: Any) -> int:
         assert np.array_equal(top.bounds[1], boxes[:, 3:].max(axis=0))
         return int(move(*arguments))
 
-    monkeypatch.setattr(tlas, "move_boxes", asked_meanwhile)
+    monkeypatch.setattr(moving_boxes, "move_boxes", asked_meanwhile)
     largest = boxes[:, 3:].argmax(axis=0)[:1]
     top.update(largest, some_boxes(rng, 1))
     assert_sound(top, rng)
