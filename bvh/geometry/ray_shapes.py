@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.runtime.arguments import common_shape, kernel_input, points, reals
+from bvh.runtime.arguments import common_shape, kernel_input, points, reals, shaped
 
 Hit = TypeVar("Hit")
 
@@ -51,12 +51,3 @@ def intersect_each(
     hits = named_tuple(np.empty(n, np.bool_), *numbers)
     kernel(batch, tuple(flat(a, a.shape[-1:]) for a in shapes.values()), *options, hits)
     return named_tuple(*shaped(shape, *hits))  # type: ignore[no-any-return]
-
-
-def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
-    """Give flat results the leading shape of a batch; scalars for a single query."""
-    if shape == ():
-        return tuple(array[0].item() for array in arrays)
-    if len(shape) == 1:
-        return arrays
-    return tuple(array.reshape(shape) for array in arrays)

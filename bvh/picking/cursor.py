@@ -28,7 +28,7 @@ def pick_in_tree(
     if (type(radius) is float and radius == 0.0) or in_pixels(radius) == 0.0:
         ray = camera.cursor_ray(x, y)
         if mask is None:
-            hit = cast_ray(tree._quick(), ray, camera.near, camera.far)
+            hit = cast_ray(tree._quick, ray, camera.near, camera.far)
         else:
             hit = tree.caster(mask=mask)(*ray, camera.near, camera.far)
         return Pick((*hit, -1), tree, None, camera, x, y, ray) if hit[1] >= 0 else None

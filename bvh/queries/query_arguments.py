@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime import arguments
 from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input
+from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
@@ -80,6 +81,14 @@ class OptionChecks(Protocol):
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Return a filter with its data; raise unless it has the signature that is called here."""
+
+
+def is_foreign(*arguments: object) -> bool:
+    """Return whether one of the arguments is an array that is lazy or of another library."""
+    for argument in arguments:
+        if type(argument) not in ORDINARY and (is_lazy(argument) or is_other(argument)):
+            return True
+    return False
 
 
 def ray_options(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
-    "_arrays", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_searched", "_token",
+    "_arrays", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_quick", "_token",
     "_winding",
 }  # fmt: skip
 
@@ -42,7 +42,7 @@ class TreeBase:
 
     __slots__ = (
         "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_grouped",
-        "_groups", "_origin", "_quality", "_searched", "_token", "_winding",
+        "_groups", "_origin", "_quality", "_quick", "_token", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -58,7 +58,7 @@ class TreeBase:
     # have none; None before the first query that needs them.
     _grouped: tuple[TreeArrays, TreeArrays] | None
     # What quick calls search: the arrays, and their addresses.
-    _searched: Searched
+    _quick: Searched
     # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: tuple[TreeArrays, dict[int, WindingTerms]] | None
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
@@ -373,4 +373,4 @@ class TreeBase:
             self._take(with_bits(self._arrays, groups))
 
     def _take(self, arrays: TreeArrays) -> None:
-        self._arrays, self._searched = arrays, Searched(arrays, self._quality == "high")
+        self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")

@@ -53,11 +53,8 @@ class TreeQueries(
     def _ray_target(self) -> RaySearch:
         return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
 
-    def _quick(self) -> Searched:
-        return self._searched
-
     def _caster(self, cull: int, mask: int) -> TreeCaster:
-        searched = self._searched if mask == -1 else Searched(self._arrays_for(mask), False)
+        searched = self._quick if mask == -1 else Searched(self._arrays_for(mask), False)
         kernel, address, _ = searched.first_ray()
         options = cull if searched.kind is Custom else packed(cull, mask)
 

@@ -80,6 +80,15 @@ def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ValueError(f"leading shapes do not broadcast: {names}") from None
 
 
+def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
+    """Give flat results the leading shape of a batch; scalars for a single query."""
+    if shape == ():
+        return tuple(array[0].item() for array in arrays)
+    if len(shape) == 1:
+        return arrays
+    return tuple(array.reshape(shape) for array in arrays)
+
+
 def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
     """Return `value` as float64 of shape (n, width)."""
     array = reals(name, value)

@@ -26,14 +26,6 @@ OURS = np.ndarray, np.generic
 HOST = frozenset([1, 3])
 
 
-def is_foreign(*arguments: object) -> bool:
-    """Return whether one of the arguments is an array that is lazy or of another library."""
-    for argument in arguments:
-        if type(argument) not in ORDINARY and (_is_lazy(argument) or _is_other(argument)):
-            return True
-    return False
-
-
 def is_lazy(*arguments: object) -> bool:
     """Return whether one of the arguments is a lazy array."""
     return any(type(argument) not in ORDINARY and _is_lazy(argument) for argument in arguments)

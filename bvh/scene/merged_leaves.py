@@ -14,10 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_shapes import shaped
 from bvh.geometry.transforms import moved
 from bvh.queries.results import Hits, SceneHits
-from bvh.runtime.arguments import thread_count
+from bvh.runtime.arguments import shaped, thread_count
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, hit_codes

@@ -48,7 +48,7 @@ class SceneQueries(
     # back; and the number of changes when it was built.
     _wound: tuple[int, dict[tuple[int, bool], BVH]]
     # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
-    _quick = SceneContent._current
+    _quick = property(SceneContent._current)
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)

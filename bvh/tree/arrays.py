@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,10 +198,8 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return a tree as kernels of this package take it, and what must stay alive meanwhile."""
-    primitives = arrays.primitives
-    if not isinstance(primitives, Custom):
-        return arrays, None
+    """Return a tree over users' primitives as kernels take it, and what must stay alive."""
+    primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)
     return arrays._replace(primitives=custom), call

@@ -176,11 +176,6 @@ def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Calla
     return function
 
 
-def ids_of(primitives: object) -> Any:
-    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
-    return np.int64 if isinstance(primitives, Instanced) else np.int32
-
-
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows of trees and the ids of codes, int32 each; -1 for both of -1, its halves."""
     halves = codes.view(np.int32).reshape(-1, 2)

@@ -8,7 +8,7 @@ import pytest
 from bvh import BVH
 from bvh.queries.batches import ray_batches
 from bvh.runtime.threads import Shelf
-from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.packets import packet_closest
 from bvh.traversal.rays.ray_batch import PACKETS, Order
 from tests.traversal.test_kernels import (
@@ -70,7 +70,7 @@ def test_blocks_too_sparse_for_a_trial(
 
     Rays of the second were then taken for the third's, and not traced.
     """
-    monkeypatch.setattr(ray_batches, "no_measurements", lambda: np.array([1.0, 2.0, 0, 8.0, -1.0]))
+    monkeypatch.setattr(ray_batches, "UNMEASURED", np.array([1.0, 2.0, 0, 8.0, -1.0]))
     tree = BVH.from_triangles([[0, 0, 0], [9, 0, 0], [0, 9, 0]], [[0, 1, 2]])
     seen = np.concatenate([np.arange(64) < count for count in counts])
     o = np.where(seen, 1.0, 99.0)[:, None] + np.linspace(0.0, 1.0, 256)[:, None] * [1, 1, 0]
@@ -92,7 +92,7 @@ def test_rays_of_other_axes(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
         return memory[-1][:count]
 
     monkeypatch.setattr(packet_closest, "aligned", guarded)
-    shelf: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
+    shelf: Shelf[Scratch] = Shelf(new_scratch)
     monkeypatch.setattr(ray_batches, "SHELF", shelf)
     corners = rng.random((3000, 1, 3)) + 0.01 * rng.random((3000, 3, 3))
     tree = BVH.from_triangles(corners.reshape(-1, 3), np.arange(9000).reshape(-1, 3))

@@ -14,9 +14,8 @@ from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
 from bvh.distributed.out_of_core.part_visits import PartVisits
 from bvh.distributed.part_index import Index, Source, is_url, read_index
 from bvh.distributed.part_records import PartRecord
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of
+from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
 
 Self = TypeVar("Self", bound="PartContent")

@@ -17,7 +17,6 @@ from bvh.distributed.merging import Columns, Floats, MergedAnswers, MergedLists,
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
@@ -25,7 +24,7 @@ from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Verb, verb_of
 from bvh.runtime import arguments
-from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
+from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult, shaped
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.tree.primitives import Triangles

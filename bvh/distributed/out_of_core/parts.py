@@ -7,14 +7,13 @@ from numpy.typing import ArrayLike
 
 from bvh.distributed.out_of_core.part_pictures import PartPictures
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.methods.overlap_queries import RegionQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import RayQueries
 from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
-from bvh.runtime.arguments import CountResult, TruthResult, thread_count
+from bvh.runtime.arguments import CountResult, TruthResult, shaped, thread_count
 
 
 class Parts(
@@ -78,9 +77,6 @@ class Parts(
     >>> parts.overlap_box([1.5, -1.0, -1.0], [4.5, 1.0, 1.0])
     Overlaps(1280 primitives)
     """
-
-    def _quick(self) -> None:
-        return None
 
     def _ray_target(self) -> PartRays:
         return PartRays(self._visits, self._open)

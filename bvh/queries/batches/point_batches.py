@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches.containment import inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
-from bvh.runtime.jit import kept_entry_point
+from bvh.runtime.arguments import shaped
+from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -99,6 +99,7 @@ class PointSearch(NamedTuple):
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, where it is."""
         arrays = self.rays().arrays
+        kind = type(arrays.primitives)
         searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
             searched = SceneTarget(arrays.row, self.metrics(), self.mask)
@@ -114,7 +115,8 @@ class PointSearch(NamedTuple):
                 args = searched, batch.points, batch.limits, scratch, begin, end
                 arguments = (*args, found) if count is None else (*args, count, found)
                 # Numba's dispatcher takes longer than a few points.
-                kept_entry_point(entry, (type(arrays.primitives),), arguments)(*arguments)
+                run = entry_points.get((entry.__name__, kind))
+                (run or kept_entry_point(entry, (kind,), arguments))(*arguments)
 
         in_chunks(batch.size, work, threads, progress)
         return found

@@ -10,6 +10,7 @@ check arguments, to compile the kernel, or for more hits than there is memory fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, kernel_for
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import (
     BOOL,
     COUNTED,
@@ -33,7 +34,7 @@ from bvh.queries.batches.scratch import (
     OnePoint,
     OneRay,
 )
-from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
+from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
@@ -41,20 +42,19 @@ from bvh.runtime.simd import peek, pointer_to, poke
 from bvh.runtime.user_calls import call_stored
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
-from bvh.traversal.rays.closest_hit import no_measurements
+from bvh.traversal.rays.closest_hit import UNMEASURED
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, ids_of, owners_of
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
 # Rays of a small batch; faces that are found for a single point.
 MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 
-UNMEASURED = no_measurements()
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
@@ -167,19 +167,24 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 
 
 def closest_hit(
-    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> Any:
     """Return the closest hit of each ray."""
-    # The commonest ray first: `plain_ray` takes a twentieth of the time of all.
-    ray: Any = None
-    if type(origins) is type(directions) is tuple and len(origins) == len(directions) == 3:
+    # The commonest rays first: `plain_ray` takes a twentieth of the time of all.
+    kind, ray = type(origins), None
+    if kind is type(directions) is ARRAY:
+        if origins.shape == directions.shape == THREE:
+            if origins.dtype is directions.dtype is FLOAT64:
+                ray = origins.tolist() + directions.tolist()
+    elif kind is type(directions) is tuple and len(origins) == len(directions) == 3:
         ox, oy, oz, dx, dy, dz = ray = origins + directions
         if not type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
             ray = None
-    ray = ray or plain_ray(origins, directions)
-    if ray is None or searched is None:
-        rays = plain_rays(origins, directions, t_min, t_max, MOST)
-        return None if rays is None or searched is None else _closest_hits(searched, rays)
+    if ray is None:
+        ray = plain_ray(origins, directions)
+        if ray is None:
+            rays = plain_rays(origins, directions, t_min, t_max, MOST)
+            return None if rays is None else _closest_hits(searched, rays)
     # As `cast_ray`, in less time.
     kernel, address, every = searched.one_ray or searched.first_ray()
     ox, oy, oz, dx, dy, dz = ray
@@ -194,17 +199,17 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> NDArray[np.bool_] | bool | None:
     """Return for each ray whether it hits anything."""
     ray = plain_ray(origins, directions)
-    if ray is not None and searched is not None:
+    if ray is not None:
         kernel, address, every = searched.one_ray or searched.first_ray()
         ox, oy, oz, dx, dy, dz = ray
         found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
         return found[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
-    if rays is None or searched is None:
+    if rays is None:
         return None
     n = len(rays.origins)
     arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
@@ -258,7 +263,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
 
 
 def all_hits(
-    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
@@ -281,10 +286,10 @@ def all_hits(
 
 
 def count_hits(
-    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
+    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
-    way = (LISTED if searched is None or searched.split else COUNTED) + once
+    way = (LISTED if searched.split else COUNTED) + once
     gathered = _gathered(searched, origin, direction, t_min, t_max, way)
     if gathered is None:
         return None
@@ -295,10 +300,10 @@ def count_hits(
 
 
 def _gathered(
-    searched: Searched | None, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
 ) -> tuple[HitMemory, OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
-    if searched is None or not type(t_min) is type(t_max) is float:
+    if not type(t_min) is type(t_max) is float:
         return None
     ray, kind = plain_ray(origin, direction), searched.kind
     key = "gather_hits", kind, AllGoal
@@ -321,10 +326,12 @@ def _gathered(
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
 
 
-def closest_point(searched: Searched | None, point: Any, limit: float, count: int | None) -> Any:
+def closest_point(
+    searched: Searched, point: Sequence[float], limit: float, count: int | None
+) -> Any:
     """Return the closest point, or those in `count` faces."""
-    if searched is None or count is not None:
-        return None if searched is None else _nearest(searched, point, limit, count)
+    if count is not None:
+        return _nearest(searched, point, limit, count)
     near, kind = searched.for_points(), searched.kind
     one = _measured(near, kind, point, limit, 0)
     if near is None or one is None:
@@ -340,10 +347,8 @@ def closest_point(searched: Searched | None, point: Any, limit: float, count: in
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
-def distance(searched: Searched | None, point: Any, limit: float) -> float | None:
+def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
     """Return the distance of a point."""
-    if searched is None:
-        return None
     one = _measured(searched.for_points(), searched.kind, point, limit, 1)
     if one is None:
         return None
@@ -353,30 +358,29 @@ def distance(searched: Searched | None, point: Any, limit: float) -> float | Non
 
 
 def _measured(
-    near: KeptRow | None, kind: type, point: Any, limit: float, what: int
+    near: KeptRow | None, kind: type, point: Sequence[float], limit: float, what: int
 ) -> OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
-    numbers, key = plain_point(point), ("closest_points", kind)
+    key = "closest_points", kind
     call = calls.get(key) or kept_call(key)
-    if near is None or numbers is None or call is None:
+    if near is None or call is None:
         return None
-    one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, numbers
+    one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
     run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
     return one
 
 
-def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
+def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in `count` faces."""
-    near, kind, numbers = searched.for_points(), searched.kind, plain_point(point)
+    near, kind = searched.for_points(), searched.kind
     kernel = entry_points.get(("nearest_points", kind))
-    if near is None or numbers is None or kernel is None:
+    if near is None or kernel is None:
         return None
     if type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
-    written = one.numbers
-    written[0], written[1], written[2] = numbers
-    written[3] = limit
+    numbers = one.numbers
+    numbers[0], numbers[1], numbers[2], numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
     found = d, names, weights, position

@@ -10,26 +10,25 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches.image_rows import row_length
 from bvh.queries.batches.scratch import ALL, BOOL, HIT_SHELVES, NO_PERMUTATION, SHELF, HitMemory
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
-from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code
+from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
+from bvh.traversal.rays.closest_hit import UNMEASURED, closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, read_only, sorted_permutation
 from bvh.tree.arrays import TreeArrays, kernel_arrays
-from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
+from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
@@ -163,6 +162,11 @@ def _closest(
     return of_scene(*shaped(batch.shape, *out, owners, leaf, *costs))
 
 
+def ids_of(primitives: object) -> Any:
+    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
+    return np.int64 if isinstance(primitives, Instanced) else np.int32
+
+
 def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
     """Return a function that makes the goal of one thread."""
     accept = options.accept
@@ -193,8 +197,9 @@ def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
-    arrays, _kept = kernel_arrays(arrays)
-    n, rays, measured, order = batch.size, batch.rays, no_measurements(), _order(batch)
+    users = isinstance(arrays.primitives, Custom)
+    arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
+    n, rays, measured, order = batch.size, batch.rays, UNMEASURED.copy(), _order(batch)
     row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
@@ -231,7 +236,7 @@ def _share(
     blocks: int | None = None,
 ) -> None:  # fmt: skip
     """Call work on chunks of blocks from the first on; report progress in rays, `done` before."""
-    count = order.blocks - first if blocks is None else blocks
+    count = _blocks_of(order) - first if blocks is None else blocks
     rays = (total if blocks is None else min(total, blocks * BLOCK)) - done
     progress = options.progress
 
@@ -245,6 +250,14 @@ def _share(
     pieces = options.threads if progress is None else max(options.threads, 2)
     chunk = _chunk(count, pieces)
     share(count, chunk, call, options.threads, None if progress is None else report)
+
+
+def _blocks_of(order: Order) -> int:
+    """Return the number of blocks."""
+    if order.row:
+        rows = order.size // order.row
+        return -(-rows // ray_batch.TILE_HEIGHT) * -(-order.row // ray_batch.TILE_WIDTH)
+    return -(-order.size // BLOCK)
 
 
 def _chunk(count: int, threads: int) -> int:
@@ -318,7 +331,8 @@ def _gather(
     whole: bool, parts: dict[int, list[Columns]] | None,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
-    arrays, _kept = kernel_arrays(arrays)
+    users = isinstance(arrays.primitives, Custom)
+    arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
     filtered, keep = options.accept or NO_CALL, parts is not None
     counts = np.zeros(batch.size, np.int64)

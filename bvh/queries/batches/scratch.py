@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bvh.runtime.threads import Shelf
 from bvh.runtime.user_calls import NO_CALL, stored_words
 from bvh.traversal.rays.blocks import BLOCK
-from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
@@ -38,7 +38,7 @@ WAYS = [
 ]
 
 # Kept from batch to batch; what is measured is shared by the threads of one batch alone.
-SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
+SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
 class Kept:

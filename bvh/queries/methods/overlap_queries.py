@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.query_arguments import is_foreign
 from bvh.queries.results import OVERLAPS
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
-from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles
 from bvh.tree.solids import Boxes

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import check_method, point_batch
+from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch
 from bvh.queries.results import CLOSEST_POINTS
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
-from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
+from bvh.runtime.arguments import (
+    FloatResult,
+    InsideRule,
+    TruthResult,
+    shaped,
+    thread_count,
+    whole_number,
+)
 from bvh.runtime.caller_warnings import warn_caller
-from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
+from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 Points = TypeVar("Points")
@@ -32,8 +38,11 @@ class PointQueries(Generic[Points]):
     _point_target: Callable[[str, int | None], PointTarget[Points]]
     # For a mask: a surface with open edges to warn about, or None.
     _open_edges: Callable[[int | None], str | None]
-    # What quick calls search; None where there are none.
-    _quick: Callable[..., Searched | None]
+
+    @property
+    def _quick(self) -> Searched | None:
+        """What quick calls search; None where there are none."""
+        return None
 
     @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
     def closest_point(
@@ -110,10 +119,11 @@ class PointQueries(Generic[Points]):
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
             # A single point is finished sooner than a batch is prepared.
-            searched = type(self)._quick(self)
-            one: Any = quick_calls.closest_point(searched, points, max_distance, k)
-            if one is not None:
-                return one
+            searched, point = self._quick, plain_point(points)
+            if searched is not None and point is not None:
+                one = quick_calls.closest_point(searched, point, max_distance, k)
+                if one is not None:
+                    return one  # type: ignore[no-any-return]
         if is_foreign(points, max_distance):
             return foreign_answer(self.closest_point, locals())
         target = self._point_target("closest_point", mask)
@@ -150,10 +160,11 @@ class PointQueries(Generic[Points]):
             mask is None and threads is None and progress is None
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
-            searched = type(self)._quick(self)
-            one = quick_calls.distance(searched, points, max_distance)
-            if one is not None:
-                return one
+            searched, point = self._quick, plain_point(points)
+            if searched is not None and point is not None:
+                one = quick_calls.distance(searched, point, max_distance)
+                if one is not None:
+                    return one
         if is_foreign(points, max_distance):
             return foreign_answer(self.distance, locals())
         target = self._point_target("distance", mask)

@@ -10,12 +10,19 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, edge_rule, one_mask, ray_batch, ray_options
+from bvh.queries.query_arguments import (
+    Filter,
+    edge_rule,
+    is_foreign,
+    one_mask,
+    ray_batch,
+    ray_options,
+)
 from bvh.queries.results import ALL_HITS, COUNTED_HITS, HITS
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
-from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
+from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 ClosestHits = TypeVar("ClosestHits")
@@ -29,8 +36,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
     __slots__ = ()
 
     _ray_target: Callable[[], RayTarget[ClosestHits, EveryHit]]
-    # What quick calls search; None where there are none.
-    _quick: Callable[..., Searched | None]
+
+    @property
+    def _quick(self) -> Searched | None:
+        """What quick calls search; None where there are none."""
+        return None
 
     @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
@@ -126,13 +136,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             and (sort is None or type(sort) is bool)
         ):  # fmt: skip
             # A few rays are finished sooner than a batch is prepared.
-            # Not self._quick(), which takes longer where there is a `__getattr__`.
-            searched = type(self)._quick(self)
-            hits: ClosestHits | None = quick_calls.closest_hit(
-                searched, origins, directions, t_min, t_max
-            )
-            if hits is not None:
-                return hits
+            searched = self._quick
+            if searched is not None:
+                hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
+                if hits is not None:
+                    return hits  # type: ignore[no-any-return]
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
@@ -178,10 +186,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             and threads is None and progress is None and filter is None and data is None
             and validate_rays is False and (sort is None or type(sort) is bool)
         ):  # fmt: skip
-            searched = type(self)._quick(self)
-            blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
-            if blocked is not None:
-                return blocked
+            searched = self._quick
+            if searched is not None:
+                blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
+                if blocked is not None:
+                    return blocked
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target()
@@ -243,13 +252,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         """
         once = edge_rule(edges)
         plain = cull is mask is max_hits is threads is progress is filter is data is None
-        if plain and validate_rays is False:
-            searched = type(self)._quick(self)
-            hits: EveryHit | None = quick_calls.all_hits(
-                searched, origins, directions, t_min, t_max, once
-            )
+        searched = self._quick if plain and validate_rays is False else None
+        if searched is not None:
+            hits = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
             if hits is not None:
-                return hits
+                return hits  # type: ignore[no-any-return]
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
@@ -290,8 +297,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         1
         """
         once = edge_rule(edges)
-        if cull is mask is threads is progress is filter is data is None and validate_rays is False:
-            searched = type(self)._quick(self)
+        plain = cull is mask is threads is progress is filter is data is None
+        searched = self._quick if plain and validate_rays is False else None
+        if searched is not None:
             one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one

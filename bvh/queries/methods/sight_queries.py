@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.query_arguments import Filter
+from bvh.queries.query_arguments import Filter, is_foreign
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
-from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
+from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 
 Floats = NDArray[np.float64]

@@ -51,6 +51,8 @@ ENOUGH, FEWEST = BLOCK // 8, PACKET_RAYS // 4
 # Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
 # trial and in all from one to the next; which of the two was faster (-1 before the first trial).
 IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
+# The measured times at the start of a batch.
+UNMEASURED = np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 class Scratch(NamedTuple):
@@ -63,15 +65,10 @@ class Scratch(NamedTuple):
     measured: NDArray[np.float64]
 
 
-def new_scratch(measured: NDArray[np.float64]) -> Scratch:
+def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
-    active = np.empty(BLOCK + HALF, np.int64)
+    active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
     return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured)
-
-
-def no_measurements() -> NDArray[np.float64]:
-    """Return the measured times at the start of a batch."""
-    return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 @inlined

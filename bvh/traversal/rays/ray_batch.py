@@ -156,14 +156,6 @@ class Order(NamedTuple):
     permutation: NDArray[np.int64]  # the order to take rays in; empty for their own
     kernel: int  # AUTO, PACKETS or SINGLES
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        if self.row:
-            rows = self.size // self.row
-            return -(-rows // TILE_HEIGHT) * -(-self.row // TILE_WIDTH)
-        return -(-self.size // BLOCK)
-
 
 class OrderPointers(NamedTuple):
     """An order inside kernels."""
