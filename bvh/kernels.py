@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -63,6 +63,8 @@ FAMILIES = (
      "bvh.scene.instance_pairs", "bvh.scene.instance_contacts"),
 )  # fmt: skip
 
+Query = TypeVar("Query", bound=Callable[..., Any])
+
 # What a goal writes is on a cache line of its own.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
@@ -73,6 +75,38 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
+    """Let compiled functions alone call a function, with arguments whose types pass a check."""
+
+    def register(function: Query) -> Query:
+        @wraps(function)
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise TypeError(
+                f"kernels.{function.__name__} must be called from a function compiled with "
+                "numba.njit"
+            )
+
+        @by_type(refuse)
+        @wraps(function)
+        def choose(*given: Any, **named: Any) -> Query:
+            if check is not None:
+                check(*given, **named)
+            return function
+
+        return refuse  # type: ignore[return-value]
+
+    return register
+
+
+def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
+    """Raise unless the arrays that are filled are of the types that the kernel writes."""
+    for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
+        good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
+        if not (good and array.mutable):
+            raise TypingError(f"{name} must be a contiguous, writable array of {dtype}")
+
+
+@_in_loops()
 def closest_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> tuple[float, int, float, float, bool]:
@@ -101,9 +135,10 @@ def closest_hit(
     >>> below(tree.arrays, 1.0, 1.0), below(tree.arrays, 9.0, 9.0)
     ((2.0, 0, 0.25, 0.25, True), (inf, -1, nan, nan, False))
     """
-    _not_compiled("closest_hit")
+    return _cast(arrays, _ray(origin, direction, t_min, t_max))  # type: ignore[no-any-return]
 
 
+@_in_loops()
 def any_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> bool:
@@ -129,9 +164,10 @@ def any_hit(
     >>> shaded(tree.arrays, 1.0, 1.0), shaded(tree.arrays, 9.0, 9.0)
     (True, False)
     """
-    _not_compiled("any_hit")
+    return _is_hit(arrays, _ray(origin, direction, t_min, t_max))  # type: ignore[no-any-return]
 
 
+@_in_loops(_check_lists)
 def first_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, t: Any, prim_id: Any
 ) -> int:
@@ -165,9 +201,10 @@ def first_hits(
     >>> t[:count], prim_id[:count]
     (array([2.]), array([0], dtype=int32))
     """
-    _not_compiled("first_hits")
+    return _rank(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)  # type: ignore[no-any-return]
 
 
+@_in_loops()
 def visit_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, visit: Any, data: Any
 ) -> bool:
@@ -206,9 +243,10 @@ def visit_hits(
     >>> visit(tree.arrays, data), data  # doctest: +SKIP
     (False, array([1.]))
     """
-    _not_compiled("visit_hits")
+    return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)  # type: ignore[no-any-return]
 
 
+@_in_loops()
 def closest_point(
     arrays: Any, point: Any, max_distance: float = INF
 ) -> tuple[float, int, float, float]:
@@ -238,11 +276,7 @@ def closest_point(
     >>> nearest(tree.arrays, (1.0, 1.0, 2.0)), nearest(tree.arrays, (1.0, 1.0, 9.0))
     ((2.0, 0, 0.25, 0.25), (inf, -1, nan, nan))
     """
-    _not_compiled("closest_point")
-
-
-def _not_compiled(name: str) -> NoReturn:
-    raise TypeError(f"kernels.{name} must be called from a function compiled with numba.njit")
+    return _approach(arrays, _floats(point), float(max_distance))  # type: ignore[no-any-return]
 
 
 @entry
@@ -312,48 +346,6 @@ def _floats(v):
 def _ray(origin, direction, t_min, t_max):
     """Return a ray as entries take it."""
     return _floats(origin), _floats(direction), float(t_min), float(t_max)
-
-
-def _compiles(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
-    """Let the decorated function be what a public one compiles to."""
-
-    def register(function: Callable[..., Any]) -> None:
-        by_type(public)(wraps(function)(lambda *_, **__: function))
-
-    return register
-
-
-@_compiles(closest_point)
-def _closest_point(arrays, point, max_distance=INF):
-    return _approach(arrays, _floats(point), float(max_distance))
-
-
-@_compiles(closest_hit)
-def _closest_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
-    return _cast(arrays, _ray(origin, direction, t_min, t_max))
-
-
-@_compiles(any_hit)
-def _any_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
-    return _is_hit(arrays, _ray(origin, direction, t_min, t_max))
-
-
-@_compiles(visit_hits)
-def _visit_hits(arrays, origin, direction, t_min, t_max, visit, data):
-    return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)
-
-
-@by_type(first_hits)
-def _compile_first_hits(arrays, origin, direction, t_min, t_max, t, prim_id):
-    for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
-        good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
-        if not (good and array.mutable):
-            raise TypingError(f"{name} must be a contiguous, writable array of {dtype}")
-
-    def call(arrays, origin, direction, t_min, t_max, t, prim_id):
-        return _rank(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)
-
-    return call
 
 
 @warms("kernels")
