@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set, ValuesView
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime import arguments
-from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input
+from bvh.runtime.arguments import EdgeRule, check_option, flag, kernel_input
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
@@ -73,34 +73,12 @@ class RayOptions(NamedTuple):
     sort: bool | None = None
 
 
-class OptionChecks(Protocol):
-    """What decides which options a query of rays may have."""
-
-    def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore, as of `cull_code`; raise where primitives have none."""
-
-    def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a filter with its data; raise unless it has the signature that is called here."""
-
-
 def is_foreign(*arguments: object) -> bool:
     """Return whether one of the arguments is an array that is lazy or of another library."""
     for argument in arguments:
         if type(argument) not in ORDINARY and (is_lazy(argument) or is_other(argument)):
             return True
     return False
-
-
-def ray_options(
-    target: OptionChecks, cull: Cull | None, threads: int | None, progress: Progress | None,
-    sort: bool | None = None, filter: Filter | None = None, data: object = None,
-) -> RayOptions:  # fmt: skip
-    """Check the options of a query of rays in a target."""
-    check_options(sort, False, filter, data)
-    accept = None if filter is None else target.accepted_by(filter, data)
-    return RayOptions(
-        target.side_to_cull(cull), accept, arguments.thread_count(threads), progress, sort
-    )
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:

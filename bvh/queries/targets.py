@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.query_arguments import OptionChecks, PointBatch, RayBatch, RayOptions
-from bvh.runtime.arguments import CountResult, TruthResult
+from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, check_options
+from bvh.runtime.arguments import CountResult, Cull, TruthResult, thread_count
 from bvh.runtime.progress_bars import Progress
+from bvh.runtime.user_calls import UserCall
 
 # Many kernels, which only queries of regions need.
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ Points = TypeVar("Points", covariant=True)
 Found = TypeVar("Found", covariant=True)
 
 
-class RayTarget(OptionChecks, Protocol[Hits, EveryHit]):
+class RayTarget(Protocol[Hits, EveryHit]):
     """What rays are cast into. Results have the leading shape of the batch."""
 
+    def side_to_cull(self, cull: Cull | None) -> int: ...
+    def accepted_by(self, function: Filter, data: object) -> UserCall: ...
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits: ...
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult: ...
     def all_hits(
@@ -63,3 +66,14 @@ class RegionTarget(Protocol[Found]):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Found: ...  # fmt: skip
+
+
+def ray_options(
+    target: RayTarget[object, object], cull: Cull | None, threads: int | None,
+    progress: Progress | None, sort: bool | None = None, filter: Filter | None = None,
+    data: object = None,
+) -> RayOptions:  # fmt: skip
+    """Check the options of a query of rays in a target."""
+    check_options(sort, False, filter, data)
+    accept = None if filter is None else target.accepted_by(filter, data)
+    return RayOptions(target.side_to_cull(cull), accept, thread_count(threads), progress, sort)

@@ -15,19 +15,9 @@ from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry_point, typeof, warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
+from bvh.traversal.overlaps import distance_memory as layout
 from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
-from bvh.traversal.overlaps.distance_memory import (
-    COUNT,
-    DECIDED,
-    HEIGHT,
-    LIMIT,
-    MAX_ID,
-    QUERY,
-    Closest,
-    ClosestSearch,
-    addresses,
-    new_search_memory,
-)
+from bvh.traversal.overlaps.distance_memory import Closest, ClosestSearch, addresses
 from bvh.traversal.overlaps.near_pairs import STEPS
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
@@ -40,7 +30,7 @@ Reals = NDArray[np.float64]
 # Kept from call to call: to make scratch takes longer than a query.
 # The kernel, called without Numba's dispatcher, which takes longer than a small query.
 KERNEL: Any = None
-SHELF = Shelf(new_search_memory)
+SHELF = Shelf(layout.new_search_memory)
 # To fit the oriented boxes of so many nodes takes about as long as one query.
 NODES_A_QUERY = 16
 
@@ -49,7 +39,7 @@ class OneDistance:
     """Scratch memory of a thread for one query: tables of addresses, as the kernel takes them."""
 
     def __init__(self) -> None:
-        self.kept, self.search = new_search_memory()
+        self.kept, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
         self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, matrix)
         distance, self.position = np.zeros(1), np.zeros((2, 3))
@@ -108,7 +98,7 @@ def find_closest_pair(
         flat = [kernel_input(m.reshape(-1)) for m in maps]
         motions = addresses(*flat, None)
     one.numbers[0], one.code[0] = max_distance, code
-    one.state[QUERY], one.state[HEIGHT] = 0, -1
+    one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # With the boxes and maps that the addresses are of.
     own, other, status = table_of(arrays, 1), table_of(others, 1), LATER
     given = own[0], other[0], motions, one.limit, one.hint
@@ -157,8 +147,8 @@ def find_closest_pairs(
     def work(begin: int, end: int) -> None:
         with SHELF.scratch() as memory:
             search = memory.search
-            search.state[QUERY], search.state[HEIGHT] = begin, -1
-            while search.state[QUERY] < end and not ended[0]:
+            search.state[layout.QUERY], search.state[layout.HEIGHT] = begin, -1
+            while search.state[layout.QUERY] < end and not ended[0]:
                 status = run(*arguments, memory.table, end, STEPS, out)
                 if status == UNDECIDED:
                     decide(search)
@@ -227,16 +217,16 @@ def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
 def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
     """Return the lowest primitive below each child of each node, flat."""
     lanes = lanes_of(nodes.data)
-    found = np.full(lanes.codes.shape, MAX_ID, np.int32)
-    rows = np.where(nodes.ids < 0, MAX_ID, nodes.ids).min(axis=1, initial=MAX_ID)
+    found = np.full(lanes.codes.shape, layout.MAX_ID, np.int32)
+    rows = np.where(nodes.ids < 0, layout.MAX_ID, nodes.ids).min(axis=1, initial=layout.MAX_ID)
     first, many = rows_of(lanes.codes[lanes.leaf])
-    lowest = np.full(len(first), MAX_ID, np.int32)
+    lowest = np.full(len(first), layout.MAX_ID, np.int32)
     for k in range(int(many.max(initial=0))):
         there = many > k
         lowest[there] = np.minimum(lowest[there], rows[first[there] + k])
     found[lanes.leaf] = lowest
     while True:
-        below = found.min(axis=1, initial=MAX_ID)[lanes.codes[lanes.inner]]
+        below = found.min(axis=1, initial=layout.MAX_ID)[lanes.codes[lanes.inner]]
         if np.array_equal(found[lanes.inner], below):
             break
         found[lanes.inner] = below
@@ -245,7 +235,7 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 def decide(search: ClosestSearch) -> None:
     """Leave only the best candidate, by rational numbers; none if it is beyond the limit."""
-    count, best = int(search.state[COUNT]), (np.inf, -1)
+    count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])
         if distance > best[0]:
@@ -254,11 +244,11 @@ def decide(search: ClosestSearch) -> None:
             rows = search.corners[i].tolist()
             distance = rationals.triangle_distance(rows[:3], rows[3:])
         best = min(best, (distance, int(search.codes[i])))
-    if best[0] > search.reals[LIMIT]:
+    if best[0] > search.reals[layout.LIMIT]:
         best = np.inf, -1
     search.lows[0] = search.highs[0] = best[0]
     search.codes[0] = best[1]
-    search.state[COUNT], search.state[DECIDED] = int(best[1] >= 0), 1
+    search.state[layout.COUNT], search.state[layout.DECIDED] = int(best[1] >= 0), 1
 
 
 @warms("distances")

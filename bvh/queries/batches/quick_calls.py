@@ -18,22 +18,9 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
+from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
-from bvh.queries.batches.scratch import (
-    BOOL,
-    COUNTED,
-    FEW,
-    HIT_SHELVES,
-    KEPT,
-    LISTED,
-    NO_PERMUTATION,
-    POINT_SHELVES,
-    SHELF,
-    HitMemory,
-    KeptRow,
-    OnePoint,
-    OneRay,
-)
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
 from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
 from bvh.runtime.cpus import settings
@@ -212,7 +199,7 @@ def any_hit(
     if rays is None:
         return None
     n = len(rays.origins)
-    arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
+    arrays, hits = searched.for_batch(n)[0], np.empty(n, scratch.BOOL)
     primitives: object = arrays.primitives
     ids = NO_CODES if type(primitives) is Instanced else NO_IDS
     return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
@@ -223,7 +210,7 @@ def _closest_hits(searched: Searched, rays: Rays) -> Any:
     n = len(rays.origins)
     arrays, whole = searched.for_batch(n)
     primitives: Any = arrays.primitives
-    t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, BOOL)
+    t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, scratch.BOOL)
     prim_id = np.empty(n, ids_of(primitives))
     columns = t, prim_id, u, v, front
     if not _run(arrays, rays, n, CLOSEST, columns):
@@ -249,16 +236,16 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     kind = type(arrays.primitives)
     if kind is Custom or arrays.nodes.data.size == 0:
         return False
-    order = n, 0, NO_PERMUTATION, AUTO
+    order = n, 0, scratch.NO_PERMUTATION, AUTO
     kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
     if kernel is None:
         t, prim_id, u, v, front = out
         columns = Columns(t, prim_id, u, v, front.view(np.uint8))
         kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
-    scratch = SHELF.take()
-    scratch.measured[:] = UNMEASURED
-    kernel(arrays.row, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
-    SHELF.give_back(scratch)
+    memory = SHELF.take()
+    memory.measured[:] = UNMEASURED
+    kernel(arrays.row, rays, order, memory, goal, 0, -(-n // BLOCK), out)
+    SHELF.give_back(memory)
     return True
 
 
@@ -267,12 +254,12 @@ def all_hits(
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
-    gathered = _gathered(searched, origin, direction, t_min, t_max, KEPT + once)
+    gathered = _gathered(searched, origin, direction, t_min, t_max, scratch.KEPT + once)
     if gathered is None:
         return None
     memory, one, arrays = gathered
     n, primitives = one.state[FILLED], arrays.primitives
-    columns = [*map(COPY, one.few[n] if n <= FEW else one.views(n))]
+    columns = [*map(COPY, one.few[n] if n <= scratch.FEW else one.views(n))]
     if view.kind is not Instanced:
         ray = None if view.kind is Triangles else one.numbers[:6].tolist()
         hits = all_hits_of((*columns, ()), (primitives, 0, ray))
@@ -289,7 +276,7 @@ def count_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
-    way = (LISTED if searched.split else COUNTED) + once
+    way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, origin, direction, t_min, t_max, way)
     if gathered is None:
         return None
@@ -301,7 +288,7 @@ def count_hits(
 
 def _gathered(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
-) -> tuple[HitMemory, OneRay, Any] | None:
+) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
     if not type(t_min) is type(t_max) is float:
         return None
@@ -317,7 +304,7 @@ def _gathered(
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
-        one = memory.single = OneRay(memory)
+        one = memory.single = scratch.OneRay(memory)
     run, kernel = call
     numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
     numbers[6], numbers[7] = t_min, t_max
@@ -359,7 +346,7 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 
 def _measured(
     near: KeptRow | None, kind: type, point: Sequence[float], limit: float, what: int
-) -> OnePoint | None:
+) -> scratch.OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
     key = "closest_points", kind
     call = calls.get(key) or kept_call(key)

@@ -28,14 +28,9 @@ FIRST_CAPACITY = 16 * BLOCK
 FEW = 8
 
 # What is wanted of all hits of a ray: to count them, to list them for that, or to keep them.
+# One more where each crossing is one hit.
 COUNTED, LISTED, KEPT = 0, 2, 4
-# For each of these and each rule of edges: whether each crossing is one hit, whether hits are
-# listed, and whether they are kept, as of `AllGoal` and `Wanted`.
-WAYS = [
-    (once, listed, kept)
-    for listed, kept in ((False, False), (True, False), (True, True))
-    for once in (False, True)
-]
+WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
 
 # Kept from batch to batch; what is measured is shared by the threads of one batch alone.
 SHELF: Shelf[Scratch] = Shelf(new_scratch)

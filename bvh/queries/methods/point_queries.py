@@ -14,14 +14,8 @@ from bvh.queries.query_arguments import check_method, is_foreign, plain_point, p
 from bvh.queries.results import CLOSEST_POINTS
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
-from bvh.runtime.arguments import (
-    FloatResult,
-    InsideRule,
-    TruthResult,
-    shaped,
-    thread_count,
-    whole_number,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, shaped, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -128,7 +122,7 @@ class PointQueries(Generic[Points]):
             return foreign_answer(self.closest_point, locals())
         target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        count = None if k is None else whole_number("k", k)
+        count = None if k is None else arguments.whole_number("k", k)
         with heard(progress) as report:
             return target.closest_points(batch, count, workers, report)
 

@@ -10,16 +10,9 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import (
-    Filter,
-    edge_rule,
-    is_foreign,
-    one_mask,
-    ray_batch,
-    ray_options,
-)
+from bvh.queries.query_arguments import Filter, edge_rule, is_foreign, one_mask, ray_batch
 from bvh.queries.results import ALL_HITS, COUNTED_HITS, HITS
-from bvh.queries.targets import RayTarget
+from bvh.queries.targets import RayTarget, ray_options
 from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
