@@ -104,8 +104,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         lower, upper : array_like, shape (n, 3)
             Corners in local coordinates, as in `from_boxes`.
         transforms : array_like, shape (n, 4, 4)
-            Affine matrices from local to world coordinates: rotation, scale, shear, reflection.
-            `ray_obb` says what is exact.
+            Affine matrices from local to world coordinates. `ray_obb` says what is exact.
         quality, threads, progress
             As in `from_triangles`.
 

@@ -54,9 +54,8 @@ class Refitting(TreeBase):
         Parameters
         ----------
         vertices : array_like, shape (n, 3)
-            The new positions of all vertices; their number cannot change. Faces with a vertex that
-            is not finite are ignored until it is finite again. For boxes and oriented boxes, the
-            lower corners.
+            The new positions of all vertices; as many as before. Faces are ignored while a vertex
+            is not finite. For boxes and oriented boxes, the lower corners.
         upper : array_like, shape (n, 3), optional
             For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional

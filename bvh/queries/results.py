@@ -28,9 +28,8 @@ class Hits(LocatedPerQuery):
 
     `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
     what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
-    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Hits that are
-    pickled have those of the two that were asked for before, and copies know what the original
-    knows.
+    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickled hits have
+    those of the two that were asked for before; copies know all that the original does.
 
     Attributes
     ----------
@@ -42,8 +41,7 @@ class Hits(LocatedPerQuery):
         Weights of the face's second and third vertex, so that the hit is
         (1-u-v) v0 + u v1 + v v2. NaN for a miss and for boxes.
     front : ndarray of bool or bool
-        The ray meets the face against its winding normal, or enters the box from outside.
-        False for a miss.
+        The ray meets the face against its winding normal, or enters the box. False for a miss.
 
     Examples
     --------
@@ -74,8 +72,7 @@ class SceneHits(Hits):
     instance_id : ndarray of int32 or int
         Instance that is hit, by its id in the scene of the query; -1 for a miss.
     leaf : ndarray of int32 or int
-        Row of `Scene.leaves` that is hit, which distinguishes the instances of nested scenes. -1
-        for a miss.
+        Row of `Scene.leaves` that is hit, which tells apart what nested scenes hold; -1 for a miss.
     prim_id : ndarray of int32 or int
         Face, or box, of the leaf's tree; -1 for a miss.
 

@@ -30,8 +30,7 @@ from bvh.tree.solids import solid_of
 Floats = NDArray[np.float64]
 
 # What hits are of (see above); how often its leaves had moved; the rays: six numbers, or origins
-# and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, which a single
-# ray has time for.
+# and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, for speed.
 Source = tuple[Any, int, Any]
 
 # Hits whose corners are in memory at a time.
@@ -173,8 +172,7 @@ class LocatedPerQuery(Located, PerQuery):
         Returns
         -------
         Hits
-            Of the same class, whose other fields are the same arrays; scalars become those of
-            numpy.
+            Of the same class, with its other arrays; scalars become those of numpy.
 
         Raises
         ------

@@ -58,8 +58,7 @@ class DistanceQueries(TreeBase):
         Returns
         -------
         Clearances
-            Distance, positions and faces for each transform; floats and small arrays for a single
-            one.
+            Distance, positions and faces for each transform; a float and small arrays for one.
 
         Raises
         ------

@@ -75,8 +75,7 @@ class RegionQueries(Generic[Found]):
         ------
         ValueError, TypeError
             Where an argument has the wrong shape or type, the only box has lower > upper, or the
-            tree is over anything but triangles or boxes, or an instance over anything but
-            triangles.
+            tree is not over triangles or boxes, an instance not over triangles.
 
         Examples
         --------
@@ -234,8 +233,7 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
         Raises
         ------
         TypeError
-            If one of both is not over triangles, or `other` is neither a tree nor, for a scene, a
-            scene.
+            If one of both is not over triangles, or `other` is no tree nor, for a scene, a scene.
         ValueError
             If the transform is not an affine matrix of finite numbers.
 

@@ -53,8 +53,7 @@ class PointQueries(Generic[Points]):
 
         In a scene, points are in its coordinates, and the answer is that for the mesh that
         `flattened` returns, bit for bit: of equal distances, the leaf that comes first, which has
-        the lowest instance_id. Nothing is flattened: a scene of any number of instances takes no
-        more memory.
+        the lowest instance_id. Nothing is flattened, whatever the number of instances.
 
         Parameters
         ----------
@@ -75,8 +74,7 @@ class PointQueries(Generic[Points]):
         -------
         ClosestPoints or SceneClosestPoints
             With fields of the points' leading shape; scalars for a single point. A miss has
-            distance +inf, prim_id -1, and NaN for the rest. In a scene also `instance_id` and
-            `leaf`.
+            distance +inf, prim_id -1, else NaN. In a scene also `instance_id` and `leaf`.
 
         Raises
         ------
@@ -301,8 +299,7 @@ class PointQueries(Generic[Points]):
         Returns
         -------
         ndarray of float64 or float, shape (...)
-            NaN for points that are not finite. On the surface, of the values on its two sides,
-            either or the middle.
+            NaN for points that are not finite. On the surface either side's value, or the middle.
 
         Raises
         ------
@@ -315,8 +312,7 @@ class PointQueries(Generic[Points]):
         clouds", with two more terms. The error is less than 0.001 with an accuracy of 2 and less
         than 2e-5 with 4: the largest found on scans, parts, soups, and in the centre of balls,
         where errors add up, are 0.0008 and 0.00001. The result is the same bit for bit on every
-        CPU, and depends on the point and the faces alone: not on the tree or its quality, on
-        threads, or on the batch.
+        CPU, and depends on the point and the faces alone, not on the tree, threads or batch.
 
         Solid angles change under affine maps, so this query alone flattens a scene: a tree of the
         whole is built by the first one and kept until the scene changes.

@@ -45,10 +45,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
     ) -> ClosestHits:  # fmt: skip
         """Find the closest hit of each ray.
 
-        The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is
-        decided as real arithmetic on the given doubles decides it, and t is the real distance
-        rounded to the nearest double. The result does not depend on the tree, on threads, or on the
-        other rays of the batch.
+        The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is decided
+        as real arithmetic on the given doubles decides it, and t is the real distance rounded to
+        the nearest double. The result depends on neither the tree, threads, nor other rays.
 
         In a scene, rays are in its coordinates, and the hit is that in the mesh that `flattened`
         returns, bit for bit: of equal t, the one of the leaf that comes first, which has the lowest
@@ -211,8 +210,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
-            Keep only this many hits of each ray, the closest ones; what is behind them is not
-            visited. All by default.
+            Keep only so many hits of each ray, the closest; what is behind is not visited.
         edges : {"closed", "once"}
             Which faces are hit by a ray through a shared edge or vertex: "closed", all that it
             touches; "once", those that it would cross if it were moved by an infinitesimal that is
