@@ -11,7 +11,6 @@ from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
-from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
@@ -78,18 +77,13 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
         1
         """
-        tree = cls._of_boxes(lower, upper, quality, threads, progress)
-        warn_if_empty(tree, "boxes")
-        return tree
+        points = BOXES.points_of(*_corner_rows(lower, upper))
+        return cls._build(BOXES.arrays(owned(points)), quality, threads, progress, "boxes")
 
     @classmethod
-    def _of_boxes(
-        cls, lower: ArrayLike, upper: ArrayLike, quality: Quality = "medium",
-        threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> BVH:  # fmt: skip
+    def _of_boxes(cls, lower: ArrayLike, upper: ArrayLike) -> BVH:
         """Build a tree as `from_boxes` does, which may be empty on purpose."""
-        points = BOXES.points_of(*_corner_rows(lower, upper))
-        return cls._build(BOXES.arrays(owned(points)), quality, threads, progress)
+        return cls._build(BOXES.arrays(owned(BOXES.points_of(*_corner_rows(lower, upper)))))
 
     @classmethod
     def from_obbs(
@@ -127,9 +121,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         array([3.75,  inf])
         """
         points = OBBS.points_of(*_corner_rows(lower, upper), transforms)
-        tree = cls._build(OBBS.arrays(owned(points)), quality, threads, progress)
-        warn_if_empty(tree, "boxes")
-        return tree
+        return cls._build(OBBS.arrays(owned(points)), quality, threads, progress, "boxes")
 
     @classmethod
     def from_custom(
@@ -176,9 +168,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         corners = np.hstack(_corner_rows(lower, upper))
         function = user_function("intersect", intersect, INTERSECT)
         primitives = Custom(owned(corners), function, user_data(data))
-        tree = cls._build(primitives, "medium", threads, progress)
-        warn_if_empty(tree, "primitives")
-        return tree
+        return cls._build(primitives, "medium", threads, progress, "primitives")
 
 
 def _corner_rows(
@@ -238,7 +228,6 @@ def _warm_users_code() -> None:
     tree.closest_hit(*rays, filter=_any_hit_counts)
     tree.any_hit(*rays, filter=_any_hit_counts)
     own = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), _plane_through_1)
-    own.closest_hit(*rays)
-    own.any_hit(*rays)
-    own.all_hits(*rays)
+    for query in (own.closest_hit, own.any_hit, own.all_hits):
+        query(*rays)
     own.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)

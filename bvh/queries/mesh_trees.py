@@ -225,10 +225,10 @@ class MeshTrees(TreeBase):
 
     @classmethod
     def _build(
-        cls, primitives: Primitives, quality: Quality, threads: int | None,
-        progress: ProgressLike | None,
+        cls, primitives: Primitives, quality: Quality = "medium", threads: int | None = None,
+        progress: ProgressLike | None = None, noun: str | None = None,
     ) -> Self:  # fmt: skip
-        """Build a tree over checked primitives."""
+        """Build a tree over checked primitives; warn of an empty one if their noun is given."""
         workers = thread_count(threads)
         began = time.perf_counter()
         with heard(progress) as report:
@@ -239,4 +239,6 @@ class MeshTrees(TreeBase):
         tree._set_arrays(arrays)
         tree._bounds = bounds
         tree._build_seconds = time.perf_counter() - began
+        if noun is not None:
+            warn_if_empty(tree, noun)
         return tree

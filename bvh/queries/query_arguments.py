@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.geometry.transforms import square_matrices
 from bvh.runtime import arguments
 from bvh.runtime.arguments import EdgeRule, check_option, flag, kernel_input
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
@@ -167,6 +168,14 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
     if array.shape != shape + tail:
         array = np.broadcast_to(array, shape + tail)
     return kernel_input(array if len(shape) == 1 else array.reshape(-1, *tail))
+
+
+def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
+    """Return checked affine matrices (..., 4, 4); they may be singular."""
+    matrices = square_matrices("transform", transform)
+    if not np.isfinite(matrices).all() or (matrices[..., 3, :] != [0, 0, 0, 1]).any():
+        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
+    return matrices
 
 
 def one_mask(mask: int | None) -> int:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries import results
-from bvh.queries.answers.casters import SCENE_CAST, SceneCaster, SceneHit
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
@@ -17,7 +16,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import CasterQueries
+from bvh.queries.methods.ray_queries import SCENE_CAST, CasterQueries, SceneCaster, SceneHit
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase

@@ -8,6 +8,5 @@ Each file imports only from those above it.
 | `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
 | `closest_points.py` | `ClosestPoints` of trees, and of scenes |
 | `hit_points.py` | Positions and normals of hits, found when they are asked for |
-| `casters.py` | Casters: functions that cast one ray at a time, what they take and what they return |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: how near they are, and where |
 """

@@ -72,10 +72,8 @@ def _add_inside_leaves(
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
         hits = search.all_hits(_some(batch, some), options, once=True)
-        pairs = np.sort(hits.ray_id << 32 | hits.leaf)
-        starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
-        times = np.diff(np.append(starts, len(pairs)))
-        found[some[pairs[starts[times & 1 == 1]] >> 32]] = True
+        pairs, times = np.unique(hits.ray_id << 32 | hits.leaf, return_counts=True)
+        found[some[pairs[times & 1 == 1] >> 32]] = True
         begin = end
 
 

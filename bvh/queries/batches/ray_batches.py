@@ -211,12 +211,11 @@ def _trace(
         return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
 
     share_all = partial(_share, work=work, options=options)
-    empty = len(arrays.nodes.data) == 0
-    if options.sort and not empty:
+    if options.sort and len(arrays.nodes.data):
         share_all(sorted_from(0), 0, 0, n)
         return
     large = order.row == 0 and n >= SORTABLE and arrays.groups.nbytes >= LARGE_TREE
-    if options.sort is not None or not large or empty:
+    if options.sort is not None or not large:
         share_all(order, 0, 0, n)
         return
     # Measure what some rays cost, and what it costs to sort them.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.transforms import square_matrices
 from bvh.queries.answers.clearances import Clearances
+from bvh.queries.query_arguments import affine_matrices
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, integers, lengths, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -105,16 +105,12 @@ class DistanceQueries(TreeBase):
         )  # fmt: skip
         count, workers = math.prod(shape), thread_count(threads)
         if matrices is not None and matrices.shape[:-2] != shape:
-            matrices = np.broadcast_to(matrices, (*shape, 4, 4)).reshape(count, 4, 4)
-        arguments = (
-            arrays, others, None, None, matrices, _rows(limits, shape), _rows(pairs, shape), count,
-            workers,
-        )  # fmt: skip
-        if progress is None:
-            found = find_closest_pairs(*arguments, None)
-        else:
-            with heard(progress) as report:
-                found = find_closest_pairs(*arguments, report)
+            matrices = np.broadcast_to(matrices, (*shape, 4, 4))
+        limits, pairs = _rows(limits, shape), _rows(pairs, shape)
+        with heard(progress) as report:
+            found = find_closest_pairs(
+                arrays, others, matrices, limits, pairs, count, workers, report
+            )  # fmt: skip
         if shape == ():
             return Clearances(float(found.distance[0]), found.position[0], found.prim_id[0])
         return Clearances(
@@ -146,14 +142,6 @@ def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return values.reshape(1) if values.shape == () else np.broadcast_to(values, shape).reshape(-1)
 
 
-def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return checked affine matrices (..., 4, 4); they may be singular."""
-    matrices = square_matrices("transform", transform)
-    if not np.isfinite(matrices).all() or (matrices[..., 3, :] != [0, 0, 0, 1]).any():
-        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
-    return matrices
-
-
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
@@ -163,11 +151,6 @@ def hint_pairs(
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)
     if pairs.ndim == 0 or pairs.shape[-1] != 2:
         raise ValueError(f"hint must have shape (..., 2), got {pairs.shape}")
-    if pairs.shape == (2,):
-        # The most common case, without arrays of two numbers.
-        i, j = pairs.tolist()
-        if 0 <= i < count_of(arrays.primitives) and 0 <= j < count_of(others.primitives):
-            return np.array(i << 32 | j)
     counts = np.array([count_of(arrays.primitives), count_of(others.primitives)])
     bad = ((pairs < -1) | (pairs >= counts)).any(axis=-1)
     if bad.any():

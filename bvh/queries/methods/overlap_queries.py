@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.query_arguments import is_foreign
+from bvh.queries.query_arguments import affine_matrices, is_foreign
 from bvh.queries.results import OVERLAPS
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
@@ -254,7 +254,9 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
         if is_other(transform):
             return foreign_answer(self.overlap_tree, locals())
         run = self._pair_search("overlap_tree", other)
-        matrix = None if transform is None else _affine_matrix(transform)
+        matrix = None if transform is None else affine_matrices(transform)
+        if matrix is not None and matrix.ndim > 2:
+            raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
         workers = thread_count(threads)
         with heard(progress) as report:
             pairs = run(matrix, False, workers, report)
@@ -346,13 +348,3 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     shape = tuple(leading)
     count = math.prod(shape)
     return PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64)), shape
-
-
-def _affine_matrix(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return a checked affine matrix, (4, 4); it may be singular."""
-    matrix = reals("transform", transform)
-    if matrix.shape != (4, 4):
-        raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-    if not np.isfinite(matrix).all() or (matrix[3] != [0, 0, 0, 1]).any():
-        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
-    return matrix

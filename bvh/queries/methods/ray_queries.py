@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,42 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 ClosestHits = TypeVar("ClosestHits")
 EveryHit = TypeVar("EveryHit")
 Caster = TypeVar("Caster")
+Found = TypeVar("Found", covariant=True)
+
+
+class Cast(Protocol[Found]):
+    """What `BVH.caster` and `Scene.caster` return."""
+
+    def __call__(
+        self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
+        t_max: float = np.inf,
+    ) -> Found:  # fmt: skip
+        """Cast one ray."""
+
+
+# A hit, and one of a scene, which ends with the leaf.
+Hit: TypeAlias = tuple[float, int, float, float, bool]
+SceneHit: TypeAlias = tuple[float, int, float, float, bool, int]
+TreeCaster: TypeAlias = Cast[Hit]
+SceneCaster: TypeAlias = Cast[SceneHit]
+
+# The docstrings of casters themselves.
+DESCRIPTION = """Cast one ray at a {}.
+
+Parameters
+----------
+ox, oy, oz, dx, dy, dz : float
+    Origin and direction.
+t_min, t_max : float
+    Range of t, both ends included.
+
+Returns
+-------
+t, prim_id, u, v, front{} : float, int, float, float, bool{}
+    As in `{}.closest_hit`; (inf, -1, nan, nan, False{}) for a miss.
+"""
+TREE_CAST = DESCRIPTION.format("tree", "", "", "BVH", "")
+SCENE_CAST = DESCRIPTION.format("scene, as it is at every call", ", leaf", ", int", "Scene", ", -1")
 
 
 class RayQueries(Generic[ClosestHits, EveryHit]):
