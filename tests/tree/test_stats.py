@@ -11,7 +11,6 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.queries.batches import distance_batches
 from bvh.tree.build import BUILDERS
 from tests.cases.saved_trees import KINDS, tree_of
 from tests.cases.soups import FLAT, at_places, soup
@@ -74,8 +73,7 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
         size += grown(*tree._winding[1][key])
         assert tree.nbytes == size
     tree.distance_to(tree, np.eye(4), max_distance=1.0)
-    nodes = tree.arrays.nodes
-    known = distance_batches.KNOWN[id(nodes.data), id(nodes.ids)]
+    known = vars(tree.arrays)["_distances"]
     size += grown(known.lowest, *known.kept)
     assert tree.nbytes == size and known.kept[1].nbytes > 0
     tree.closest_hit(vertices[:9], -vertices[:9], mask=np.ones(9, np.int64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from math import isfinite
 from typing import Any
 
@@ -157,19 +156,13 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, and the row of both.
+    """What searches need of a tree besides its arrays, which keep it, and the row of both.
 
     To fit oriented boxes takes as long as many queries; until there have been as many, boxes along
     the axes stand for them.
     """
 
-    __slots__ = ("arrays", "ids", "kept", "lowest", "nodes", "until_fitted")
-
-    def __init__(self, arrays: TreeArrays, forget: Any) -> None:
-        data, ids = arrays.nodes
-        # Not the nodes: what is known of a tree ends with them.
-        self.nodes, self.ids = weakref.ref(data, forget), weakref.ref(ids, forget)
-        self.arrays = arrays.groups, arrays.frame, *arrays.primitives
+    def __init__(self, arrays: TreeArrays) -> None:
         self.until_fitted = arrays.nodes.size // NODES_A_QUERY
         self.lowest = lowest_ids(arrays.nodes)
         self.put(arrays, plain_boxes(arrays))
@@ -178,28 +171,12 @@ class KnownTree:
         """Keep boxes, and the row with their address."""
         self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
-    def is_of(self, arrays: TreeArrays) -> bool:
-        """Return whether this is about such arrays."""
-        groups, frame, points, faces = self.arrays
-        triangles: Any = arrays.primitives
-        return (
-            self.nodes() is arrays.nodes.data and self.ids() is arrays.nodes.ids
-            and groups is arrays.groups and frame is arrays.frame
-            and points is triangles.points and faces is triangles.faces
-        )  # fmt: skip
-
-
-# By the addresses of a tree's nodes and ids.
-KNOWN: dict[tuple[int, int], KnownTree] = {}
-
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the table of a tree for some queries, and boxes to be kept until they have ended."""
-    data, ids = arrays.nodes
-    key = id(data), id(ids)
-    known = KNOWN.get(key)
-    if known is None or not known.is_of(arrays):
-        known = KNOWN[key] = KnownTree(arrays, lambda _: KNOWN.pop(key, None))
+    known: KnownTree | None = vars(arrays).get("_distances")
+    if known is None:
+        known = vars(arrays).setdefault("_distances", KnownTree(arrays))
     if known.until_fitted >= 0:
         known.until_fitted -= count
         if known.until_fitted < 0:
@@ -209,7 +186,7 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
 
 def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
     """Return the tables that are kept with a tree, once it has been asked for a distance."""
-    known = KNOWN.get((id(arrays.nodes.data), id(arrays.nodes.ids)))
+    known: KnownTree | None = vars(arrays).get("_distances")
     return () if known is None else (known.lowest, *known.kept)
 
 

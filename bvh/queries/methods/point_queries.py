@@ -115,7 +115,7 @@ class PointQueries(Generic[Points]):
             if searched is not None and point is not None:
                 one = quick_calls.closest_point(searched, point, max_distance, k)
                 if one is not None:
-                    return one  # type: ignore[no-any-return]
+                    return one
         if is_foreign(points, max_distance):
             return foreign_answer(self.closest_point, locals())
         target = self._point_target("closest_point", mask)

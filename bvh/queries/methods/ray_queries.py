@@ -168,7 +168,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             if searched is not None:
                 hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
                 if hits is not None:
-                    return hits  # type: ignore[no-any-return]
+                    return hits
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
