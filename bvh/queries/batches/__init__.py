@@ -7,7 +7,6 @@ Each file imports only from those above it.
 | `distance_batches.py` | Batches of distances between two trees: chunks on threads; what kernels leave undecided |
 | `scratch.py` | Scratch memory of a thread for rays and points, kept from call to call |
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
-| `image_rows.py` | Rows of an image among the directions of rays that come without a shape |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
 | `quick_calls.py` | Quick calls: a single ray or point, or a small batch of rays, with little around the kernel |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.hit_points import source_of
-from bvh.queries.batches.image_rows import row_length
-from bvh.queries.batches.scratch import ALL, BOOL, HIT_SHELVES, NO_PERMUTATION, SHELF, HitMemory
+from bvh.queries.batches import scratch
+from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
@@ -36,10 +36,10 @@ from bvh.tree.primitives import Custom, Triangles
 MIN_BLOCKS, MAX_BLOCKS = 16, 128
 # Chunks of a thread, where there are so many blocks.
 ROUNDS = 16
-# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
-LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
+# Rays that are looked at: more where a row does not end among fewer. Rows that are then looked at.
+SAMPLES, ROWS = (1 << 10, 1 << 12, 1 << 14), 64
 
 # Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
 # There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
@@ -148,7 +148,7 @@ def _closest(
     kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
     """Return the hits that a goal leads to, as results of a tree or of a scene."""
-    out = _results(batch.size, ids_of(arrays.primitives))
+    out = scratch.result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel leaves results alone; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
@@ -187,8 +187,8 @@ def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
     if kernel is None:
         if kinds[0] is Custom or kinds[1] is FirstGoal:
             return closest_hits
-        with SHELF.scratch() as scratch:
-            arguments = arrays.row, read_only(rays), order, scratch, goal, 0, 0, out
+        with SHELF.scratch() as kept:
+            arguments = arrays.row, read_only(rays), order, kept, goal, 0, 0, out
             kernel = kept_entry_point(closest_hits, kinds, arguments)
     return kernel
 
@@ -204,8 +204,7 @@ def _trace(
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
-            scratch = kept._replace(measured=measured)
-            kernel(row, rays, order, scratch, goal(), begin, end, out)
+            kernel(row, rays, order, kept._replace(measured=measured), goal(), begin, end, out)
 
     def sorted_from(begin: int) -> Order:
         return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
@@ -269,25 +268,6 @@ def _chunk(count: int, threads: int) -> int:
     return max(-(-count // chunks), 1)
 
 
-def _results(n: int, ids: Any) -> Columns:
-    """Return columns for the hits of n rays."""
-    if n < LARGE:
-        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
-    kinds = (np.float64, ids, np.float64, np.float64, np.bool_)
-    sizes = [n * np.dtype(kind).itemsize for kind in kinds]
-    ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
-    # From the beginning of a large page on, so that it is filled with few of them: where results
-    # are kept, to touch them first as small pages takes as long as to find them. The rest of the
-    # memory is never touched.
-    memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
-    memory = memory[-memory.ctypes.data % LARGE_PAGE :]
-    begins = [0, *ends[:-1]]
-    return Columns._make(
-        memory[begin : begin + size].view(kind)
-        for begin, size, kind in zip(begins, sizes, kinds, strict=True)
-    )
-
-
 def _order(batch: RayBatch) -> Order:
     """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
     n, directions = batch.size, batch.rays.directions
@@ -295,9 +275,38 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        row = row_length(directions)
+        row = _row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
+
+
+def _row_length(directions: NDArray[np.float64]) -> int:
+    """Return how many rays a row of an image has; 0 where the directions are not those of one.
+
+    In a row the direction moves on by steady small steps; the next row begins with a jump.
+    """
+    for size in SAMPLES:
+        some = directions[:size]
+        steps = _steps(some[1:], some[:-1])
+        middle = min(len(steps) // 2, 2 * ray_batch.TILE_WIDTH)
+        usual = float(np.partition(steps[: 2 * middle + 1], middle)[middle])
+        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
+        if len(jumps) > 1:
+            row = int(jumps[0]) + 1
+            if not (np.diff(jumps) == row).all():
+                return 0
+            # The sample may have seen two jumps only.
+            last, first = directions[row - 1 :: row][:ROWS], directions[row::row][:ROWS]
+            steps = _steps(first, last[: len(first)])
+            return 0 if ((steps < 2.0 * usual) & (steps > 0.5 * usual)).any() else row
+    return 0
+
+
+def _steps(after: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of the steps along the axes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.abs(after - before)
+        return np.asarray(steps[:, 0] + steps[:, 1] + steps[:, 2])
 
 
 def _listed(
@@ -338,18 +347,18 @@ def _gather(
     # With ranks the goal calls the filter.
     accept = NO_CALL if ranked else filtered
     wanted = all_hits.Wanted(
-        accept.function, accept.data, ALL if limit is None else min(limit, ALL), whole,
+        accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), whole,
         keep or accept is not NO_CALL, keep,
     )  # fmt: skip
     ids = ids_of(arrays.primitives)
-    shelf = Shelf(partial(HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
+    shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
     # Only users' functions and data vary in type.
     kinds = type(arrays.primitives), FirstGoal if ranked else AllGoal
     plain = options.accept is None and kinds[0] is not Custom
 
     def work(order: Order, begin: int, end: int) -> None:
         first, pieces = begin, []
-        with SHELF.scratch() as scratch, shelf.scratch() as memory:
+        with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:
                 goal: FirstGoal | AllGoal = AllGoal(
                     options.cull, once, whole, memory.found, memory.visits
@@ -361,7 +370,7 @@ def _gather(
                     )  # fmt: skip
                 gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
                 arguments: Any = (
-                    arrays.row, batch.rays, order, scratch, goal, wanted, gathered, begin, end
+                    arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
                 )  # fmt: skip
                 kernel = all_hits.gather_hits
                 if plain:

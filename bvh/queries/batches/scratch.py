@@ -24,6 +24,8 @@ NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
 ALL = 2**62
 # Hits of a ray block that there is memory for at first.
 FIRST_CAPACITY = 16 * BLOCK
+# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
+LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Lists of so few hits have views of the memory that they are copied from.
 FEW = 8
 
@@ -94,6 +96,25 @@ class HitMemory:
 HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
     ids: Shelf(partial(HitMemory, 0, ids)) for ids in (np.int32, np.int64)
 }
+
+
+def result_columns(n: int, ids: Any) -> Columns:
+    """Return columns for the hits of n rays."""
+    if n < LARGE:
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
+    kinds = (np.float64, ids, np.float64, np.float64, np.bool_)
+    sizes = [n * np.dtype(kind).itemsize for kind in kinds]
+    ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
+    # From the beginning of a large page on, so that it is filled with few of them: where results
+    # are kept, to touch them first as small pages takes as long as to find them. The rest of the
+    # memory is never touched.
+    memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
+    memory = memory[-memory.ctypes.data % LARGE_PAGE :]
+    begins = [0, *ends[:-1]]
+    return Columns._make(
+        memory[begin : begin + size].view(kind)
+        for begin, size, kind in zip(begins, sizes, kinds, strict=True)
+    )
 
 
 class OneRay:
