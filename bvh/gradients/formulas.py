@@ -286,7 +286,7 @@ def _faces(lib, corners, u, v, hit):
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
 
 
-def weighted(weights, corners):
+def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
     """Return the points of faces with these weights, or how far they move with the corners."""
     w0, w1, w2 = (w[..., None] for w in weights)
     return w0 * corners[..., 0, :] + w1 * corners[..., 1, :] + w2 * corners[..., 2, :]
