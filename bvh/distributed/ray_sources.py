@@ -158,12 +158,9 @@ class RaySource:
         return self._answer("count_hits", target, options)
 
     def reduce(
-        self,
-        target: Searched,
-        function: Callable[..., ArrayLike],
-        verb: str = "closest_hit",
+        self, target: Searched, function: Callable[..., ArrayLike], verb: str = "closest_hit",
         **options: Any,
-    ) -> Delayed:
+    ) -> Delayed:  # fmt: skip
         """Return the sum of what a function makes of the results of blocks of rays, lazily.
 
         For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each

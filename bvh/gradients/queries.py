@@ -86,20 +86,12 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return public  # type: ignore[return-value]
 
     def closest_hit(
-        self,
-        tree: BVH,
-        origins: Array | ArrayLike,
-        directions: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        t_min: Array | ArrayLike = 0.0,
-        t_max: Array | ArrayLike = math.inf,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        filter: Callable[..., bool] | None = None,
-        data: object = None,
+        self, tree: BVH, origins: Array | ArrayLike, directions: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None, *, t_min: Array | ArrayLike = 0.0,
+        t_max: Array | ArrayLike = math.inf, mask: ArrayLike | None = None,
+        cull: Cull | None = None, filter: Callable[..., bool] | None = None, data: object = None,
         threads: int | None = None,
-    ) -> HitTuple[Array]:
+    ) -> HitTuple[Array]:  # fmt: skip
         """Find the closest hit of each ray, differentiably.
 
         Parameters
@@ -149,15 +141,10 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return HitTuple(*self.returned((t, prim_id, u, v, position, front), given))
 
     def closest_point(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        max_distance: Array | ArrayLike = math.inf,
-        mask: int | None = None,
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        max_distance: Array | ArrayLike = math.inf, mask: int | None = None,
         threads: int | None = None,
-    ) -> PointTuple[Array]:
+    ) -> PointTuple[Array]:  # fmt: skip
         """Find the closest point of the surface for each point, differentiably.
 
         Parameters
@@ -196,15 +183,10 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return self._nearest("closest_point", tree, points, vertices, max_distance, options)
 
     def distance(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        max_distance: Array | ArrayLike = math.inf,
-        mask: int | None = None,
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        max_distance: Array | ArrayLike = math.inf, mask: int | None = None,
         threads: int | None = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Return the distance of each point from the surface, differentiably.
 
         Parameters
@@ -221,15 +203,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return self._nearest("distance", tree, points, vertices, max_distance, options).distance
 
     def signed_distance(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        method: InsideRule = "parity",
-        mask: int | None = None,
-        threads: int | None = None,
-    ) -> Array:
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        method: InsideRule = "parity", mask: int | None = None, threads: int | None = None,
+    ) -> Array:  # fmt: skip
         """Return the distance of each point from a closed surface, negative inside, differentiably.
 
         Parameters

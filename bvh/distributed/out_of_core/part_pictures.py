@@ -29,14 +29,9 @@ class PartPictures(PartContent):
     any_hit: Callable[..., TruthResult]
 
     def visible_tree(
-        self,
-        camera: Camera,
-        samples: int = 1,
-        *,
-        smooth: bool = True,
-        threads: int | None = None,
+        self, camera: Camera, samples: int = 1, *, smooth: bool = True, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> RenderSource:
+    ) -> RenderSource:  # fmt: skip
         """Return a source of which a camera takes the same pictures as of the whole mesh.
 
         `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.

@@ -40,15 +40,10 @@ DEEPEST = 16
 
 
 def partition(
-    source: Any,
-    folder: str | os.PathLike[str],
-    *,
-    groups: ArrayLike | str | os.PathLike[str] | None = None,
-    memory: int | str = "2GB",
-    quality: Quality = "medium",
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> Parts:
+    source: Any, folder: str | os.PathLike[str], *,
+    groups: ArrayLike | str | os.PathLike[str] | None = None, memory: int | str = "2GB",
+    quality: Quality = "medium", threads: int | None = None, progress: ProgressLike | None = None,
+) -> Parts:  # fmt: skip
     """Cut a mesh of any size into parts, each a tree in a file of a folder.
 
     The mesh is never in memory as a whole. Triangles are assigned to parts by their centroids, at
