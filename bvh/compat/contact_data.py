@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Names = tuple[Hashable, Hashable]
+Faces = tuple[int, int]
 
 
 class FacePair:
     """Base of what is known of two meshes: their names, and a face of each."""
 
-    def __init__(self, names: Names, faces: tuple[int, int]) -> None:
+    def __init__(self, names: Names, faces: Faces) -> None:
         self.names = set(names)
         self._faces = dict(zip(names, faces, strict=True))
 
@@ -47,7 +48,7 @@ class ContactData(FacePair):
     (['__external', 'box'], (3,), 0)
     """
 
-    def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
+    def __init__(self, names: Names, faces: Faces, normal: Reals, point: Reals) -> None:
         super().__init__(names, faces)
         self.normal, self.point = normal, point
 
@@ -79,9 +80,7 @@ class DistanceData(FacePair):
     (2.0, ['__external', 'box'], 0.5)
     """
 
-    def __init__(
-        self, names: Names, faces: tuple[int, int], points: Reals, distance: float
-    ) -> None:
+    def __init__(self, names: Names, faces: Faces, points: Reals, distance: float) -> None:
         super().__init__(names, faces)
         self._points: dict[Hashable, Reals] = dict(zip(names, points, strict=True))
         self.distance = distance

@@ -106,10 +106,17 @@ class RaycastingScene(Geometries, PinholeRays):
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Return whether each ray hits anything, as in Open3D: bool, shape (...).
+        """Return whether each ray hits anything, as in Open3D.
 
-        `tnear` and `tfar` are the range of t, both ends included; `rays` and `nthreads` are as in
-        `cast_rays`.
+        Parameters
+        ----------
+        rays, nthreads : as in `cast_rays`
+        tnear, tfar : float
+            Range of t, both ends included.
+
+        Returns
+        -------
+        array or Tensor of bool, shape (...)
 
         Examples
         --------
@@ -122,10 +129,16 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.shaped(np.reshape(hit, -1))
 
     def count_intersections(self, rays: Given, nthreads: int = 0) -> Any:
-        """Count the crossings of each ray with the scene, as in Open3D: int32, shape (...).
+        """Count the crossings of each ray with the scene, as in Open3D.
 
-        For a closed mesh an even number from outside, and an odd number from inside. Arguments are
-        as in `cast_rays`.
+        Parameters
+        ----------
+        rays, nthreads : as in `cast_rays`
+
+        Returns
+        -------
+        array or Tensor of int32, shape (...)
+            For a closed mesh an even number from outside, and an odd number from inside.
 
         Examples
         --------
@@ -138,10 +151,17 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
     def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
-        """List what `count_intersections` counts, as in Open3D; arguments as in `cast_rays`.
+        """List what `count_intersections` counts, as in Open3D.
 
-        Arrays of the dict are sorted by (ray, t, id). Those of ray i, of n flattened ones, are
-        ``ray_splits[i] : ray_splits[i + 1]``.
+        Parameters
+        ----------
+        rays, nthreads : as in `cast_rays`
+
+        Returns
+        -------
+        dict
+            Sorted by (ray, t, id). Those of ray i, of n flattened ones, are
+            ``ray_splits[i] : ray_splits[i + 1]``.
 
         Examples
         --------
@@ -161,9 +181,16 @@ class RaycastingScene(Geometries, PinholeRays):
     def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
         """Find the closest point of the scene for each point, as in Open3D.
 
-        `query_points` are an array or Tensor of shape (..., 3), `nthreads` is as in `cast_rays`. If
-        the scene is empty or a point is not finite, its closest point is NaN, and the rest as for a
-        miss in `cast_rays`.
+        Parameters
+        ----------
+        query_points : array_like or Tensor, shape (..., 3)
+        nthreads : as in `cast_rays`
+
+        Returns
+        -------
+        dict
+            If the scene is empty or the point is not finite, the closest point is NaN, and the
+            rest as for a miss in `cast_rays`.
 
         Examples
         --------
@@ -179,9 +206,16 @@ class RaycastingScene(Geometries, PinholeRays):
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point from the scene, as in Open3D: shape (...).
+        """Return the distance of each point from the scene, as in Open3D.
 
-        It is inf without a closest point. Arguments are as in `compute_closest_points`.
+        Parameters
+        ----------
+        query_points, nthreads : as in `compute_closest_points`
+
+        Returns
+        -------
+        array or Tensor, shape (...)
+            inf without a closest point.
 
         Examples
         --------
@@ -197,8 +231,16 @@ class RaycastingScene(Geometries, PinholeRays):
     ) -> Any:
         """Return the distance of points from closed meshes, negative inside, as in Open3D.
 
-        As `compute_distance`, and 0 on the surface. `nsamples` is an odd number, and changes
-        nothing, because the sign is exact.
+        Parameters
+        ----------
+        query_points, nthreads : as in `compute_closest_points`
+        nsamples : int
+            An odd number. It changes nothing, because the sign is exact.
+
+        Returns
+        -------
+        array or Tensor, shape (...)
+            0 on the surface, inf without a closest point.
 
         Examples
         --------
@@ -211,10 +253,16 @@ class RaycastingScene(Geometries, PinholeRays):
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
     def compute_occupancy(self, query_points: Given, nthreads: int = 0, nsamples: int = 1) -> Any:
-        """Return whether each point is inside closed meshes, as in Open3D: shape (...).
+        """Return whether each point is inside closed meshes, as in Open3D.
 
-        It is 1 inside and on the surface, 0 outside. Arguments are as in
-        `compute_signed_distance`.
+        Parameters
+        ----------
+        query_points, nthreads, nsamples : as in `compute_signed_distance`
+
+        Returns
+        -------
+        array or Tensor, shape (...)
+            1 inside and on the surface, 0 outside.
 
         Examples
         --------

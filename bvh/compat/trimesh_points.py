@@ -30,11 +30,9 @@ _cache: dict[int, tuple[weakref.ref[trimesh.Trimesh], int, BVH]] = {}
 
 
 def tree_of(mesh: trimesh.Trimesh) -> BVH:
-    """Return the tree over the current faces of a mesh.
-
-    Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
-    second call takes about a microsecond.
-    """
+    """Return the tree over the current faces of a mesh."""
+    # Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
+    # second call takes about a microsecond.
     key = id(mesh)
     cached = _cache.get(key)
     if cached is None or cached[0]() is not mesh:

@@ -213,11 +213,9 @@ def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]
 
 
 def _locations(tree: BVH, face: Ids, u: Floats, v: Floats, o: Floats, d: Floats) -> Floats:
-    """Return the points of hits.
-
-    Barycentric weights are more accurate than o + t d, which loses digits for distant origins. But
-    a coordinate that the ray does not change is the origin's.
-    """
+    """Return the points of hits."""
+    # Barycentric weights are more accurate than o + t d, which loses digits for distant origins.
+    # But a coordinate that the ray does not change is the origin's.
     corners = tree.vertices[tree.faces[face]]
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     with np.errstate(over="ignore", invalid="ignore"):

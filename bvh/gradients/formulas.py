@@ -162,10 +162,8 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 @_bounded
 def pull_point(lib, points, corners, found, hit, gradients, signed):
-    """Return gradients by points and corners from those by distance, u, v and position.
-
-    `found` are the distance, signed or not, u and v.
-    """
+    """Return gradients by points and corners from those by distance, u, v and position."""
+    # `found` are the distance, signed or not, u and v.
     rates = point_rates(lib, points, corners, found, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])

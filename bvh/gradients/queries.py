@@ -164,12 +164,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         PointTuple
             distance, position, prim_id, u and v, with the points' leading shape, and `mask`. All
             but prim_id have gradients. A miss has distance +inf, prim_id -1, NaN for the rest, and
-            no gradient.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_hit`.
+            no gradient. Errors are as in `closest_hit`.
 
         Notes
         -----
@@ -189,15 +184,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
     ) -> Array:  # fmt: skip
         """Return the distance of each point from the surface, differentiably.
 
-        Parameters
-        ----------
-        tree, points, vertices, max_distance, mask, threads
-            As in `closest_point`.
-
-        Returns
-        -------
-        $result of float64, shape (...)
-            As in `closest_point`.
+        A $result of float64 and shape (...), as in `closest_point`; so are the arguments.
         """
         options = {"mask": mask, "threads": threads}
         return self._nearest("distance", tree, points, vertices, max_distance, options).distance
@@ -248,10 +235,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
     ) -> tuple[Array, ...]:  # fmt: skip
-        """Return what is found; each of `given`, with a row for each query; the corners of faces.
-
-        These depend on the vertices, if there are any.
-        """
+        """Return what is found; each of `given`, one row for each query; the corners of faces."""
+        # These depend on the vertices, if there are any.
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in given.items()}
         numbers = {name: self.reals(name, value) for name, value in bounds.items()}

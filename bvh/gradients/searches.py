@@ -110,10 +110,8 @@ def checked_tree(query: str, tree: Any) -> BVH:
 
 
 def plain_memory(value: Any) -> Any:
-    """Return an array of numpy as all libraries take one: in order, writable; others as they are.
-
-    PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
-    """
+    """Return an array of numpy as any library takes one: in order, writable; others as they are."""
+    # PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
     if not isinstance(value, np.ndarray):
         return value
     return np.require(value, value.dtype.newbyteorder("="), ["C", "A", "W"])

@@ -127,11 +127,9 @@ class TorchQueries(DifferentiableQueries[Tensor]):
     differentiable = staticmethod(Differentiable.apply)
 
     def guarded(self, query):
-        """Return a query that is called between the graphs of `torch.compile`.
-
-        `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
-        until there is something to be compiled.
-        """
+        """Return a query that is called between the graphs of `torch.compile`."""
+        # `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
+        # until there is something to be compiled.
 
         @wraps(query)
         def call(*args, **options):

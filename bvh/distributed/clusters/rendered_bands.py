@@ -35,10 +35,8 @@ def render_on(
     client: Client, source: BVH | Scene | Parts | RenderSource, camera: Camera,
     options: RenderOptions, threads: int | None, shown: ShownBar,
 ) -> Picture:  # fmt: skip
-    """Render a picture as `bvh.pictures.render` does, with these options.
-
-    Each task has so many threads, by default one.
-    """
+    """Render a picture as `bvh.pictures.render` does, with these options."""
+    # Each task has so many threads, by default one.
     from dask.delayed import delayed
 
     began = time.perf_counter()

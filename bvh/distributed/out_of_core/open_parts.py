@@ -52,10 +52,8 @@ class OpenPart(NamedTuple):
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was written to, or cut off, which would end in a bus error.
-
-        A file that was removed or replaced stays mapped as it was.
-        """
+        """Whether no mapped file was written to, or cut off, which would end in a bus error."""
+        # A file that was removed or replaced stays mapped as it was.
         for path, state in self.files.items():
             try:
                 now = _state(path)
@@ -94,10 +92,8 @@ class OpenParts:
         yield part
 
     def check_content(self, number: int) -> None:
-        """Raise a ValueError unless the files of a part have the digests of the index.
-
-        That of a tree is not known in indexes of versions 1 and 2.
-        """
+        """Raise a ValueError unless the files of a part have the digests of the index."""
+        # That of a tree is not known in indexes of versions 1 and 2.
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with self._lock:
@@ -141,11 +137,9 @@ class OpenParts:
         return found[0], found[1]
 
     def _tree_key(self, number: int) -> str:
-        """Return the name of a copy of a tree, without its ending.
-
-        Another tree can be made that an index without digests takes for its own, so that a copy is
-        good for files of the same address alone.
-        """
+        """Return the name of a copy of a tree, without its ending."""
+        # Another tree can be made that an index without digests takes for its own, so that a copy
+        # is good for files of the same address alone.
         part = self._index.parts[number]
         if part.tree_digest is not None:
             return part.tree_digest
@@ -183,11 +177,9 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the parts of a folder that are open in this process.
-
-    All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
-    more than `memory` mapped, beside the part that each thread is querying.
-    """
+    """Return the parts of a folder that are open in this process."""
+    # All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
+    # more than `memory` mapped, beside the part that each thread is querying.
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 

@@ -96,10 +96,8 @@ class PartPictures(PartContent):
 def visible_source(
     parts: PartPictures, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
 ) -> RenderSource:
-    """Return the source of pictures in which rays of the camera hit these triangles first.
-
-    For `smooth` normals it has their neighbours, too.
-    """
+    """Return the source of pictures in which rays of the camera hit these triangles first."""
+    # For `smooth` normals it has their neighbours, too.
     ids = np.unique(seen)
     if smooth:
         ids = neighbours(parts, ids)
@@ -121,10 +119,8 @@ def sample_rays(
 
 
 def neighbours(parts: PartPictures, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ids of triangles and of all that have a vertex in the same place, and some more.
-
-    Vertices are compared by hashes: it does no harm to find too many.
-    """
+    """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
+    # Vertices are compared by hashes: it does no harm to find too many.
     wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
     for number in range(parts.part_count):

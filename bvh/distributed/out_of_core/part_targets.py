@@ -181,9 +181,7 @@ class PartPoints(NamedTuple):
             found[outside] = self.touched(points[outside], threads)
         return found
 
-    def crossings(
-        self, points: Floats, threads: int, progress: Progress | None = None
-    ) -> NDArray[np.int64]:
+    def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
         """Count how often a ray to the outside from each point crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
         box, directions = BVH._of_boxes(*self.bounds[:, None]), np.empty(points.shape)
@@ -254,7 +252,7 @@ class PartRegions(NamedTuple):
         """Return what each region overlaps, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
-        found = MergedLists(("query_id", "prim_id"), kinds, size)
+        found = MergedLists(("query_id", "prim_id"), kinds, size, None)
         bits = None if self.mask == -1 else self.mask & ALL_BITS
 
         def visit(part: OpenPart, rows: Rows) -> None:

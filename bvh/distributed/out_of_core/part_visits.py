@@ -54,10 +54,8 @@ class PartVisits:
         self, batch: RayBatch, options: RayOptions, visit: Visit, wanted: IsWanted,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """Visit the parts that rays may hit, near to far, with the t at which each is entered.
-
-        `finish` is called after all visits of some rays, which are those before the others.
-        """
+        """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
+        # `finish` is called after all visits of some rays, which are those before the others.
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
@@ -90,10 +88,8 @@ class PartVisits:
         self, batch: PointBatch, visit: Visit, progress: Progress | None, wanted: IsWanted,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts near points, near to far, with a bound of the distance.
-
-        With a `count` of triangles wanted for each point, parts are not known to be too far.
-        """
+        """Visit the parts near points, near to far, with a bound of the distance."""
+        # With a `count` of triangles wanted for each point, parts are not known to be too far.
         valid = self._counting(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             farthest = self._farthest(batch.points[block], valid) if count is None else None
@@ -119,11 +115,9 @@ class PartVisits:
                 self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
     def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
-        """Return the points that are no further than limits from a part, with a lower bound.
-
-        The bound is below the distance as it is computed, with an error of 4 units in the last
-        place, whatever the underflow of squares.
-        """
+        """Return the points that are no further than limits from a part, with a lower bound."""
+        # The bound is below the distance as it is computed, with an error of 4 units in the last
+        # place, whatever the underflow of squares.
         low, high = self._boxes[number, :3], self._boxes[number, 3:]
         with np.errstate(all="ignore"):
             x, y, z = np.maximum(low - points, points - high).T
@@ -216,10 +210,8 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 
 
 def _runs(rows: Rows, parts: int, crowd: Callable[[Rows], Rows]) -> Iterator[Rows]:
-    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row.
-
-    `crowd` returns how many parts each row has.
-    """
+    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row."""
+    # `crowd` returns how many parts each row has.
     if len(rows) * parts <= PAIRS:
         yield rows
         return

@@ -147,11 +147,9 @@ class _Steps:
 def _read(
     source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
-    """Write all triangles of a source to one file.
-
-    Return the sources' names and counts, and whether there are groups, `given` or their own. `box`
-    grows to that of all centroids.
-    """
+    """Write all triangles of a source to one file."""
+    # Return the sources' names and counts, and whether there are groups, `given` or their own.
+    # `box` grows to that of all centroids.
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
         for window in windows_of(source):
@@ -189,10 +187,8 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
 def _split(
     spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
-    """Distribute the triangles of a file to files of at most `largest`, by their centroids.
-
-    Their box is found first, unless it is known.
-    """
+    """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
+    # Their box is found first, unless it is known.
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
         if count:
