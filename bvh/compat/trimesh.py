@@ -26,11 +26,7 @@ __all__ = [
     "RayMeshIntersector", "closest_point", "contains", "install", "scene_to_collision",
     "signed_distance", "uninstall",
 ]  # fmt: skip
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
+__dir__ = __all__.copy
 
 
 class InsteadOfRtree(RayMeshIntersector):

@@ -28,11 +28,7 @@ import bvh
 _MODULES = bvh._modules_of(__spec__)
 
 __all__ = sorted(_MODULES)
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,9 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
     verb, target = declared(query), chunk_tasks.searched(query.__self__)
     given, shapes = chunk_tasks.checked_options(query, arguments), chunk_tasks.shapes_of(verb)
     # One mask stays a number, as queries of points and regions take it.
-    names = [n for n in shapes if n in given and not (n == "mask" and _is_one(given[n]))]
+    mask: object = given.get("mask")
+    is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
+    names = [n for n in shapes if n in given and not (n == "mask" and is_one)]
     arrays = {n: chunk_tasks.as_dask(n, given.pop(n), shapes[n]) for n in names}
     arrays = chunk_tasks.unified(arrays, shapes)
     if verb.merge is Merge.LISTS:
@@ -46,11 +48,6 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
         columns = query_chunks(target, verb, arrays, given)
     record = verb.record(isinstance(target, Scene), bool(given.get("counters")))
     return columns[verb.name] if record is None else record(**columns)
-
-
-def _is_one(value: object) -> bool:
-    """Return whether an argument is one number that is known."""
-    return np.ndim(value) == 0 and not is_lazy(value)  # type: ignore[arg-type]
 
 
 def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:

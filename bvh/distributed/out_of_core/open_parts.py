@@ -167,10 +167,6 @@ class OpenParts:
             raise ValueError(f"{label} ({ids_name}): {error}") from None
         return OpenPart(tree, ids, files)
 
-    def renew(self) -> None:
-        """Replace the lock by a new one."""
-        self._lock = threading.RLock()
-
 
 # Those of this process by place, checksum of the index, and memory. A forked child renews them.
 _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.WeakValueDictionary()
@@ -185,7 +181,7 @@ def open_parts(place: str, index: Index, memory: int) -> OpenParts:
 
 def _renew_all() -> None:
     for parts in list(_all.values()):
-        parts.renew()
+        parts._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -257,7 +257,10 @@ class PartRegions(NamedTuple):
 
         def visit(part: OpenPart, rows: Rows) -> None:
             target = part.tree._region_target(self.query, bits, (Triangles,))
-            met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
+            # The shape of planes is that of all polytopes.
+            columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+            some = regions._replace(**columns)
+            met = target.overlaps(some, (len(rows),), workers, None)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
         self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
@@ -279,13 +282,6 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
-
-
-def _some_regions(regions: Regions, rows: Rows) -> Regions:
-    """Return some of the regions."""
-    # The shape of planes is that of all polytopes.
-    columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-    return regions._replace(**columns)
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
