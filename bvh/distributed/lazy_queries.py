@@ -56,10 +56,8 @@ def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
         return {verb.name: _by_sides(parts, verb, arrays, options)}
     results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
     while len(results) > 1:
-        results = [
-            _merged(verb.merge, results[k : k + TOGETHER], "k" in options)
-            for k in range(0, len(results), TOGETHER)
-        ]
+        runs = [results[k : k + TOGETHER] for k in range(0, len(results), TOGETHER)]
+        results = [_merged(verb.merge, run, "k" in options) for run in runs]
     return results[0]
 
 

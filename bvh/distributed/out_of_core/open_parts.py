@@ -45,10 +45,7 @@ class OpenPart(NamedTuple):
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the ids in the whole of primitives of the part; -1 for -1."""
-        ids = np.full(prim_id.shape, -1, np.int64)
-        hit = prim_id >= 0
-        ids[hit] = self.ids[prim_id[hit]]
-        return ids
+        return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
     def is_intact(self) -> bool:

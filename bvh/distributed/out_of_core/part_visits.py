@@ -24,6 +24,8 @@ POINTS, PAIRS = 1 << 17, 1 << 22
 DENORMALS = 2.0**-1070
 _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
+# Which of some points are near a part, with lower bounds of their distances.
+Near = tuple[Rows, Floats]
 # What is done in a part: with the rows of a batch, and the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
@@ -92,38 +94,36 @@ class PartVisits:
         # With a `count` of triangles wanted for each point, parts are not known to be too far.
         valid = self._counting(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
-            farthest = self._farthest(batch.points[block], valid) if count is None else None
+            limits = some_of(batch.limits, block)
+            if count is None:
+                limits = np.minimum(limits, self._farthest(batch.points[block], valid))
+            near = partial(self._near, batch.points[block], limits, valid, int(block[0]))
 
-            def reach(
-                rows: Rows, first: int = int(block[0]), most: Floats | None = farthest
-            ) -> Floats:
-                limits = some_of(batch.limits, rows)
-                return limits if most is None else np.minimum(limits, most[rows - first])
-
-            def crowd(rows: Rows, reach: Callable[[Rows], Floats] = reach) -> Rows:
-                points, limits = batch.points[rows], reach(rows)
+            def crowd(rows: Rows, near: Callable[[Rows], Iterator[Near]] = near) -> Rows:
                 total = np.zeros(len(rows), np.int64)
-                for number in valid.tolist():
-                    total[self._near(number, points, limits)[0]] += 1
+                for row, _ in near(rows):
+                    total[row] += 1
                 return total
 
             for rows in _runs(block, len(valid), crowd):
-                points, limits = batch.points[rows], reach(rows)
-                found = [self._near(number, points, limits) for number in valid.tolist()]
+                found = list(near(rows))
                 part = np.repeat(valid, [len(row) for row, _ in found])
                 row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
                 self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
-    def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
-        """Return the points that are no further than limits from a part, with a lower bound."""
+    def _near(
+        self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
+    ) -> Iterator[Near]:
+        """Yield for each part which rows, of points from a first on, are within limits of it."""
         # The bound is below the distance as it is computed, with an error of 4 units in the last
         # place, whatever the underflow of squares.
-        low, high = self._boxes[number, :3], self._boxes[number, 3:]
-        with np.errstate(all="ignore"):
-            x, y, z = np.maximum(low - points, points - high).T
-            least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
-            row = np.flatnonzero(least <= limits)
-        return row, least[row]
+        points, limits = points[rows - begin], some_of(limits, rows - begin)
+        for low, high in self._boxes[parts].reshape(-1, 2, 3):
+            with np.errstate(all="ignore"):
+                x, y, z = np.maximum(low - points, points - high).T
+                least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
+                row = np.flatnonzero(least <= limits)
+            yield row, least[row]
 
     def _counting(self, mask: int) -> Rows:
         """Return the parts with faces that count for a mask, an int32."""
