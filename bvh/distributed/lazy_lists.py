@@ -158,11 +158,14 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     sizes = np.concatenate([part.counts.reshape(-1) for part in parts])
     counts, starts = sizes[number].reshape(-1), (np.cumsum(sizes) - sizes)[number].reshape(-1)
     offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
-    names = [field.name for field in fields(parts[0]) if field.name not in ("offsets", "shape")]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    rows: NDArray[np.int64] | slice = slice(None)
     if grid.ndim > 1:
         rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
-        columns = {name: column[rows] for name, column in columns.items()}
+    columns = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])[rows]
+        for field in fields(parts[0])
+        if field.name not in ("offsets", "shape")
+    }
     return type(parts[0])(**columns, offsets=offsets, shape=number.shape)
 
 
