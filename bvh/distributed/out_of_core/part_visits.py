@@ -73,12 +73,12 @@ class PartVisits:
 
     def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
         """Return how many parts each of some rays may hit."""
-        some = rays_of(batch, rows, masked=False)
+        some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
     def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[_Group]:
         """Return the parts that rays may hit, with these rays."""
-        some = rays_of(batch, rows, masked=False)
+        some = rays_of(batch, rows, None, masked=False)
         met = self._box_target().all_hits(some, options, once=False)
         part, of, entry = met.prim_id, rows[met.ray_id], met.t
         if batch.masked or not self._bits.all():
@@ -188,9 +188,7 @@ def some_of(column: Column, rows: Rows) -> Column:
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
-def rays_of(
-    batch: RayBatch, rows: Rows, reach: Floats | None = None, masked: bool = True
-) -> RayBatch:
+def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
     """Return some rays of a batch, up to where hits may still count; or without masks."""
     o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:

@@ -34,6 +34,9 @@ TRIANGLE = np.dtype(
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
+# The corners of a box that contains nothing.
+NOTHING = np.array([[np.inf] * 3, [-np.inf] * 3])
+
 # Splits of splits that follow centroids, before halves are taken by id: triangles at 1e-1, 1e-2,
 # 1e-3 and so on would take one for every other.
 DEEPEST = 16
@@ -113,7 +116,7 @@ def partition(
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
-        box = _empty_box()
+        box = NOTHING.copy()
         sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
         # Three vertices each, which a tree counts in 31 bits.
@@ -132,10 +135,6 @@ class _Steps:
 
     def __init__(self, report: Callable[[int, int], object] | None) -> None:
         self._report, self.done, self.total = report, 0, 0
-
-    def expect(self, count: int) -> None:
-        """Add to the total."""
-        self.total += count
 
     def add(self, count: int) -> None:
         """Add to what is done."""
@@ -167,7 +166,7 @@ def _read(
             count += len(rows)
             counts[-1] += len(rows)
             # Read and, at the end, built.
-            steps.expect(2 * len(rows))
+            steps.total += 2 * len(rows)
             steps.add(len(rows))
     if given is not None:
         given.check_count(count)
@@ -194,9 +193,9 @@ def _split(
         if count:
             yield spill
         return
-    steps.expect(2 * count if box is not None else 3 * count)
+    steps.total += 2 * count if box is not None else 3 * count
     if box is None:
-        box = _empty_box()
+        box = NOTHING.copy()
         for window in _windows(spill, steps):
             _extend(box, window["corners"])
     grid = Grid(*box)
@@ -224,11 +223,6 @@ def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) 
     for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
         with open(paths[part[order[begin]]], "ab", opener=open_plain) as file:
             rows[order[begin:end]].tofile(file)
-
-
-def _empty_box() -> NDArray[np.float64]:
-    """Return the corners of a box that contains nothing."""
-    return np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
