@@ -144,7 +144,8 @@ class HeldTree(OpenedOnce[BVH]):
     def _open(self) -> BVH:
         assert self._pickled is not None
         tree: BVH = pickle.loads(self._pickled)
-        self._pickled = None
+        # In this order: another thread may pickle the handle now.
+        self._content, self._pickled = tree, None
         return tree
 
     def __getstate__(self) -> dict[str, object]:
