@@ -184,7 +184,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
     ) -> Array:  # fmt: skip
         """Return the distance of each point from the surface, differentiably.
 
-        A $result of float64 and shape (...), as in `closest_point`; so are the arguments.
+        The $result of float64, shape (...), and the arguments are as in `closest_point`.
         """
         options = {"mask": mask, "threads": threads}
         return self._nearest("distance", tree, points, vertices, max_distance, options).distance
