@@ -33,13 +33,9 @@ from bvh.gradients.results import HitTuple, PointTuple
 
 __all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
 
+__dir__ = __all__.copy
+
 _QUERIES = JaxQueries(__name__)
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
-
 
 closest_hit = _QUERIES.function(
     _QUERIES.closest_hit,

@@ -53,13 +53,9 @@ from bvh.gradients.torch_functions import TorchQueries
 
 __all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
 
+__dir__ = __all__.copy
+
 _QUERIES = TorchQueries(__name__)
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
-
 
 closest_hit = _QUERIES.function(
     _QUERIES.closest_hit,

@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Names = tuple[Hashable, Hashable]
+Faces = tuple[int, int]
 
 
 class FacePair:
     """Base of what is known of two meshes: their names, and a face of each."""
 
-    def __init__(self, names: Names, faces: tuple[int, int]) -> None:
+    def __init__(self, names: Names, faces: Faces) -> None:
         self.names = set(names)
         self._faces = dict(zip(names, faces, strict=True))
 
@@ -32,7 +33,10 @@ class FacePair:
 class ContactData(FacePair):
     """Two faces that touch, or a mesh that is inside a convex one.
 
-    `names` is the set of the two meshes' names, "__external" for one that is in no manager.
+    `names` is the set of the two meshes' names, "__external" for one that is in no manager;
+    `normal`, shape (3,), the unit normal of the first mesh's face, NaN where it has no area, and
+    inside; `point`, shape (3,), the middle of what the faces share, and inside a mesh a vertex of
+    the other.
 
     Examples
     --------
@@ -44,19 +48,9 @@ class ContactData(FacePair):
     (['__external', 'box'], (3,), 0)
     """
 
-    def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
+    def __init__(self, names: Names, faces: Faces, normal: Reals, point: Reals) -> None:
         super().__init__(names, faces)
-        self._normal, self._point = normal, point
-
-    @property
-    def normal(self) -> Reals:
-        """The unit normal of the first mesh's face; NaN where it has no area, and inside, (3,)."""
-        return self._normal
-
-    @property
-    def point(self) -> Reals:
-        """The middle of what the faces share; inside a mesh, a vertex of the other, (3,)."""
-        return self._point
+        self.normal, self.point = normal, point
 
     @property
     def depth(self) -> float:
@@ -67,11 +61,13 @@ class ContactData(FacePair):
         )
 
     def __repr__(self) -> str:
-        return f"ContactData({self._faces}, at {self._point.tolist()})"
+        return f"ContactData({self._faces}, at {self.point.tolist()})"
 
 
 class DistanceData(FacePair):
     """The nearest points of two meshes, and their faces there; `names` as in `ContactData`.
+
+    `distance` is 0 where the meshes touch, or one is inside a convex one.
 
     Examples
     --------
@@ -84,17 +80,10 @@ class DistanceData(FacePair):
     (2.0, ['__external', 'box'], 0.5)
     """
 
-    def __init__(
-        self, names: Names, faces: tuple[int, int], points: Reals, distance: float
-    ) -> None:
+    def __init__(self, names: Names, faces: Faces, points: Reals, distance: float) -> None:
         super().__init__(names, faces)
         self._points: dict[Hashable, Reals] = dict(zip(names, points, strict=True))
-        self._distance = distance
-
-    @property
-    def distance(self) -> float:
-        """The distance; 0 where the meshes touch, or one is inside a convex one."""
-        return self._distance
+        self.distance = distance
 
     def point(self, name: Hashable) -> Reals:
         """Return the nearest point of the mesh with a name, (3,), as in trimesh.
@@ -109,4 +98,4 @@ class DistanceData(FacePair):
         return self._points[name]
 
     def __repr__(self) -> str:
-        return f"DistanceData({self._faces}, distance {self._distance:.6g})"
+        return f"DistanceData({self._faces}, distance {self.distance:.6g})"

@@ -11,11 +11,10 @@ CHUNK, NEAR = 1 << 14, 2.0**-44
 
 
 def common_points(first: Reals, second: Reals) -> Reals:
-    """Return a point in the middle of what touching triangles share, (m, 3, 3) each, as (m, 3).
-
-    The corners of what two triangles share are corners of one of them, crossings of an edge and the
-    other's plane, or of two edges in one plane. Those that are on both triangles are averaged.
-    """
+    """Return a point in the middle of what touching triangles share, (m, 3, 3) each, as (m, 3)."""
+    # The corners of what two triangles share are corners of one of them, crossings of an edge and
+    # the other's plane, or of two edges in one plane. Those that are on both triangles are
+    # averaged.
     out = np.empty((len(first), 3))
     for begin in range(0, len(first), CHUNK):
         rows = slice(begin, begin + CHUNK)

@@ -119,10 +119,8 @@ class CastSurface:
     def details(
         self, found: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
     ) -> Columns:
-        """Return ids, weights and unit normals of hits or closest points, flat.
-
-        Misses have `INVALID_ID` and zeros.
-        """
+        """Return ids, weights and unit normals of hits or closest points, flat."""
+        # Misses have `INVALID_ID` and zeros.
         prim, *weights = (np.reshape(column, -1) for column in (found.prim_id, found.u, found.v))
         n, table = len(prim), None
         answers: Columns = {

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.compat.contact_data import ContactData, DistanceData, Names
+from bvh.compat.contact_data import ContactData, DistanceData, Names, Reals
 from bvh.compat.contact_points import common_points
 from bvh.compat.geometries import unit_normals
 from bvh.geometry.transforms import moved
@@ -23,7 +23,7 @@ NO_NORMAL = np.full(3, np.nan)
 
 
 # A mesh, or a part of it, inside a solid one: ids of a pair, and a vertex.
-Inside = tuple[int, int, NDArray[np.float64]]
+Inside = tuple[int, int, Reals]
 
 
 class ManagedMeshes:
@@ -100,9 +100,7 @@ class ManagedMeshes:
                     break
         return found
 
-    def _inner_point(
-        self, other: ManagedMeshes, first: int, second: int
-    ) -> NDArray[np.float64] | None:
+    def _inner_point(self, other: ManagedMeshes, first: int, second: int) -> Reals | None:
         """Return a vertex of one of two meshes that is inside the other, if that is solid."""
         sides = [(self, first), (other, second)]
         for (manager, number), (their, inner) in (sides, sides[::-1]):
@@ -126,10 +124,8 @@ class ManagedMeshes:
     def _nearest(
         self, other: ManagedMeshes, besides: int | None = None
     ) -> tuple[float, Names, DistanceData | None]:
-        """Return the distance of the nearest meshes, their names, and where they are nearest.
-
-        One mesh, with the id `besides`, is not compared with the only one of the other manager.
-        """
+        """Return the distance of the nearest meshes, their names, and where they are nearest."""
+        # One mesh, with the id `besides`, is not compared with the only one of the other manager.
         view, content = self._views(other)
         ignored = NO_PAIRS if besides is None else np.array([besides << 32])
         found = find_closest(view, content, ignored, thread_count(None))
@@ -145,7 +141,7 @@ class ManagedMeshes:
         return distance, names, DistanceData(names, (face, face2), found.position[0], distance)
 
 
-def _corners(view: InstancedTrees, pairs: ScenePairs, side: int) -> NDArray[np.float64]:
+def _corners(view: InstancedTrees, pairs: ScenePairs, side: int) -> Reals:
     """Return the corners of the faces on one side of pairs in the world, (m, 3, 3)."""
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))

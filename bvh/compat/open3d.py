@@ -19,14 +19,10 @@ from bvh.queries.results import Hits
 from bvh.runtime.arguments import one_index
 
 __all__ = ["RaycastingScene"]
+__dir__ = __all__.copy
 
 Arrays = dict[str, Any]
 Found = TypeVar("Found")
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
 
 
 class RaycastingScene(Geometries, PinholeRays):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bvh.compat.tensors import Given, given_like, narrowed, plain
-from bvh.runtime.arguments import one_index, reals
+from bvh.runtime.arguments import reals, whole_number
 
 
 class PinholeRays:
@@ -74,7 +74,7 @@ def rays_of_matrices(
         inverse = np.linalg.inv(intrinsic)
     except np.linalg.LinAlgError:
         raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
-    width, height = _pixels("width_px", width_px), _pixels("height_px", height_px)
+    width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
     # The inverse of a rotation.
     turn = extrinsic[:3, :3].T
     pixels = np.ones((height, width, 3))
@@ -102,7 +102,7 @@ def rays_of_view(
     if right is None:
         raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")
     turn = np.stack([right, np.cross(ahead, right), ahead])
-    width, height = _pixels("width_px", width_px), _pixels("height_px", height_px)
+    width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
     focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)
     intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
     if focal == 0.0:
@@ -121,14 +121,6 @@ def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float6
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     return array
-
-
-def _pixels(name: str, value: int) -> int:
-    """Return a checked number of pixels, which may be 0."""
-    number = one_index(name, value)
-    if number < 0:
-        raise ValueError(f"{name} must not be negative, got {number}")
-    return number
 
 
 def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -26,11 +26,7 @@ __all__ = [
     "RayMeshIntersector", "closest_point", "contains", "install", "scene_to_collision",
     "signed_distance", "uninstall",
 ]  # fmt: skip
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
+__dir__ = __all__.copy
 
 
 class InsteadOfRtree(RayMeshIntersector):
@@ -204,11 +200,9 @@ def _ray(mesh: trimesh.Trimesh) -> object:
 
 
 def _ours(theirs: Any) -> object:
-    """Return the replacement of a caster of trimesh, the same one while it is referenced.
-
-    Any other value is returned unchanged: also subclasses, whose own methods would not be called,
-    and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
-    """
+    """Return the replacement of a caster of trimesh, the same one while it is referenced."""
+    # Any other value is returned unchanged: also subclasses, whose own methods would not be called,
+    # and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
     ours = _replacements.get(type(theirs))
     if ours is None:
         return theirs
@@ -221,10 +215,8 @@ def _ours(theirs: Any) -> object:
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
-    """Store a mesh's caster; for a replacement, the class of trimesh that it replaces.
-
-    So meshes refer to none of our objects after `uninstall`, or when they are pickled.
-    """
+    """Store a mesh's caster; for a replacement, the class of trimesh that it replaces."""
+    # So meshes refer to none of our objects after `uninstall`, or when they are pickled.
     for theirs, ours in tuple(_replacements.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is ours:
             options = (value._scale_to_box,) if ours is InsteadOfEmbree else ()

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+import trimesh
 from numpy.typing import ArrayLike, NDArray
-from trimesh import Scene, Trimesh
 
 from bvh.compat.contact_data import Names
 from bvh.compat.managed_meshes import ManagedMeshes
@@ -43,7 +43,7 @@ class CollisionManager(ManagedMeshes):
         return f"CollisionManager({number_of(len(self._ids), 'meshes')})"
 
     def add_object(
-        self, name: Hashable, mesh: Trimesh, transform: ArrayLike | None = None
+        self, name: Hashable, mesh: trimesh.Trimesh, transform: ArrayLike | None = None
     ) -> Instance:
         """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
 
@@ -53,8 +53,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> manager.add_object("box", box).visible
         True
         """
@@ -74,8 +73,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> manager.remove_object("box")
         >>> manager.in_collision_single(box)
@@ -91,8 +89,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> manager.set_transform("box", trimesh.transformations.translation_matrix([3, 0, 0]))
         >>> manager.min_distance_single(box)
@@ -101,7 +98,7 @@ class CollisionManager(ManagedMeshes):
         self._scene.set_transform(self._id(name), _matrix(transform))
 
     def in_collision_single(
-        self, mesh: Trimesh, transform: ArrayLike | None = None, return_names: bool = False,
+        self, mesh: trimesh.Trimesh, transform: ArrayLike | None = None, return_names: bool = False,
         return_data: bool = False,
     ) -> Any:  # fmt: skip
         """Tell whether a mesh collides with any in the manager, as in trimesh.
@@ -112,8 +109,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> manager.in_collision_single(box, return_names=True)
         (True, {'box'})
@@ -128,8 +124,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("a", box), manager.add_object("b", box)
         >>> manager.in_collision_internal(return_names=True)
         (True, {('a', 'b')})
@@ -147,8 +142,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> manager.in_collision_other(manager, return_names=True)
         (True, {('box', 'box')})
@@ -157,7 +151,7 @@ class CollisionManager(ManagedMeshes):
         return _chosen(hit, names, data, return_names, return_data)
 
     def min_distance_single(
-        self, mesh: Trimesh, transform: ArrayLike | None = None, return_name: bool = False,
+        self, mesh: trimesh.Trimesh, transform: ArrayLike | None = None, return_name: bool = False,
         return_data: bool = False,
     ) -> Any:  # fmt: skip
         """Return the distance of a mesh from the nearest one in the manager, as in trimesh.
@@ -166,8 +160,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> away = trimesh.transformations.translation_matrix([3, 0, 0])
         >>> manager.min_distance_single(box, away, return_name=True)
@@ -186,8 +179,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("a", box), manager.add_object("b", box)
         >>> manager.min_distance_internal(return_names=True)
         (0.0, ('a', 'b'))
@@ -213,8 +205,7 @@ class CollisionManager(ManagedMeshes):
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager, box = CollisionManager(), trimesh.creation.box()
         >>> _ = manager.add_object("box", box)
         >>> manager.min_distance_other(manager)
         0.0
@@ -223,7 +214,7 @@ class CollisionManager(ManagedMeshes):
         return _chosen(distance, names, data, return_names, return_data)
 
 
-def scene_to_collision(scene: Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
+def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
     """Create a manager of the meshes of a trimesh scene, by the names of its nodes, as in trimesh.
 
     Also returns, by the names, what `CollisionManager.add_object` does.
@@ -250,7 +241,7 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
     return matrix
 
 
-def _one(mesh: Trimesh, transform: ArrayLike | None) -> CollisionManager:
+def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
     """Return a manager of one mesh."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)

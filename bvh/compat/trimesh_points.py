@@ -3,8 +3,8 @@
 import weakref
 
 import numpy as np
+import trimesh
 from numpy.typing import ArrayLike, NDArray
-from trimesh import Trimesh
 
 from bvh.compat.geometries import unit_normals
 from bvh.queries.hierarchy import BVH
@@ -12,6 +12,7 @@ from bvh.runtime.arguments import rows
 from bvh.runtime.caller_warnings import warn_caller
 
 Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
 
 # Distances are equal if they differ by at most this share of them, and points are on the surface if
 # they are within this distance of it. Both are tol.merge of trimesh.
@@ -25,20 +26,18 @@ DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
 
 # A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
 # change, and pickles and copies must not contain trees.
-_cache: dict[int, tuple[weakref.ref[Trimesh], int, BVH]] = {}
+_cache: dict[int, tuple[weakref.ref[trimesh.Trimesh], int, BVH]] = {}
 
 
-def tree_of(mesh: Trimesh) -> BVH:
-    """Return the tree over the current faces of a mesh.
-
-    Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
-    second call takes about a microsecond.
-    """
+def tree_of(mesh: trimesh.Trimesh) -> BVH:
+    """Return the tree over the current faces of a mesh."""
+    # Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
+    # second call takes about a microsecond.
     key = id(mesh)
     cached = _cache.get(key)
     if cached is None or cached[0]() is not mesh:
         # Hashes of other types may not change with their content.
-        if not isinstance(mesh, Trimesh):
+        if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
         cached = None
     stamp = hash(mesh)
@@ -49,14 +48,14 @@ def tree_of(mesh: Trimesh) -> BVH:
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
 
-    def forget(_: weakref.ref[Trimesh]) -> None:
+    def forget(_: weakref.ref[trimesh.Trimesh]) -> None:
         _cache.pop(key, None)
 
     _cache[key] = weakref.ref(mesh, forget), stamp, tree
     return tree
 
 
-def closest_point(mesh: Trimesh, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
     """Find the nearest point of a mesh for each point: (closest, distance, triangle_id).
 
     As in trimesh, of faces at equal distance, to 1e-8 of it, it is the one that faces the point
@@ -87,7 +86,7 @@ def closest_point(mesh: Trimesh, points: ArrayLike) -> tuple[Floats, Floats, NDA
     return closest, distance, face
 
 
-def signed_distance(mesh: Trimesh, points: ArrayLike) -> Floats:
+def signed_distance(mesh: trimesh.Trimesh, points: ArrayLike) -> Floats:
     """Return the distance of each point from the surface, positive inside, as in trimesh.
 
     In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
@@ -115,7 +114,7 @@ def signed_distance(mesh: Trimesh, points: ArrayLike) -> Floats:
     return distance
 
 
-def contains(mesh: Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
+def contains(mesh: trimesh.Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     """Return which points are inside a mesh.
 
     Exact for watertight meshes, whatever their winding: a point is inside if it is on the surface,
@@ -171,46 +170,40 @@ class ProximityQuery:
     array([0.25])
     """
 
-    def __init__(self, mesh: Trimesh) -> None:
+    def __init__(self, mesh: trimesh.Trimesh) -> None:
         self._mesh = mesh
 
     def __repr__(self) -> str:
         return f"ProximityQuery({self._mesh!r})"
 
-    def on_surface(self, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    def on_surface(self, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
         """Find the nearest point of the mesh for each point; as in `closest_point`.
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import ProximityQuery
         >>> nearest = ProximityQuery(trimesh.creation.box())
         >>> nearest.on_surface([[0.25, 0.125, 2.0]])[:2]
         (array([[0.25 , 0.125, 0.5  ]]), array([1.5]))
         """
         return closest_point(self._mesh, points)
 
-    def vertex(self, points: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
+    def vertex(self, points: ArrayLike) -> tuple[Floats, Ids]:
         """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh.
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import ProximityQuery
         >>> nearest = ProximityQuery(trimesh.creation.box())
         >>> nearest.vertex([[0.5, 0.5, 2.0]])[0]
         array([1.5])
         """
-        distance, vertex_id = self._mesh.kdtree.query(points)
-        return distance, vertex_id
+        found: tuple[Floats, Ids] = self._mesh.kdtree.query(points)
+        return found
 
     def signed_distance(self, points: ArrayLike) -> Floats:
         """Return the distance of each point, positive inside; as in `signed_distance`.
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import ProximityQuery
         >>> nearest = ProximityQuery(trimesh.creation.box())
         >>> nearest.signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
         array([ 0.25, -1.  ])
@@ -242,7 +235,7 @@ def _nearest_facing(
     return found
 
 
-def _signed_by_faces(mesh: Trimesh, tree: BVH, points: Floats) -> Floats:
+def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
     """Return distances with the sign of the nearest face's side, or that of `contains`."""
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:

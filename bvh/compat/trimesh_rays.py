@@ -1,8 +1,8 @@
 """Ray queries of trimesh meshes, with the interface of its two ray casters."""
 
 import numpy as np
+import trimesh
 from numpy.typing import ArrayLike, NDArray
-from trimesh import Trimesh
 
 from bvh.compat.trimesh_points import contains, tree_of
 from bvh.queries.hierarchy import BVH
@@ -51,8 +51,8 @@ class RayMeshIntersector:
     _one_hit_a_point = False
 
     def __init__(
-        self, mesh: Trimesh | None = None, scale_to_box: bool = True, *,
-        geometry: Trimesh | None = None,
+        self, mesh: trimesh.Trimesh | None = None, scale_to_box: bool = True, *,
+        geometry: trimesh.Trimesh | None = None,
     ) -> None:  # fmt: skip
         given = geometry if mesh is None else mesh
         if given is None or (mesh is not None and geometry is not None):
@@ -79,8 +79,7 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray = RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_id([[0.25, 0.125, 2.0]], [[0.0, 0.0, -1.0]], multiple_hits=False)[1]
         array([0])
         """
@@ -103,8 +102,7 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray = RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_location([[0.0, 0.0, 2.0]], [[0.0, 0.0, -4.0]])[0]
         array([[ 0. ,  0. ,  0.5],
                [ 0. ,  0. , -0.5]])
@@ -119,8 +117,7 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray = RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_first([[9.0, 9.0, 9.0]], [[0.0, 0.0, -1.0]])
         array([-1])
         """
@@ -137,8 +134,7 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray = RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_any([[0.0, 0.0, 9.0]], [[0.0, 0.0, -1.0]])
         array([ True])
         """
@@ -153,8 +149,7 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh, bvh.compat.trimesh
-        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray = RayMeshIntersector(trimesh.creation.box())
         >>> ray.contains_points([[0, 0, 0], [1, 1, 1]])
         array([ True, False])
         """
@@ -218,11 +213,9 @@ def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]
 
 
 def _locations(tree: BVH, face: Ids, u: Floats, v: Floats, o: Floats, d: Floats) -> Floats:
-    """Return the points of hits.
-
-    Barycentric weights are more accurate than o + t d, which loses digits for distant origins. But
-    a coordinate that the ray does not change is the origin's.
-    """
+    """Return the points of hits."""
+    # Barycentric weights are more accurate than o + t d, which loses digits for distant origins.
+    # But a coordinate that the ray does not change is the origin's.
     corners = tree.vertices[tree.faces[face]]
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -17,8 +17,7 @@ for URLs; the rest is for Dask arrays and clusters.
 | `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
 | `clusters/` | Rays and pictures on a cluster, for the command line: connected to, sent, summed, received |
-| `freed_memory.py` | Freed memory that a worker keeps for its next arrays, instead of returning it at once |
-| `worker_kernels.py` | Kernels on the workers of a cluster: compiled, or loaded, before tasks come |
+| `worker_kernels.py` | Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep |
 """
 
 from importlib import import_module
@@ -29,11 +28,7 @@ import bvh
 _MODULES = bvh._modules_of(__spec__)
 
 __all__ = sorted(_MODULES)
-
-
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,13 @@ A tree is one key of the graph (see `tree_handles`), and the columns of a result
 
 from __future__ import annotations
 
+from operator import getitem
 from types import EllipsisType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bvh.distributed.merging import Column
+from bvh.distributed.merging import Column, Columns
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from dask.array import Array
     from dask.delayed import Delayed
 
-# Arguments of a query by name, and columns of a lazy result.
+# Arguments of a query by name, those that are no arrays, and columns of a lazy result.
 Arguments = dict[str, object]
-LazyColumns = dict[str, "Array"]
+Options = dict[str, Any]
+Lazy = dict[str, "Array"]
+# The columns of a result of a chunk, or the only one.
+Found = Column | tuple[Column, ...]
 Shape = tuple[int, ...]
 
 
@@ -45,14 +49,12 @@ def shapes_of(verb: Verb) -> dict[str, Shape]:
     return {"rays": (), **verb.arrays}
 
 
-def checked_options(query: MethodType, arguments: Arguments) -> dict[str, Any]:
-    """Return the arguments that are given; raise for those that no query would take.
-
-    A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as there
-    are CPUs.
-    """
+def checked_options(query: MethodType, arguments: Arguments) -> Options:
+    """Return the arguments that are given; raise for those that no query would take."""
+    # A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as
+    # there are CPUs.
     verb = declared(query)
-    given: dict[str, Any] = {name: each for name, each in arguments.items() if each is not None}
+    given: Options = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
         use = "dask.diagnostics.ProgressBar, or distributed.progress"
         raise ValueError(f"progress must be None for Dask arrays: use {use}")
@@ -73,9 +75,7 @@ def checked_options(query: MethodType, arguments: Arguments) -> dict[str, Any]:
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
-def query_chunks(
-    target: Searched, verb: Verb, arrays: LazyColumns, options: dict[str, Any]
-) -> LazyColumns:
+def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
     """Return the columns of a result as Dask arrays: one task for each chunk."""
     import dask.array as da
 
@@ -102,7 +102,7 @@ def query_chunks(
     for number, (name, kind) in enumerate(kinds.items()):
         core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
         columns[name] = da.blockwise(
-            _column, (*leading, *core), found, leading, number, None, dtype=kind,
+            getitem, (*leading, *core), found, leading, number, None, dtype=kind,
             new_axes={axis: sizes[axis] for axis in core},
             meta=np.empty((0,) * (rank + len(core)), kind), token=f"{verb.name}-{name}",
         )  # fmt: skip
@@ -114,22 +114,17 @@ def _leading(rank: int) -> tuple[str, ...]:
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
-def _column(found: tuple[Column, ...], number: int) -> Column:
-    """Return a column of the result of a chunk."""
-    return found[number]
-
-
 class _ChunkQuery:
     """Function of a task: one query of one chunk, as a tuple of columns, or the only one."""
 
     def __init__(
         self, verb: str, names: list[str], kinds: dict[str, type[np.generic]],
-        options: dict[str, Any],
+        options: Options,
     ) -> None:  # fmt: skip
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         self.__name__ = verb
 
-    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Column | tuple[Column, ...]:
+    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Found:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
         with task_threads(self._options["threads"]):
             if "rays" in given:
@@ -146,7 +141,7 @@ class _ChunkQuery:
         return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._kinds.items())
 
     def _of_blocks(
-        self, rays: RayBlocks, target: Searched, given: dict[str, Column], data: dict[str, Any]
+        self, rays: RayBlocks, target: Searched, given: Columns, data: Options
     ) -> tuple[Column, ...]:
         """Return the columns of the results of all blocks of a chunk."""
         whole: tuple[Column, ...] | None = None
@@ -206,7 +201,7 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
     return array
 
 
-def unified(arrays: LazyColumns, shapes: dict[str, Shape]) -> LazyColumns:
+def unified(arrays: Lazy, shapes: dict[str, Shape]) -> Lazy:
     """Return arrays with the same chunks along their leading axes, which must broadcast."""
     import dask.array as da
 

@@ -116,12 +116,10 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def _turn(temporary: Path) -> Iterator[Path]:
-    """Yield the name of a file to fetch to, which other processes wait for; remove it at the end.
-
-    What is locked is the file itself: if its process is killed, the next goes on with it. Where the
-    disk knows no locks, or the name is somebody's link, each process has a name of its own; also on
-    Windows, which lets nobody write to what is locked.
-    """
+    """Yield the name of a file to fetch to, which other processes wait for; remove it at last."""
+    # What is locked is the file itself: if its process is killed, the next goes on with it. Where
+    # the disk knows no locks, or the name is somebody's link, each process has a name of its own;
+    # also on Windows, which lets nobody write to what is locked.
     file = _locked(temporary)
     if file is None:
         temporary = temporary.with_name(f".{secrets.token_hex(8)}{temporary.suffix}")

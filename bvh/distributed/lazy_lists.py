@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.chunk_tasks import LazyColumns, held, shapes_of, target_key, unified
+from bvh.distributed.chunk_tasks import Lazy, Options, held, shapes_of, target_key, unified
+from bvh.distributed.merging import Columns
 from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Verb
@@ -32,10 +33,6 @@ class LazyLists:
 
     How many hits there are is known only when they have been found, so these results are not Dask
     arrays.
-
-    Parameters
-    ----------
-    chunks : ndarray of dask.delayed.Delayed
 
     Attributes
     ----------
@@ -91,9 +88,7 @@ class LazyLists:
         return f"LazyLists({number_of(self.chunks.size, 'chunks')})"
 
 
-def lazy_lists(
-    target: Searched, verb: Verb, arrays: LazyColumns, options: dict[str, Any]
-) -> LazyLists:
+def lazy_lists(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> LazyLists:
     """Return the lists of a query of Dask arrays, whose chunks are the same."""
     import dask.array as da
     from dask.delayed import delayed
@@ -115,9 +110,7 @@ def lazy_lists(
     return LazyLists(chunks)
 
 
-def _query(
-    handle: Handle, verb: str, arrays: dict[str, NDArray[np.float64]], options: dict[str, Any]
-) -> ChunkLists:
+def _query(handle: Handle, verb: str, arrays: Columns, options: Options) -> ChunkLists:
     """Answer a query of one chunk."""
     with task_threads(options["threads"]):
         found: ChunkLists = getattr(handle.open(), verb)(**arrays, **options)
@@ -156,28 +149,24 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
         grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:
         return grid[()]
-    first = grid.flat[0]
-    counts = np.block(np.vectorize(lambda part: part.counts, otypes=[object])(grid).tolist())
-    offsets = np.append(0, np.cumsum(counts.reshape(-1))).astype(np.int64)
-    begins = offsets[:-1].reshape(counts.shape)
+    # The number of each query among those of all chunks, one chunk after another.
+    parts, numbers, begin = list(grid.flat), np.empty(grid.shape, object), 0
+    for index, part in zip(np.ndindex(grid.shape), parts, strict=True):
+        numbers[index] = np.arange(begin, begin + part.counts.size).reshape(part.shape)
+        begin += part.counts.size
+    number = np.block(numbers.tolist())
+    sizes = np.concatenate([part.counts.reshape(-1) for part in parts])
+    counts, starts = sizes[number].reshape(-1), (np.cumsum(sizes) - sizes)[number].reshape(-1)
+    offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
+    rows: NDArray[np.int64] | slice = slice(None)
+    if grid.ndim > 1:
+        rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
     columns = {
-        field.name: np.empty(offsets[-1], getattr(first, field.name).dtype)
-        for field in fields(first)
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])[rows]
+        for field in fields(parts[0])
         if field.name not in ("offsets", "shape")
     }
-    edges = [
-        np.append(0, np.cumsum([part.shape[axis] for part in np.moveaxis(grid, axis, 0).reshape(
-            grid.shape[axis], -1)[:, 0]]))
-        for axis in range(grid.ndim)
-    ]  # fmt: skip
-    for index in np.ndindex(grid.shape):
-        part: ChunkLists = grid.item(index)
-        where = tuple(slice(edges[a][k], edges[a][k + 1]) for a, k in enumerate(index))
-        shift = begins[where].reshape(-1) - part.offsets[:-1]
-        rows = np.repeat(shift, np.diff(part.offsets)) + np.arange(part.offsets[-1])
-        for name, column in columns.items():
-            column[rows] = getattr(part, name)
-    return type(first)(**columns, offsets=offsets, shape=counts.shape)
+    return type(parts[0])(**columns, offsets=offsets, shape=number.shape)
 
 
 def _depth(chunks: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import Arguments, LazyColumns, query_chunks
+from bvh.distributed.chunk_tasks import Arguments, Found, Lazy, Options, query_chunks
 from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.merging import Column, merge
 from bvh.distributed.out_of_core.part_targets import declared
@@ -35,7 +35,9 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
     verb, target = declared(query), chunk_tasks.searched(query.__self__)
     given, shapes = chunk_tasks.checked_options(query, arguments), chunk_tasks.shapes_of(verb)
     # One mask stays a number, as queries of points and regions take it.
-    names = [n for n in shapes if n in given and not (n == "mask" and _is_one(given[n]))]
+    mask: object = given.get("mask")
+    is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
+    names = [n for n in shapes if n in given and not (n == "mask" and is_one)]
     arrays = {n: chunk_tasks.as_dask(n, given.pop(n), shapes[n]) for n in names}
     arrays = chunk_tasks.unified(arrays, shapes)
     if verb.merge is Merge.LISTS:
@@ -48,27 +50,18 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
     return columns[verb.name] if record is None else record(**columns)
 
 
-def _is_one(value: object) -> bool:
-    """Return whether an argument is one number that is known."""
-    return np.ndim(value) == 0 and not is_lazy(value)  # type: ignore[arg-type]
-
-
-def _of_parts(
-    parts: Parts, verb: Verb, arrays: LazyColumns, options: dict[str, Any]
-) -> LazyColumns:
+def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
     """Return the columns of the result of a query of parts."""
     if verb.merge is None:
         return {verb.name: _by_sides(parts, verb, arrays, options)}
     results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
     while len(results) > 1:
-        results = [
-            _merged(verb.merge, results[k : k + TOGETHER], "k" in options)
-            for k in range(0, len(results), TOGETHER)
-        ]
+        runs = [results[k : k + TOGETHER] for k in range(0, len(results), TOGETHER)]
+        results = [_merged(verb.merge, run, "k" in options) for run in runs]
     return results[0]
 
 
-def _by_sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: dict[str, Any]) -> Array:
+def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array:
     """Return what crossings of all parts together, or their winding numbers, decide."""
     import dask.array as da
 
@@ -88,7 +81,7 @@ def _by_sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: dict[str, 
     return da.where(inside & (near > 0.0) & (near < np.inf), -near, near)
 
 
-def _merged(how: Merge, results: list[LazyColumns], several: bool) -> LazyColumns:
+def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
     """Return one result for several groups, lazily; of `several` points for each query."""
     import dask.array as da
 
@@ -108,9 +101,7 @@ def _merged(how: Merge, results: list[LazyColumns], several: bool) -> LazyColumn
     return dict(zip(names, found if len(names) > 1 else [found], strict=True))
 
 
-def _merged_chunk(
-    *columns: Column, how: Merge, cores: dict[str, int]
-) -> Column | tuple[Column, ...]:
+def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
     """Return one result of several for a chunk; each column with so many axes of a query."""
     count = len(cores)
     results = [

@@ -111,9 +111,7 @@ class MergedLists:
     With a `limit` the first entries of each query are kept alone.
     """
 
-    def __init__(
-        self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None = None
-    ) -> None:
+    def __init__(self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None) -> None:
         self._keys, self._size, self._limit = keys, size, limit
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()

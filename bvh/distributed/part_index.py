@@ -83,11 +83,9 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def read_index(place: str) -> Index:
-    """Read and check the index of a folder, and that it has the files that the index tells of.
-
-    A ValueError says what is missing, damaged or another file. Files at URLs are looked at when
-    they are fetched.
-    """
+    """Read and check the index of a folder, and that it has the files that the index tells of."""
+    # A ValueError says what is missing, damaged or another file. Files at URLs are looked at when
+    # they are fetched.
     try:
         if is_url(place):
             files, root = file_system(place)
@@ -149,10 +147,8 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError unless a file of a part has the size, and the header, in the index.
-
-    Of a tree, the box and the number of triangles are those of the header, too.
-    """
+    """Raise a ValueError unless a file of a part has the size, and the header, in the index."""
+    # Of a tree, the box and the number of triangles are those of the header, too.
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
     if not path.is_file():

@@ -20,34 +20,22 @@ CONTENT_DIGEST_SIZE = 32
 
 @dataclass(frozen=True)
 class PartRecord:
-    """What the index has of a part.
-
-    Attributes
-    ----------
-    triangles : int
-    bounds : list of six floats or None
-        Lower and upper corner; None if no triangle is valid.
-    tree_bytes, ids_bytes : int
-        Sizes of the files.
-    tree_header : str
-        Checksum in the header of the tree's file, which covers those of its arrays. They find
-        damage; other arrays can be made that have the same.
-    ids_digest : str
-        BLAKE2b of the file of ids: of 32 bytes, of 16 in indexes of versions 1 and 2.
-    groups : int or None
-        All bits that valid triangles have, so that a query whose mask has none of them opens no
-        file; None if no triangle of the mesh was given any.
-    tree_digest : str or None
-        BLAKE2b of the tree's file, 32 bytes; None in indexes of versions 1 and 2.
-    """
+    """What the index has of a part."""
 
     triangles: int
+    # Lower and upper corner; None if no triangle is valid.
     bounds: list[float] | None
+    # Sizes of the files, and the checksum in the header of the tree's, which covers those of its
+    # arrays. They find damage; other arrays can be made that have the same.
     tree_bytes: int
     tree_header: str
     ids_bytes: int
+    # BLAKE2b of the file of ids: of 32 bytes, of 16 in indexes of versions 1 and 2.
     ids_digest: str
+    # All bits that valid triangles have, so that a query whose mask has none of them opens no file;
+    # None if no triangle of the mesh was given any.
     groups: int | None = None
+    # BLAKE2b of the tree's file, 32 bytes; None in indexes of versions 1 and 2.
     tree_digest: str | None = None
 
 

@@ -32,11 +32,10 @@ class RayBlocks:
     def cast(
         self, target: Searched, verb: str, options: dict[str, object], bounds: dict[str, Column]
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield the results of blocks of rays: where each is in the chunk, and in the source.
-
-        `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk. Along
-        axes of length 1, a block is everything in the chunk, as results may be longer there.
-        """
+        """Yield the results of blocks of rays: where each is in the chunk, and in the source."""
+        # `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk.
+        # Along axes of length 1, a block is everything in the chunk, as results may be longer
+        # there.
         # Each block would visit all parts. A filter is given the row of a ray in its chunk.
         whole = isinstance(target, Parts) or options.get("filter") is not None
         most = prod(self.shape) if whole else BLOCK

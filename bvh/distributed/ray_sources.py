@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from itertools import pairwise, product, starmap
-from operator import add
+from operator import add, call
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,10 +88,8 @@ class RaySource:
         self.shape, self._maker = tuple(map(int, shape)), partial(RayBlocks, function, args)
 
     def _blocks(self) -> Array:
-        """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`.
-
-        Without an axis for coordinates it is fused with the query that takes it.
-        """
+        """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`."""
+        # Without an axis for coordinates it is fused with the query that takes it.
         import dask.array as da
         from dask.base import tokenize
         from dask.blockwise import blockwise
@@ -158,12 +156,9 @@ class RaySource:
         return self._answer("count_hits", target, options)
 
     def reduce(
-        self,
-        target: Searched,
-        function: Callable[..., ArrayLike],
-        verb: str = "closest_hit",
+        self, target: Searched, function: Callable[..., ArrayLike], verb: str = "closest_hit",
         **options: Any,
-    ) -> Delayed:
+    ) -> Delayed:  # fmt: skip
         """Return the sum of what a function makes of the results of blocks of rays, lazily.
 
         For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
@@ -215,7 +210,7 @@ class RaySource:
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task = partial(_sum_of_chunk, self._maker, function, verb, options)
         work, key = held("reduced", task), target_key(target)
-        sums = [delayed(_reduced, pure=True)(work, key, place) for place in places]
+        sums = [delayed(call, pure=True)(work, key, place) for place in places]
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
             sums = [delayed(_sum, pure=True)(group) for group in groups]
@@ -268,11 +263,6 @@ def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[Floats, Floats]:
 def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:
     """Return the rays of a chunk."""
     return maker(place)
-
-
-def _reduced(work: Callable[..., ArrayLike], handle: Handle, place: tuple[slice, ...]) -> ArrayLike:
-    """Return the sum of a chunk."""
-    return work(handle, place)
 
 
 def _sum_of_chunk(

@@ -17,9 +17,10 @@ import io
 import os
 import pickle
 import weakref
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,129 +35,129 @@ from bvh.scene.files.loading import load, scene_in, tree_in
 from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
 
+Opened = TypeVar("Opened")
+
 # Mapped trees and scenes of this process, by path and checksum, and maps of scenes' files.
-_opened: dict[tuple[str, str], BVH] = {}
-_scenes: dict[tuple[str, str], Scene] = {}
+_opened: dict[tuple[str, str], BVH | Scene] = {}
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
 
 
-class MappedTree:
-    """Handle of a tree that is mapped from a file: its path and the checksum of its header.
+class OpenedOnce(Generic[Opened]):
+    """Base of what stands for something in task graphs, and opens it once in a process."""
 
-    `offset` is where the tree begins in the file of a scene.
+    _content: Opened | None = None
+    # Makes or finds it.
+    _open: Callable[[], Opened]
+
+    def open(self) -> Opened:
+        """Return it; ValueError if the file that it is in is not here, or is another one."""
+        if self._content is None:
+            with _guard.lock:
+                if self._content is None:
+                    self._content = self._open()
+        return self._content
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_content": None}
+
+
+class _Mapped(OpenedOnce[Any]):
+    """Handle of what is mapped from a file: its path, and the checksum of its headers.
+
+    `offset` is where a tree begins in the file of a scene.
     """
 
-    def __init__(self, path: str, checksum: str, tree: BVH | None = None, offset: int = 0) -> None:
-        self.path, self.checksum, self._tree, self.offset = path, checksum, tree, offset
+    _kind: str
+    # The checksum of what the file has now, "" for none, and what opens it.
+    _found: Callable[[], tuple[str, Callable[[], BVH | Scene]]]
 
-    def open(self) -> BVH:
-        """Return the tree; a process opens it once. ValueError if it is not here, or another."""
-        if self._tree is None:
-            key = self.path, self.checksum
-            with _guard.lock:
-                if key not in _opened:
-                    _opened[key] = self._mapped()
-                self._tree = _opened[key]
-        return self._tree
+    def __init__(self, path: str, checksum: str, offset: int = 0) -> None:
+        self.path, self.checksum, self.offset = path, checksum, offset
 
-    def _mapped(self) -> BVH:
-        wanted = f"{self.path} with checksum {self.checksum}"
-        if not os.path.isfile(self.path):
-            raise ValueError(f"no such file here: the tree is mapped from {wanted}")
+    def _open(self) -> BVH | Scene:
+        key = self.path, self.checksum
+        if key not in _opened:
+            wanted = f"the {self._kind} is mapped from {self.path} with checksum {self.checksum}"
+            if not os.path.isfile(self.path):
+                raise ValueError(f"no such file here: {wanted}")
+            found, opening = self._found()
+            if found != self.checksum:
+                other = f"has {found}" if found else f"is no saved {self._kind}"
+                raise ValueError(f"{wanted}; the file here {other}")
+            _opened[key] = opening()
+        return _opened[key]
+
+    def __dask_tokenize__(self) -> tuple[str, str, str, int]:
+        return f"bvh.{type(self).__name__}", self.path, self.checksum, self.offset
+
+
+class MappedTree(_Mapped):
+    """Handle of a tree that is mapped from a file, of its own or of a scene."""
+
+    _kind = "tree"
+
+    def _found(self) -> tuple[str, Callable[[], BVH | Scene]]:
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             start = file.read(HEADER_SIZE)
-        found = start[-DIGEST_SIZE:].hex() if len(start) == HEADER_SIZE else ""
-        if found != self.checksum:
-            found = f"has {found}" if len(found) == len(self.checksum) else "is no saved tree"
-            raise ValueError(f"the tree is mapped from {wanted}; the file here {found}")
-        if self.offset:
+
+        def loaded() -> BVH | Scene:
+            if self.offset == 0:
+                return load(self.path, mmap=True)
             part = slice(self.offset, self.offset + size_of(start))
             return tree_in(self.path, _map_of(self.path)[part])
-        tree = load(self.path, mmap=True)
-        assert isinstance(tree, BVH)
-        return tree
 
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_tree": None}
-
-    def __dask_tokenize__(self) -> tuple[str, str, str, int]:
-        return "bvh.MappedTree", self.path, self.checksum, self.offset
+        return start[HEADER_SIZE - DIGEST_SIZE :].hex(), loaded
 
 
-class MappedScene:
+class MappedScene(_Mapped):
     """Handle of a scene that is mapped from a file, and has not been changed."""
 
-    def __init__(self, path: str, checksum: str, content: NDArray[np.uint8]) -> None:
-        self.path, self.checksum = path, checksum
-        self._content: NDArray[np.uint8] | None = content
-        self._scene: Scene | None = None
+    _kind = "scene"
+    # In the process that has the scene.
+    _map: NDArray[np.uint8] | None = None
 
-    def open(self) -> Scene:
-        """Return the scene; a process that it was sent to opens it once."""
-        with _guard.lock:
-            if self._scene is None:
-                key = self.path, self.checksum
-                if self._content is not None:
-                    # Another one of the same map, which nobody changes.
-                    self._scene = scene_in(self.path, self._content)
-                elif key in _scenes:
-                    self._scene = _scenes[key]
-                else:
-                    self._scene = _scenes[key] = self._mapped()
-            return self._scene
+    def _open(self) -> BVH | Scene:
+        # Another one of the same map, which nobody changes.
+        return super()._open() if self._map is None else scene_in(self.path, self._map)
 
-    def _mapped(self) -> Scene:
-        wanted = f"the scene is mapped from {self.path} with checksum {self.checksum}"
-        if not os.path.isfile(self.path):
-            raise ValueError(f"no such file here: {wanted}")
+    def _found(self) -> tuple[str, Callable[[], BVH | Scene]]:
         scene = load(self.path, mmap=True)
         saved = scene._saved if isinstance(scene, Scene) else None
-        if saved is None or saved.checksum != self.checksum:
-            found = "is no saved scene" if saved is None else f"has {saved.checksum}"
-            raise ValueError(f"{wanted}; the file here {found}")
-        assert isinstance(scene, Scene)
-        return scene
+        return "" if saved is None else saved.checksum, lambda: scene
 
     def __getstate__(self) -> dict[str, object]:
-        return {"path": self.path, "checksum": self.checksum, "_content": None, "_scene": None}
-
-    def __dask_tokenize__(self) -> tuple[str, str, str]:
-        return "bvh.MappedScene", self.path, self.checksum
+        return super().__getstate__() | {"_map": None}
 
 
-class HeldTree:
+class HeldTree(OpenedOnce[BVH]):
     """Handle of a tree in memory; unpickled when it is first used, and then once a process."""
 
     def __init__(self, tree: BVH) -> None:
-        self._tree: BVH | None = None
         self._token: object = None
         # Again, if another thread refits the tree between the two.
-        while self._tree is None or tree.__dask_tokenize__() != self._token:
-            self._token, self._tree = tree.__dask_tokenize__(), copy.copy(tree)
+        while self._content is None or tree.__dask_tokenize__() != self._token:
+            self._token, self._content = tree.__dask_tokenize__(), copy.copy(tree)
         self._pickled: bytes | None = None
 
-    def open(self) -> BVH:
-        """Return the tree."""
-        if self._tree is None:
-            with _guard.lock:
-                if self._tree is None:
-                    assert self._pickled is not None
-                    self._tree = pickle.loads(self._pickled)
-                    self._pickled = None
-        return self._tree
+    def _open(self) -> BVH:
+        assert self._pickled is not None
+        tree: BVH = pickle.loads(self._pickled)
+        # In this order: another thread may pickle the handle now.
+        self._content, self._pickled = tree, None
+        return tree
 
     def __getstate__(self) -> dict[str, object]:
         # A scheduler passes on the bytes that it has.
-        pickled = self._pickled or pickle.dumps(self._tree, protocol=5)
-        return {"_token": self._token, "_tree": None, "_pickled": pickled}
+        pickled = self._pickled or pickle.dumps(self._content, protocol=5)
+        return super().__getstate__() | {"_pickled": pickled}
 
     def __dask_tokenize__(self) -> object:
         return self._token
 
 
-class HeldScene:
+class HeldScene(OpenedOnce[Scene]):
     """Handle of a scene: its state, and a handle of each of its trees."""
 
     def __init__(self, scene: Scene) -> None:
@@ -164,22 +165,15 @@ class HeldScene:
         stream = io.BytesIO()
         _ScenePickler(stream, self._trees).dump(scene)
         self._state = stream.getvalue()
-        # Without the content of mapped trees, which would have to be read for it.
-        trees = [tree.__dask_tokenize__() for tree in self._trees]
-        self._token = "bvh.HeldScene", blake2b(self._state).hexdigest(), trees
-        self._scene: Scene | None = None
 
-    def open(self) -> Scene:
-        """Return the scene."""
-        if self._scene is None:
-            self._scene = _SceneUnpickler(io.BytesIO(self._state), self._trees).load()
-        return self._scene
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_scene": None}
+    def _open(self) -> Scene:
+        scene: Scene = _SceneUnpickler(io.BytesIO(self._state), self._trees).load()
+        return scene
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        return self._token
+        # Without the content of mapped trees, which would have to be read for it.
+        trees = [tree.__dask_tokenize__() for tree in self._trees]
+        return "bvh.HeldScene", blake2b(self._state).hexdigest(), trees
 
 
 class _ScenePickler(pickle.Pickler):
@@ -209,18 +203,17 @@ class _SceneUnpickler(pickle.Unpickler):
         return self._trees[row].open()
 
 
-@dataclass(frozen=True, eq=False)
-class HeldParts:
+class HeldParts(OpenedOnce[Parts]):
     """Handle of a mesh in parts, whose files each process opens."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
-    def open(self) -> Parts:
-        """Return the parts."""
-        return self.parts
+    def _open(self) -> Parts:
+        return self._parts
 
     def __dask_tokenize__(self) -> object:
-        return self.parts.__dask_tokenize__()
+        return self._parts.__dask_tokenize__()
 
 
 Searched = BVH | Scene | Parts
@@ -243,7 +236,9 @@ def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
     content, offset = place
     end = offset + HEADER_SIZE
     checksum = content[end - DIGEST_SIZE : end].tobytes().hex()
-    return MappedTree(_path_of(content), checksum, _snapshot(tree), offset)
+    handle = MappedTree(_path_of(content), checksum, offset)
+    handle._content = _snapshot(tree)
+    return handle
 
 
 def _mapped_scene(scene: Scene) -> MappedScene | None:
@@ -258,7 +253,9 @@ def _mapped_scene(scene: Scene) -> MappedScene | None:
         places = (mapped_place(tree) for tree in known.children if isinstance(tree, BVH))
         if any(place is None or place[0] is not content for place in places):
             return None
-    return MappedScene(_path_of(content), checksum, content)
+    handle = MappedScene(_path_of(content), checksum)
+    handle._map = content
+    return handle
 
 
 def _path_of(content: Any) -> str:

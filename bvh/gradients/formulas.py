@@ -17,7 +17,7 @@ the derivative does not.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 # Of NumPy, PyTorch or JAX: numbers, or truths of comparisons.
@@ -101,7 +101,7 @@ def _bounded(formula):
     """Have all that a formula takes and returns in range, so that its derivatives are."""
 
     @wraps(formula)
-    def call(lib, start, corners, found, hit, *rest):
+    def call(lib, start, corners, found, hit, slopes, **options):
         def bound(value):
             if isinstance(value, tuple):
                 return tuple(map(bound, value))
@@ -111,8 +111,7 @@ def _bounded(formula):
         hit = hit & lib.xp.isfinite(found[0])
         if lib.recorded():
             start, corners, found = bound((start, corners, found))
-        *options, slopes = rest
-        return bound(formula(lib, start, corners, found, hit, *options, bound(slopes)))
+        return bound(formula(lib, start, corners, found, hit, bound(slopes), **options))
 
     return call
 
@@ -136,7 +135,7 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     ray = tangents[0] + _times(t, tangents[1])
-    r = _moved(rates.faces, tangents[2]) - ray
+    r = weighted(rates.faces.weights, tangents[2]) - ray
     position = ray + _times(_dot(r, rates.advance), rates.heading)
     found = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v), position
     return tuple(_only(lib, rates.usable, x) for x in found)
@@ -162,14 +161,12 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 
 @_bounded
-def pull_point(lib, points, corners, found, hit, signed, gradients):
-    """Return gradients by points and corners from those by distance, position, u and v.
-
-    `found` are the distance, signed or not, u and v.
-    """
+def pull_point(lib, points, corners, found, hit, gradients, signed):
+    """Return gradients by points and corners from those by distance, u, v and position."""
+    # `found` are the distance, signed or not, u and v.
     rates = point_rates(lib, points, corners, found, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
-    by_position, by_u, by_v = (_only(lib, rates.movable, x) for x in gradients[1:])
+    by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
     faces = rates.faces
     h1 = by_u * rates.inverse + _dot(by_position, faces.e1)
     h2 = by_v * rates.inverse + _dot(by_position, faces.e2)
@@ -178,27 +175,40 @@ def pull_point(lib, points, corners, found, hit, signed, gradients):
     with_face = by_position - by_points
     c1, c2 = _times(k1, rates.offset), _times(k2, rates.offset)
     turned = -c1 - c2, c1, c2
-    weighted = (_times(w, with_face) for w in faces.weights)
-    by_corners = [x + y for x, y in zip(weighted, turned, strict=True)]
+    by_corners = [_times(w, with_face) + c for w, c in zip(faces.weights, turned, strict=True)]
     return by_points, lib.xp.stack(by_corners, -2)
 
 
 @_bounded
-def push_point(lib, points, corners, found, hit, signed, tangents):
-    """Return tangents of distance, position, u and v from those of points and corners."""
+def push_point(lib, points, corners, found, hit, tangents, signed):
+    """Return tangents of distance, u, v and position from those of points and corners."""
     rates = point_rates(lib, points, corners, found, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
-    moved = _moved(faces, by_corners)
+    moved = weighted(faces.weights, by_corners)
     rel = tangents[0] - moved
     turned1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
     turned2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
     b1, b2 = _dot(rel, faces.e1) + turned1, _dot(rel, faces.e2) + turned2
     x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
     position = moved + _times(x, faces.e1) + _times(y, faces.e2)
-    rest = position, x * rates.inverse, y * rates.inverse
+    rest = x * rates.inverse, y * rates.inverse, position
     distance = _only(lib, rates.usable, _dot(rel, rates.away))
-    position, du, dv = (_only(lib, rates.movable, value) for value in rest)
-    return distance, position, du, dv
+    return distance, *(_only(lib, rates.movable, value) for value in rest)
+
+
+class Rule(NamedTuple):
+    """The formulas, backward and forward, of what a search finds: (t or distance, u, v)."""
+
+    pull: Callable[..., tuple[Array, ...]]
+    push: Callable[..., tuple[Array, ...]]
+
+
+HIT_RULE = Rule(pull_hit, push_hit)
+# By whether distances are signed.
+POINT_RULES = [
+    Rule(partial(pull_point, signed=signed), partial(push_point, signed=signed))
+    for signed in (False, True)
+]
 
 
 def point_rates(lib, points, corners, found, hit, signed):
@@ -274,10 +284,10 @@ def _faces(lib, corners, u, v, hit):
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
 
 
-def _moved(faces, by_corners):
-    """Return how far a point of a face has moved that keeps its weights."""
-    w0, w1, w2 = (w[..., None] for w in faces.weights)
-    return w0 * by_corners[..., 0, :] + w1 * by_corners[..., 1, :] + w2 * by_corners[..., 2, :]
+def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
+    """Return the points of faces with these weights, or how far they move with the corners."""
+    w0, w1, w2 = (w[..., None] for w in weights)
+    return w0 * corners[..., 0, :] + w1 * corners[..., 1, :] + w2 * corners[..., 2, :]
 
 
 def _unit(lib, vectors):

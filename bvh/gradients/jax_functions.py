@@ -47,37 +47,24 @@ batching.primitive_batchers[bounded_p] = _batch
 LIBRARY = formulas.ArrayLibrary(jnp, jax.lax.stop_gradient, bounded, lambda: True)
 
 # Compiled as a whole, as each step on its own would be compiled, too.
-push_hit = jax.jit(partial(formulas.push_hit, LIBRARY))
-push_point = jax.jit(partial(formulas.push_point, LIBRARY), static_argnums=4)
+PUSHES = {
+    rule: jax.jit(partial(rule.push, LIBRARY))
+    for rule in (formulas.HIT_RULE, *formulas.POINT_RULES)
+}
 
 
-@jax.custom_jvp
-def hitting(origins, directions, corners, t, u, v, hit):
-    """Return t, u and v of hits as they are, and the position, with derivatives."""
-    first, second = u[..., None], v[..., None]
-    weights = 1.0 - first - second, first, second
-    return t, u, v, sum(weights[i] * corners[..., i, :] for i in range(3))
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def differentiable(rule, *given):
+    """Return t or distance, u, v and position as they are, with derivatives."""
+    return given[-5:-1]
 
 
-@hitting.defjvp
-def _(primals, tangents):
-    results = hitting(*primals)
-    _, directions, corners, _, _, _, hit = primals
-    return results, push_hit(directions, corners, results[:3], hit, tuple(tangents[:3]))
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(7,))
-def approaching(points, corners, distance, position, u, v, hit, signed):
-    """Return distance, position, u and v of closest points as they are, with derivatives."""
-    return distance, position, u, v
-
-
-@approaching.defjvp
-def _(signed, primals, tangents):
-    results = approaching(*primals, signed)
-    points, corners, *_, hit = primals
-    found = results[0], results[2], results[3]
-    return results, push_point(points, corners, found, hit, signed, tuple(tangents[:2]))
+@differentiable.defjvp
+def _(rule, primals, tangents):
+    results = differentiable(rule, *primals)
+    *moving, _, _, _, _, hit = primals
+    slopes = tuple(tangents[: len(moving)])
+    return results, PUSHES[rule](*moving[-2:], results[:3], hit, slopes)
 
 
 class JaxQueries(DifferentiableQueries[jax.Array]):
@@ -93,8 +80,7 @@ RuntimeError
     }
     preparation = '>>> jax.config.update("jax_enable_x64", True)\n'
     library = LIBRARY
-    hitting = staticmethod(hitting)
-    approaching = staticmethod(approaching)
+    differentiable = staticmethod(differentiable)
 
     def reals(self, name, value):
         """Return numbers as float64; raise where JAX has none."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.gradients import searches
-from bvh.gradients.formulas import ArrayLibrary
+from bvh.gradients.formulas import HIT_RULE, POINT_RULES, ArrayLibrary, weighted
 from bvh.gradients.results import Array, HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Cull, InsideRule, common_shape, lengths
@@ -33,10 +33,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     preparation: ClassVar[str] = ""
     library: ArrayLibrary
 
-    # The derivatives: of (origins, directions, corners, t, u, v, hit), as t, u, v and position; and
-    # of (points, corners, distance, position, u, v, hit, signed), as distance, position, u and v.
-    hitting: Callable[..., tuple[Array, ...]]
-    approaching: Callable[..., tuple[Array, ...]]
+    # Of a `Rule`, (origins, directions, corners) or (points, corners), and what was found: t or
+    # distance, u, v, position, hit. Returns these but `hit`, with derivatives.
+    differentiable: Callable[..., tuple[Array, ...]]
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -87,20 +86,12 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return public  # type: ignore[return-value]
 
     def closest_hit(
-        self,
-        tree: BVH,
-        origins: Array | ArrayLike,
-        directions: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        t_min: Array | ArrayLike = 0.0,
-        t_max: Array | ArrayLike = math.inf,
-        mask: ArrayLike | None = None,
-        cull: Cull | None = None,
-        filter: Callable[..., bool] | None = None,
-        data: object = None,
+        self, tree: BVH, origins: Array | ArrayLike, directions: Array | ArrayLike,
+        vertices: Array | ArrayLike | None = None, *, t_min: Array | ArrayLike = 0.0,
+        t_max: Array | ArrayLike = math.inf, mask: ArrayLike | None = None,
+        cull: Cull | None = None, filter: Callable[..., bool] | None = None, data: object = None,
         threads: int | None = None,
-    ) -> HitTuple[Array]:
+    ) -> HitTuple[Array]:  # fmt: skip
         """Find the closest hit of each ray, differentiably.
 
         Parameters
@@ -137,27 +128,23 @@ class DifferentiableQueries(ABC, Generic[Array]):
         With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
         its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
         """
-        rays, bounds = (
-            {"origins": origins, "directions": directions},
-            {"t_min": t_min, "t_max": t_max},
-        )
+        rays = {"origins": origins, "directions": directions}
+        limits = {"t_min": t_min, "t_max": t_max}
         options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
-        found, rows, corners = self._found("closest_hit", tree, rays, bounds, vertices, options)
-        t, prim_id, u, v, front = found
-        t, u, v, position = self.hitting(*rows, corners, t, u, v, prim_id >= 0)
+        t, prim_id, u, v, front, *moving = self._found(
+            "closest_hit", tree, rays, limits, vertices, options
+        )
+        position = weighted((1.0 - u - v, u, v), self.library.fixed(moving[-1]))
+        hits = t, u, v, position, prim_id >= 0
+        t, u, v, position = self.differentiable(HIT_RULE, *moving, *hits)
         given = origins, directions, vertices
         return HitTuple(*self.returned((t, prim_id, u, v, position, front), given))
 
     def closest_point(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        max_distance: Array | ArrayLike = math.inf,
-        mask: int | None = None,
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        max_distance: Array | ArrayLike = math.inf, mask: int | None = None,
         threads: int | None = None,
-    ) -> PointTuple[Array]:
+    ) -> PointTuple[Array]:  # fmt: skip
         """Find the closest point of the surface for each point, differentiably.
 
         Parameters
@@ -177,12 +164,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         PointTuple
             distance, position, prim_id, u and v, with the points' leading shape, and `mask`. All
             but prim_id have gradients. A miss has distance +inf, prim_id -1, NaN for the rest, and
-            no gradient.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_hit`.
+            no gradient. Errors are as in `closest_hit`.
 
         Notes
         -----
@@ -196,40 +178,21 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return self._nearest("closest_point", tree, points, vertices, max_distance, options)
 
     def distance(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        max_distance: Array | ArrayLike = math.inf,
-        mask: int | None = None,
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        max_distance: Array | ArrayLike = math.inf, mask: int | None = None,
         threads: int | None = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Return the distance of each point from the surface, differentiably.
 
-        Parameters
-        ----------
-        tree, points, vertices, max_distance, mask, threads
-            As in `closest_point`.
-
-        Returns
-        -------
-        $result of float64, shape (...)
-            As in `closest_point`.
+        The $result of float64, shape (...), and the arguments are as in `closest_point`.
         """
         options = {"mask": mask, "threads": threads}
         return self._nearest("distance", tree, points, vertices, max_distance, options).distance
 
     def signed_distance(
-        self,
-        tree: BVH,
-        points: Array | ArrayLike,
-        vertices: Array | ArrayLike | None = None,
-        *,
-        method: InsideRule = "parity",
-        mask: int | None = None,
-        threads: int | None = None,
-    ) -> Array:
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        method: InsideRule = "parity", mask: int | None = None, threads: int | None = None,
+    ) -> Array:  # fmt: skip
         """Return the distance of each point from a closed surface, negative inside, differentiably.
 
         Parameters
@@ -258,10 +221,12 @@ class DifferentiableQueries(ABC, Generic[Array]):
         if isinstance(max_distance, float | int | np.number | np.ndarray):
             lengths("max_distance", max_distance)
         places, bounds = {"points": points}, {"max_distance": max_distance}
-        found, rows, corners = self._found(query, tree, places, bounds, vertices, options)
-        distance, prim_id, u, v, position = found
-        near = distance, position, u, v, prim_id >= 0, query == "signed_distance"
-        distance, position, u, v = self.approaching(*rows, corners, *near)
+        distance, prim_id, u, v, position, *moving = self._found(
+            query, tree, places, bounds, vertices, options
+        )
+        near = distance, u, v, position, prim_id >= 0
+        rule = POINT_RULES[query == "signed_distance"]
+        distance, u, v, position = self.differentiable(rule, *moving, *near)
         results = distance, position, prim_id, u, v
         return PointTuple(*self.returned(results, (points, vertices)))
 
@@ -269,11 +234,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
         self, query: str, tree: BVH, given: dict[str, Array | ArrayLike],
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
-    ) -> tuple[Sequence[Array], list[Array], Array]:  # fmt: skip
-        """Return what is found; a row of what is `given` for each query; and the corners of faces.
-
-        These depend on the vertices, if there are any.
-        """
+    ) -> tuple[Array, ...]:  # fmt: skip
+        """Return what is found; each of `given`, one row for each query; the corners of faces."""
+        # These depend on the vertices, if there are any.
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in given.items()}
         numbers = {name: self.reals(name, value) for name, value in bounds.items()}
@@ -294,5 +257,4 @@ class DifferentiableQueries(ABC, Generic[Array]):
             corners = self.summable(known)[corners]
         elif known is not None:
             corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
-        spread = [xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends]
-        return found, spread, corners
+        return *found, *(xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends), corners

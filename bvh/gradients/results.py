@@ -7,10 +7,8 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def plain_tuple(kind: Kind) -> Kind:
-    """Have `tuple` as the one base of a named tuple, which older versions of PyTorch ask of it.
-
-    Others are no results of functions under `torch.func.vmap`.
-    """
+    """Have `tuple` as the one base of a named tuple, which older versions of PyTorch ask of it."""
+    # Others are no results of functions under `torch.func.vmap`.
     kind.__bases__ = (tuple,)
     return kind
 

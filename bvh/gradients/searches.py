@@ -15,10 +15,11 @@ from bvh.runtime.user_calls import FILTER, user_function
 Arrays = tuple[NDArray[Any], ...]
 
 # Of options that are given: what raises for those that no query could have.
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "mask": bit_masks,
-    "threads": lambda _, threads: thread_limit(threads),
-    "filter": lambda name, function: user_function(name, function, FILTER),
+CHECKS: dict[str, Callable[[Any], object]] = {
+    "cull": cull_code,
+    "mask": lambda mask: bit_masks("mask", mask),
+    "threads": thread_limit,
+    "filter": lambda function: user_function("filter", function, FILTER),
 }
 
 
@@ -42,10 +43,9 @@ class TreeSearch:
         """Raise for options that the query would refuse, which some libraries would call late."""
         options = self.options
         check_options(None, False, options.get("filter"), options.get("data"))
-        cull_code(options.get("cull"))
         for name, check in CHECKS.items():
             if options.get(name) is not None:
-                check(name, options[name])
+                check(options[name])
         if self.query != "closest_hit":
             one_mask(options.get("mask"))
         if "method" in options:
@@ -63,11 +63,10 @@ class TreeSearch:
         pairs = zip(self._found(*queries), self.types(), strict=False)
         found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         prim_id = found[1]
-        if len(faces):
-            rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
-            return (*found, rows if self.moving else points[rows])
-        width = (3,) if self.moving else (3, 3)
-        return (*found, np.zeros(shape + width, np.int64 if self.moving else np.float64))
+        if len(faces) == 0:
+            faces, points = np.zeros((1, 3), np.int32), np.zeros((1, 3))
+        rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
+        return (*found, rows if self.moving else points[rows])
 
     @property
     def vectors(self) -> int:
@@ -111,10 +110,8 @@ def checked_tree(query: str, tree: Any) -> BVH:
 
 
 def plain_memory(value: Any) -> Any:
-    """Return an array of numpy as all libraries take one: in order, writable; others as they are.
-
-    PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
-    """
+    """Return an array of numpy as any library takes one: in order, writable; others as they are."""
+    # PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
     if not isinstance(value, np.ndarray):
         return value
     return np.require(value, value.dtype.newbyteorder("="), ["C", "A", "W"])

@@ -27,22 +27,18 @@ class Bounded(torch.autograd.Function):
 
     @staticmethod
     def forward(values, axes):
-        """Return what `formulas.in_range` does."""
         return formulas.in_range(torch, values, axes)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Keep how many axes go together."""
         ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx, gradient):
-        """Return the gradient in range."""
         return Bounded.apply(gradient, ctx.axes), None
 
     @staticmethod
     def jvp(ctx, tangent, _):
-        """Return the tangent in range."""
         return Bounded.apply(tangent, ctx.axes)
 
 
@@ -73,12 +69,10 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Note that nothing has a derivative."""
         ctx.mark_non_differentiable(*output)
 
     @staticmethod
     def backward(ctx, *gradients):
-        """Return no gradients."""
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
@@ -91,73 +85,38 @@ class Searching(torch.autograd.Function):
         return Searching.apply(search, *batch), 0
 
 
-class Hitting(torch.autograd.Function):
-    """Hits, with derivatives: apply(origins, directions, corners, t, u, v, hit)."""
+class Differentiable(torch.autograd.Function):
+    """What is found, with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
 
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(origins, directions, corners, t, u, v, hit):
-        """Return t, u and v as they are, and the position."""
-        return t.clone(), u.clone(), v.clone(), _position(corners, u, v)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        """Keep what derivatives depend on."""
-        kept = inputs[1], inputs[2], *output[:3], inputs[6]
-        ctx.save_for_backward(*kept)
-        ctx.save_for_forward(*kept)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        """Return gradients by the rays and corners."""
-        directions, corners, *found, hit = ctx.saved_tensors
-        result = formulas.pull_hit(LIBRARY, directions, corners, tuple(found), hit, gradients)
-        return (*result, None, None, None, None)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        """Return the tangents of results."""
-        directions, corners, *found, hit = ctx.saved_tensors
-        given = _or_zeros(tangents, (directions, directions, corners))
-        return formulas.push_hit(LIBRARY, directions, corners, tuple(found), hit, given)
-
-
-class Approaching(torch.autograd.Function):
-    """Closest points, with derivatives: apply(points, corners, distance, position, u, v, ...).
-
-    The rest: hit, and whether the distance is signed.
+    What may move are the origins and directions, or the points; and the corners.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(points, corners, distance, position, u, v, hit, signed):
-        """Return distance, position, u and v as they are."""
-        return distance.clone(), position.clone(), u.clone(), v.clone()
+    def forward(rule, *given):
+        return tuple(x.clone() for x in given[-5:-1])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Keep what derivatives depend on."""
-        kept = inputs[0], inputs[1], output[0], output[2], output[3], inputs[6]
-        ctx.signed = inputs[7]
+        kept = *inputs[-7:-5], *output[:3], inputs[-1]
+        ctx.rule, ctx.moving = inputs[0], len(inputs) - 6
         ctx.save_for_backward(*kept)
         ctx.save_for_forward(*kept)
 
     @staticmethod
     def backward(ctx, *gradients):
-        """Return gradients by the points and corners."""
-        points, corners, *found, hit = ctx.saved_tensors
-        given = tuple(found), hit, ctx.signed, gradients
-        result = formulas.pull_point(LIBRARY, points, corners, *given)
-        return (*result, None, None, None, None, None, None)
+        start, corners, *found, hit = ctx.saved_tensors
+        result = ctx.rule.pull(LIBRARY, start, corners, tuple(found), hit, gradients)
+        return (None, *result, None, None, None, None, None)
 
     @staticmethod
-    def jvp(ctx, *tangents):
-        """Return the tangents of results."""
-        points, corners, *found, hit = ctx.saved_tensors
-        given = tuple(found), hit, ctx.signed, _or_zeros(tangents, (points, corners))
-        return formulas.push_point(LIBRARY, points, corners, *given)
+    def jvp(ctx, _, *tangents):
+        start, corners, *found, hit = ctx.saved_tensors
+        like = (*[start] * (ctx.moving - 1), corners)
+        pairs = zip(tangents, like, strict=False)
+        slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
+        return ctx.rule.push(LIBRARY, start, corners, tuple(found), hit, slopes)
 
 
 class TorchQueries(DifferentiableQueries[Tensor]):
@@ -165,15 +124,12 @@ class TorchQueries(DifferentiableQueries[Tensor]):
 
     words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
     library = LIBRARY
-    hitting = staticmethod(Hitting.apply)
-    approaching = staticmethod(Approaching.apply)
+    differentiable = staticmethod(Differentiable.apply)
 
     def guarded(self, query):
-        """Return a query that is called between the graphs of `torch.compile`.
-
-        `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
-        until there is something to be compiled.
-        """
+        """Return a query that is called between the graphs of `torch.compile`."""
+        # `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
+        # until there is something to be compiled.
 
         @wraps(query)
         def call(*args, **options):
@@ -211,14 +167,3 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         """Return results on the device of the first tensor."""
         device = next((x.device for x in given if isinstance(x, Tensor)), CPU)
         return [x.to(device) for x in results]
-
-
-def _position(corners, u, v):
-    u, v = u[..., None], v[..., None]
-    return (1.0 - u - v) * corners[..., 0, :] + u * corners[..., 1, :] + v * corners[..., 2, :]
-
-
-def _or_zeros(tangents, like):
-    """Return the tangents of the first arguments; zero for those that are None."""
-    pairs = zip(tangents, like, strict=False)
-    return tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)

@@ -49,9 +49,7 @@ def number_of(count: Any, plural: str, form: str = "") -> str:
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return `value` as a float64 array; raise unless it is a plain array of real numbers."""
-    array = _plain(name, value)
-    if array.dtype.kind not in "iuf" and array.size:
-        raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
+    array = _plain(name, value, "iuf", "real numbers")
     if array.dtype == np.float64:
         return array
     with np.errstate(over="ignore"):
@@ -129,11 +127,9 @@ def aligned(count: int, dtype: Any) -> NDArray[Any]:
 
 def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:
     """Return `value` as int32 of shape (m, 3), every index below `vertex_count`."""
-    array = _plain(name, value)
+    array = integers(name, value)
     if array.size == 0 and (array.ndim == 1 or array.shape[-1] == 3):
         return np.empty((0, 3), np.int32)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
     if array.ndim != 2 or array.shape[1] != 3:
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
@@ -178,20 +174,17 @@ def thread_limit(threads: int) -> int:
     return number
 
 
-def whole_number(name: str, value: int) -> int:
-    """Return `value` as an integer of at least 1."""
+def whole_number(name: str, value: int, least: int = 1) -> int:
+    """Return `value` as an integer of at least `least`."""
     number = one_index(name, value)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
 
 
 def integers(name: str, value: ArrayLike) -> NDArray[Any]:
     """Return `value` as an array of integers of any type; without items, of any type at all."""
-    array = _plain(name, value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
-    return array
+    return _plain(name, value, "iu", "integers")
 
 
 def index_rows(name: str, value: ArrayLike) -> NDArray[np.int64]:
@@ -218,9 +211,7 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     """Return `value`, integers of 32 bits, as uint32 of its shape."""
     if type(value) is int and 0 <= value <= ALL_BITS:
         return np.array(value, np.uint32)
-    array = _plain(name, value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} must be integers, got {value!r}")
+    array = _plain(name, value, "iu", "integers", quote=True)
     bad = (array < 0) | (array > ALL_BITS)
     if bad.any():
         raise ValueError(f"{name} must be in 0..0xFFFFFFFF, got {array[bad].ravel()[0]}")
@@ -258,10 +249,7 @@ def flag(name: str, value: bool) -> bool:
 
 def truths(name: str, value: ArrayLike) -> NDArray[np.bool_]:
     """Return `value` as bool of its shape."""
-    array = _plain(name, value)
-    if array.dtype != np.bool_ and array.size:
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return array.astype(np.bool_)
+    return _plain(name, value, "b", "True or False", quote=True).astype(np.bool_)
 
 
 def label(name: str, value: str | None) -> str | None:
@@ -271,17 +259,24 @@ def label(name: str, value: str | None) -> str | None:
     return value
 
 
-def _plain(name: str, value: ArrayLike) -> NDArray[Any]:
+def _plain(
+    name: str, value: ArrayLike, kinds: str, wanted: str, *, quote: bool = False
+) -> NDArray[Any]:
+    """Return `value` as an array of some kinds of numbers, or an empty one of any."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
         raise TypeError(f"{name} must be an array, got None")
     if type(value) not in ORDINARY and is_other(value):
-        return as_numpy(name, value)
+        value = as_numpy(name, value)
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must be a regular array: {error}") from None
+    if array.dtype.kind not in kinds and array.size:
+        got = repr(value) if quote else f"an array of {array.dtype}"
+        raise TypeError(f"{name} must be {wanted}, got {got}")
+    return array
 
 
 def _limit(name: str, count: int, most: int) -> None:

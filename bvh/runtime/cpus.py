@@ -27,17 +27,11 @@ _task = _Task()
 
 
 def default_threads() -> int:
-    """Return the number of threads where none is given.
-
-    That of a task of many (see `task_threads`); BVH_NUM_THREADS, if it is set; otherwise the CPUs
-    of the process's affinity, or as many as its control group (cgroup v2) has time for, if these
-    are fewer. The variable and the quota are read when they are first needed.
-
-    Raises
-    ------
-    ValueError
-        If BVH_NUM_THREADS is not a number from 1.
-    """
+    """Return the number of threads where none is given."""
+    # That of a task of many (see `task_threads`); BVH_NUM_THREADS, if it is set; otherwise the CPUs
+    # of the process's affinity, or as many as its control group (cgroup v2) has time for, if these
+    # are fewer. The variable and the quota are read when they are first needed; a ValueError says
+    # that the variable is not a number from 1.
     if _task.threads:
         return _task.threads
     wanted, quota = settings()

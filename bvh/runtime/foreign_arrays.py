@@ -73,14 +73,9 @@ def kind_of(value: object) -> str:
 
 
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
-    """Return an array of another library as a numpy array, of the same memory if that can be.
-
-    Raises
-    ------
-    TypeError
-        If its memory cannot be read as it is: it is traced, on another device, or part of a
-        graph that gradients go through. The message names it.
-    """
+    """Return an array of another library as a numpy array, of the same memory if that can be."""
+    # A TypeError names it if its memory cannot be read as it is: it is traced, on another device,
+    # or part of a graph that gradients go through.
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):
         raise TypeError(

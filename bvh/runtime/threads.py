@@ -114,11 +114,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def watch(
-    calls: Iterable[Callable[[], object]],
-    threads: int,
-    cancel: NDArray[np.int32],
+    calls: Iterable[Callable[[], object]], threads: int, cancel: NDArray[np.int32],
     report: Callable[[], object] | None = None,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
     # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
     # raised once they have stopped.
@@ -193,12 +191,9 @@ class Shelf(Generic[Scratch]):
 
 
 def share(
-    count: int,
-    size: int,
-    work: Callable[[int, int], object],
-    threads: int,
+    count: int, size: int, work: Callable[[int, int], object], threads: int,
     progress: Progress | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads."""
     # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= size and progress is None:
@@ -254,13 +249,9 @@ def share(
 
 
 def share_long(
-    count: int,
-    size: int,
-    work: Callable[[int, int], object],
-    threads: int,
-    cancel: NDArray[np.int32],
-    progress: Progress | None = None,
-) -> None:
+    count: int, size: int, work: Callable[[int, int], object], threads: int,
+    cancel: NDArray[np.int32], progress: Progress | None = None,
+) -> None:  # fmt: skip
     """Call work(start, stop) as `share` does, where a chunk may take seconds."""
     # The calling thread does none of it, unless there is nothing to share: it reports progress and
     # can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.

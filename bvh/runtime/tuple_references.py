@@ -52,6 +52,24 @@ def _choose_pointers(arrays):
     return SPECIAL.get(arrays.instance_class, lambda arrays: _all_pointers(arrays))
 
 
+def _converted(
+    context: Context, builder: Builder, kind: Type, value: Value,
+    of_array: Callable[[cgutils._StructProxy], Value], new_kind: Callable[[Type], Type],
+) -> Value:  # fmt: skip
+    """Return a value with what a function makes of its arrays in their place, also in tuples."""
+    if isinstance(kind, types.Array):
+        return of_array(context.make_array(kind)(context, builder, value))
+    if isinstance(kind, types.BaseTuple):
+        members = [builder.extract_value(value, i) for i in range(len(kind))]
+        parts = [
+            _converted(context, builder, part, member, of_array, new_kind)
+            for part, member in zip(kind, members, strict=True)
+        ]
+        return context.make_tuple(builder, new_kind(kind), parts)
+    context.nrt.incref(builder, kind, value)
+    return value
+
+
 @llvm_operation
 def _all_pointers(typingctx: TypingContext, value: Type) -> Operation:
     """Return a tuple with pointers in place of its arrays."""
@@ -64,20 +82,8 @@ def _all_pointers(typingctx: TypingContext, value: Type) -> Operation:
             return types.BaseTuple.from_types(parts, getattr(kind, "instance_class", None))
         return kind
 
-    def convert(context: Context, builder: Builder, kind: Type, value: Value) -> Value:
-        if isinstance(kind, types.Array):
-            return context.make_array(kind)(context, builder, value).data
-        if isinstance(kind, types.BaseTuple):
-            parts = [
-                convert(context, builder, part, builder.extract_value(value, i))
-                for i, part in enumerate(kind.types)
-            ]
-            return context.make_tuple(builder, result_type(kind), parts)
-        context.nrt.incref(builder, kind, value)
-        return value
-
     def codegen(context, builder, sig, args):
-        return convert(context, builder, value, args[0])
+        return _converted(context, builder, value, args[0], lambda array: array.data, result_type)
 
     return result_type(value)(value), codegen
 
@@ -125,23 +131,13 @@ def borrowed(typingctx: TypingContext, value: Type) -> Operation:
     """Return an array, or a tuple of them, that counts no references; the owner must outlive it."""
     # Threads that count references to one array wait for each other.
 
-    def strip(context: Context, builder: Builder, kind: Type, value: Value) -> Value:
-        if isinstance(kind, types.Array):
-            array = context.make_array(kind)(context, builder, value)
+    def codegen(context, builder, sig, args):
+        def stripped(array):
             for field in ("meminfo", "parent"):
                 setattr(array, field, cgutils.get_null_value(getattr(array, field).type))
             return array._getvalue()
-        if isinstance(kind, types.BaseTuple):
-            parts = [
-                strip(context, builder, part, builder.extract_value(value, i))
-                for i, part in enumerate(kind)
-            ]
-            return context.make_tuple(builder, kind, parts)
-        context.nrt.incref(builder, kind, value)
-        return value
 
-    def codegen(context, builder, sig, args):
-        return strip(context, builder, value, args[0])
+        return _converted(context, builder, value, args[0], stripped, lambda kind: kind)
 
     return value(value), codegen
 

@@ -26,8 +26,8 @@ LAST = np.diag([0.0, 0.0, 0.0, 1.0])
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    for known in (tree_handles._opened, tree_handles._scenes, tree_handles._maps):
-        known.clear()
+    tree_handles._opened.clear()
+    tree_handles._maps.clear()
 
 
 def lazily(target: Any) -> Any:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from bvh.distributed.freed_memory import keep_freed_memory
 from bvh.runtime.cache import kernel_cache
 from tests.children import answer, start
 
 distributed = pytest.importorskip("distributed")
-KernelPlugin = pytest.importorskip("bvh.distributed.worker_kernels").KernelPlugin
+worker_kernels = pytest.importorskip("bvh.distributed.worker_kernels")
+KernelPlugin = worker_kernels.KernelPlugin
+keep_freed_memory = worker_kernels.keep_freed_memory
 
 # Windows ends a process at any signal.
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -116,7 +117,7 @@ def test_all_parts_by_default() -> None:
 PAGES = """
 import json, resource
 import numpy as np
-from bvh.distributed.freed_memory import keep_freed_memory
+from bvh.distributed.worker_kernels import keep_freed_memory
 kept = keep_freed_memory({size})
 faults = []
 for _ in range(2):

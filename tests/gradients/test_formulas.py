@@ -90,11 +90,11 @@ def test_both_directions_are_one_map(rng: np.random.Generator) -> None:
     corners = corners_of(tree, near)
     for signed in (False, True):
         value = tree.signed_distance(points) if signed else near.distance
-        given = NUMPY, points, corners, (value, near.u, near.v), near.mask, signed
-        gradients = [rng.normal(size=(n, *shape)) for shape in ((), (3,), (), ())]
+        given = NUMPY, points, corners, (value, near.u, near.v), near.mask
+        gradients = [rng.normal(size=(n, *shape)) for shape in ((), (), (), (3,))]
         tangents = [rng.normal(size=(n, *shape)) for shape in ((3,), (3, 3))]
-        pulled = formulas.pull_point(*given, tuple(gradients))
-        pushed = formulas.push_point(*given, tuple(tangents))
+        pulled = formulas.pull_point(*given, tuple(gradients), signed=signed)
+        pushed = formulas.push_point(*given, tuple(tangents), signed=signed)
         assert is_transposed(gradients, pulled, tangents, pushed).all()
 
 
@@ -110,7 +110,7 @@ def test_gradients_of_distances(name: str, seed: int) -> None:
         given = NUMPY, points, corners_of(tree, near), found, near.mask
         rates = formulas.point_rates(*given, False)
         ones = np.ones(len(points)), np.ones((len(points), 3))
-        pulled = formulas.pull_point(*given, False, (ones[0], ones[1], ones[0], ones[0]))
+        pulled = formulas.pull_point(*given, (ones[0], ones[0], ones[0], ones[1]), signed=False)
     assert np.isfinite(rates.away).all()
     assert not any(np.isnan(x).any() for x in pulled)
     assert not rates.away[~near.mask | (near.distance == 0.0)].any()

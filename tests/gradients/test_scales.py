@@ -80,18 +80,18 @@ def test_gradients_are_exact(query: str, scale: float, rng: Generator) -> None:
         checked += 1
         value = found.t if rays else found.distance
         given: Any = (library, directions if rays else points, corners)
-        given = (*given, (value, found.u, found.v), found.mask, *(() if rays else (False,)))
+        given = (*given, (value, found.u, found.v), found.mask)
         rows = np.concatenate([points, *([directions] if rays else []), corners[0]])
         way = np.round(rng.uniform(-1.0, 1.0, rows.shape) * 1024) / 1024
         exact = slopes(crossing if rays else partial(closest, free=free), rows, way)
         size = Fraction(float(np.ptp(corners)))
         for field, truth in {"value": exact[0], "u": exact[1], "v": exact[2],
                              "position": sum(exact[3:], Fraction())}.items():  # fmt: skip
-            order = ("value", "u", "v", "position") if rays else ("value", "position", "u", "v")
+            order = "value", "u", "v", "position"
             seeds = [np.full((1, 3) if x == "position" else 1, float(x == field)) for x in order]
             with np.errstate(all="ignore"):
-                pull = formulas.pull_hit if rays else formulas.pull_point
-                *by_queries, by_corners = pull(*given, tuple(seeds))
+                rule = formulas.HIT_RULE if rays else formulas.POINT_RULES[False]
+                *by_queries, by_corners = rule.pull(*given, tuple(seeds))
             gradients = [*by_queries, by_corners[0]]
             assert all(np.isfinite(x).all() for x in gradients)
             slope, largest = slope_of(gradients, way)

@@ -69,10 +69,8 @@ def cast_on(
     client: Client, source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], keep: bool,
     threads: int | None, shown: ShownBar,
 ) -> tuple[Hits | HitSummary, float]:  # fmt: skip
-    """Cast rays, of a camera or of the columns of a file; return the hits, and the seconds.
-
-    Unless they are to be kept, workers send no hits, but only their summaries.
-    """
+    """Cast rays, of a camera or of the columns of a file; return the hits, and the seconds."""
+    # Unless they are to be kept, workers send no hits, but only their summaries.
     began = time.perf_counter()
     if isinstance(rays, Camera):
         tile = math.isqrt(task_size(client, rays.width * rays.height))

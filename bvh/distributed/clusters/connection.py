@@ -18,10 +18,9 @@ PATIENCE_SECONDS = 10.0
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """Connect to a scheduler that has workers; raise a ConnectionError if it fails meanwhile.
-
-    At first, ImportErrors, ValueErrors and OSErrors say what is missing, or wrong with the address.
-    """
+    """Connect to a scheduler that has workers; raise a ConnectionError if it fails meanwhile."""
+    # At first, ImportErrors, ValueErrors and OSErrors say what is missing, or wrong with the
+    # address.
     try:
         from distributed import Client, KilledWorker
     except ImportError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
 from bvh.distributed.out_of_core.part_pictures import sample_rays, visible_source
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_sources import RaySource
-from bvh.distributed.tree_handles import handle_of
+from bvh.distributed.tree_handles import OpenedOnce, handle_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Occluders, RenderSource
 from bvh.pictures.rendering import Band, BandRenderer, RenderOptions, smooth_of_parts
@@ -36,10 +35,8 @@ def render_on(
     client: Client, source: BVH | Scene | Parts | RenderSource, camera: Camera,
     options: RenderOptions, threads: int | None, shown: ShownBar,
 ) -> Picture:  # fmt: skip
-    """Render a picture as `bvh.pictures.render` does, with these options.
-
-    Each task has so many threads, by default one.
-    """
+    """Render a picture as `bvh.pictures.render` does, with these options."""
+    # Each task has so many threads, by default one.
     from dask.delayed import delayed
 
     began = time.perf_counter()
@@ -80,10 +77,8 @@ def _seen_on(
     return visible_source(parts, seen[seen >= 0], smooth=smooth)
 
 
-class HeldRenderer:
+class HeldRenderer(OpenedOnce[BandRenderer]):
     """Handle of a picture in a graph; a process makes it ready once."""
-
-    _drawing: BandRenderer | None
 
     def __init__(
         self, source: BVH | Scene | RenderSource, camera: Camera, options: RenderOptions
@@ -92,24 +87,12 @@ class HeldRenderer:
         if isinstance(source, RenderSource):
             beside = source.occluders, source.ids
             source = source.surface
-        self.__setstate__((handle_of(source), beside, camera, options))
+        self._given: tuple[Any, ...] = handle_of(source), beside, camera, options
 
-    def open(self) -> BandRenderer:
-        """Return the picture."""
-        with self._guard:
-            if self._drawing is None:
-                surface, beside, *rest = self._given
-                source = surface.open()
-                self._drawing = BandRenderer(
-                    RenderSource(source, *beside) if beside else source, *rest
-                )
-            return self._drawing
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._given
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._given, self._guard, self._drawing = state, threading.Lock(), None
+    def _open(self) -> BandRenderer:
+        surface, beside, camera, options = self._given
+        source = surface.open()
+        return BandRenderer(RenderSource(source, *beside) if beside else source, camera, options)
 
 
 def _drawn(held: HeldRenderer, top: int, bottom: int, threads: int) -> list[Band]:

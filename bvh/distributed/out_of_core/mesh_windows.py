@@ -157,11 +157,9 @@ def _row_windows(
 
 
 def _ply_rows(path: str) -> _Rows | None:
-    """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
-
-    Elements before the faces must have rows of one size, and a face one list and plain numbers.
-    No count of the header is believed before the size of the file is compared with it.
-    """
+    """Return where a binary PLY file has vertices and triangles; None if it must be read whole."""
+    # Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    # No count of the header is believed before the size of the file is compared with it.
     with open(path, "rb") as file:
         start = file.read(PLY_HEADER)
     header = PLY_END.search(start)
@@ -194,10 +192,8 @@ def _ply_rows(path: str) -> _Rows | None:
 
 
 def _are_triangles(file: _Rows, end: int | None) -> bool:
-    """Return whether all faces are triangles, or raise a ValueError if the file is not whole.
-
-    `end` is where it ends if they are, where that is known.
-    """
+    """Return whether all faces are triangles, or raise a ValueError if the file is not whole."""
+    # `end` is where it ends if they are, where that is known.
     size, (offset, count, row) = os.path.getsize(file.path), file.face
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
     if size < offset + count * (row.itemsize - row[CORNERS].itemsize):

@@ -45,17 +45,12 @@ class OpenPart(NamedTuple):
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the ids in the whole of primitives of the part; -1 for -1."""
-        ids = np.full(prim_id.shape, -1, np.int64)
-        hit = prim_id >= 0
-        ids[hit] = self.ids[prim_id[hit]]
-        return ids
+        return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was written to, or cut off, which would end in a bus error.
-
-        A file that was removed or replaced stays mapped as it was.
-        """
+        """Whether no mapped file was written to, or cut off, which would end in a bus error."""
+        # A file that was removed or replaced stays mapped as it was.
         for path, state in self.files.items():
             try:
                 now = _state(path)
@@ -94,10 +89,8 @@ class OpenParts:
         yield part
 
     def check_content(self, number: int) -> None:
-        """Raise a ValueError unless the files of a part have the digests of the index.
-
-        That of a tree is not known in indexes of versions 1 and 2.
-        """
+        """Raise a ValueError unless the files of a part have the digests of the index."""
+        # That of a tree is not known in indexes of versions 1 and 2.
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with self._lock:
@@ -141,11 +134,9 @@ class OpenParts:
         return found[0], found[1]
 
     def _tree_key(self, number: int) -> str:
-        """Return the name of a copy of a tree, without its ending.
-
-        Another tree can be made that an index without digests takes for its own, so that a copy is
-        good for files of the same address alone.
-        """
+        """Return the name of a copy of a tree, without its ending."""
+        # Another tree can be made that an index without digests takes for its own, so that a copy
+        # is good for files of the same address alone.
         part = self._index.parts[number]
         if part.tree_digest is not None:
             return part.tree_digest
@@ -173,27 +164,21 @@ class OpenParts:
             raise ValueError(f"{label} ({ids_name}): {error}") from None
         return OpenPart(tree, ids, files)
 
-    def renew(self) -> None:
-        """Replace the lock by a new one."""
-        self._lock = threading.RLock()
-
 
 # Those of this process by place, checksum of the index, and memory. A forked child renews them.
 _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.WeakValueDictionary()
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the parts of a folder that are open in this process.
-
-    All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
-    more than `memory` mapped, beside the part that each thread is querying.
-    """
+    """Return the parts of a folder that are open in this process."""
+    # All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
+    # more than `memory` mapped, beside the part that each thread is querying.
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 
 def _renew_all() -> None:
     for parts in list(_all.values()):
-        parts.renew()
+        parts._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

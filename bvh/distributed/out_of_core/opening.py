@@ -12,14 +12,9 @@ from bvh.scene.scene import Scene
 
 
 def load(
-    path: str | os.PathLike[str],
-    *,
-    mmap: bool = False,
-    verify: bool = True,
-    audit: bool = False,
-    threads: int | None = None,
-    memory: int | str = "2GB",
-) -> BVH | Scene | Parts:
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
+    threads: int | None = None, memory: int | str = "2GB",
+) -> BVH | Scene | Parts:  # fmt: skip
     """Read what was saved: a tree, a scene, or a folder of parts that `partition` has written.
 
     A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,

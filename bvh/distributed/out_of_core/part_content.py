@@ -38,7 +38,10 @@ class PartContent:
         self._open = open_parts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
         self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
-        self._bounds = _union(self._boxes)
+        valid = self._boxes[~np.isnan(self._boxes[:, 0])]
+        self._bounds = np.full((2, 3), np.nan)
+        if len(valid):
+            self._bounds[:] = valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)
         if chosen is not None:
             # A box of NaN is ignored, and the others keep their numbers.
             self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
@@ -170,22 +173,12 @@ class PartContent:
     def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
         """Return the bits of triangles, by which `mask` of a query tells those that count.
 
-        It opens every part.
-
-        Parameters
-        ----------
-        prim_id : array_like of int, shape (...)
-            As in `corners`.
+        It opens every part. `prim_id`, shape (...), and errors are as in `corners`.
 
         Returns
         -------
         ndarray of uint32 or int, shape (...)
             The groups that `bvh.partition` was given, all bits if it was given none; 0 for -1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `corners`.
 
         Examples
         --------
@@ -249,20 +242,12 @@ class PartContent:
     def source_of(self, prim_id: ArrayLike) -> tuple[CountResult, CountResult]:
         """Return the source of each triangle, and the face in it.
 
-        Parameters
-        ----------
-        prim_id : array_like of int, shape (...)
-            As in `corners`.
+        `prim_id`, shape (...), and errors are as in `corners`.
 
         Returns
         -------
         source, face : ndarray of int64, of the shape of `prim_id`
             Row of `sources`, and index of the triangle in it; -1 for -1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `corners`.
 
         Examples
         --------
@@ -282,11 +267,3 @@ class PartContent:
         source = np.where(ids < 0, -1, np.searchsorted(firsts, ids, side="right") - 1)
         face = np.where(ids < 0, -1, ids - firsts[np.maximum(source, 0)])
         return source, face
-
-
-def _union(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the box of all boxes that are not NaN."""
-    valid = boxes[~np.isnan(boxes[:, 0])]
-    if len(valid) == 0:
-        return np.full((2, 3), np.nan)
-    return np.stack([valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)])

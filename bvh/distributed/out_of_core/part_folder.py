@@ -98,11 +98,9 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
-    """Prepare a folder for parts; after an exception, remove what has been written.
-
-    FileExistsError if there are files in it, other than of a run that was interrupted, or if
-    another process writes to it.
-    """
+    """Prepare a folder for parts; after an exception, remove what has been written."""
+    # FileExistsError if there are files in it, other than of a run that was interrupted, or if
+    # another process writes to it.
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)

@@ -29,14 +29,9 @@ class PartPictures(PartContent):
     any_hit: Callable[..., TruthResult]
 
     def visible_tree(
-        self,
-        camera: Camera,
-        samples: int = 1,
-        *,
-        smooth: bool = True,
-        threads: int | None = None,
+        self, camera: Camera, samples: int = 1, *, smooth: bool = True, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> RenderSource:
+    ) -> RenderSource:  # fmt: skip
         """Return a source of which a camera takes the same pictures as of the whole mesh.
 
         `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
@@ -101,10 +96,8 @@ class PartPictures(PartContent):
 def visible_source(
     parts: PartPictures, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
 ) -> RenderSource:
-    """Return the source of pictures in which rays of the camera hit these triangles first.
-
-    For `smooth` normals it has their neighbours, too.
-    """
+    """Return the source of pictures in which rays of the camera hit these triangles first."""
+    # For `smooth` normals it has their neighbours, too.
     ids = np.unique(seen)
     if smooth:
         ids = neighbours(parts, ids)
@@ -126,10 +119,8 @@ def sample_rays(
 
 
 def neighbours(parts: PartPictures, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ids of triangles and of all that have a vertex in the same place, and some more.
-
-    Vertices are compared by hashes: it does no harm to find too many.
-    """
+    """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
+    # Vertices are compared by hashes: it does no harm to find too many.
     wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
     for number in range(parts.part_count):

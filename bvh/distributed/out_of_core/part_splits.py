@@ -7,8 +7,6 @@ cells are chosen from one pass over the triangles.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,41 +62,24 @@ def _boxes(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
 
-class _Block(NamedTuple):
-    """Cells begin <= cell < end on each axis."""
-
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-
-    @property
-    def cells(self) -> tuple[slice, slice, slice]:
-        """The index of the block in arrays of the grid."""
-        x, y, z = (slice(b, e) for b, e in zip(self.begin, self.end, strict=True))
-        return x, y, z
-
-    def cut(self, axis: int, at: int) -> tuple[_Block, _Block]:
-        """Return the blocks below and above a plane of cells."""
-        end, begin = list(self.end), list(self.begin)
-        end[axis] = begin[axis] = at
-        return self._replace(end=tuple(end)), self._replace(begin=tuple(begin))
+# Cells of a block on each axis, which is its index in arrays of the grid.
+_Block = tuple[slice, ...]
 
 
 def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
-    """Return the part that each cell belongs to; numbers follow the splits, from 0.
-
-    Parts have at most `largest` triangles, but for single cells.
-    """
+    """Return the part that each cell belongs to; numbers follow the splits, from 0."""
+    # Parts have at most `largest` triangles, but for single cells.
     counts = grid.counts.reshape(CELLS, CELLS, CELLS)
     low, high = (array.reshape(CELLS, CELLS, CELLS, 3) for array in (grid.low, grid.high))
     parts, number = np.zeros((CELLS,) * 3, np.int32), 0
-    stack = [_Block((0, 0, 0), (CELLS, CELLS, CELLS))]
+    stack: list[_Block] = [(slice(0, CELLS),) * 3]
     while stack:
         block = stack.pop()
         halves = None
-        if counts[block.cells].sum() > largest:
+        if counts[block].sum() > largest:
             halves = _best_cut(block, counts, low, high, largest)
         if halves is None:
-            parts[block.cells] = number
+            parts[block] = number
             number += 1
         else:
             stack += reversed(halves)
@@ -109,19 +90,17 @@ def _best_cut(
     block: _Block, counts: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64],
     largest: int,
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
-    """Return the halves of least SAH cost; None if all triangles are in one cell.
-
-    Halves of less than a quarter of a part are avoided: a part costs as much as many nodes.
-    """
-    total = int(counts[block.cells].sum())
+    """Return the halves of least SAH cost; None if all triangles are in one cell."""
+    # Halves of less than a quarter of a part are avoided: a part costs as much as many nodes.
+    total = int(counts[block].sum())
     best: tuple[bool, float, int, int] | None = None
     for axis in range(3):
         others = tuple(a for a in range(3) if a != axis)
-        bins = counts[block.cells].sum(axis=others)
+        bins = counts[block].sum(axis=others)
         below = np.cumsum(bins)[:-1]
         if len(below) == 0:
             continue
-        lows, highs = low[block.cells].min(axis=others), high[block.cells].max(axis=others)
+        lows, highs = low[block].min(axis=others), high[block].max(axis=others)
         with np.errstate(over="ignore"):
             cost = _areas(lows, highs)[:-1] * below
             cost += _areas(lows[::-1], highs[::-1])[::-1][1:] * (total - below)
@@ -134,7 +113,11 @@ def _best_cut(
                 best = key
     if best is None:
         return None
-    return block.cut(best[2], block.begin[best[2]] + best[3] + 1)
+    _, _, axis, last = best
+    middle = block[axis].start + last + 1
+    halves = slice(block[axis].start, middle), slice(middle, block[axis].stop)
+    low_half, high_half = ((*block[:axis], half, *block[axis + 1 :]) for half in halves)
+    return low_half, high_half
 
 
 def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

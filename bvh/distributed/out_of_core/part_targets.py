@@ -180,9 +180,7 @@ class PartPoints(NamedTuple):
             found[outside] = self.touched(points[outside], threads)
         return found
 
-    def crossings(
-        self, points: Floats, threads: int, progress: Progress | None = None
-    ) -> NDArray[np.int64]:
+    def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
         """Count how often a ray to the outside from each point crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
         box, directions = BVH._of_boxes(*self.bounds[:, None]), np.empty(points.shape)
@@ -253,12 +251,15 @@ class PartRegions(NamedTuple):
         """Return what each region overlaps, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
-        found = MergedLists(("query_id", "prim_id"), kinds, size)
+        found = MergedLists(("query_id", "prim_id"), kinds, size, None)
         bits = None if self.mask == -1 else self.mask & ALL_BITS
 
         def visit(part: OpenPart, rows: Rows) -> None:
             target = part.tree._region_target(self.query, bits, (Triangles,))
-            met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
+            # The shape of planes is that of all polytopes.
+            columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+            some = regions._replace(**columns)
+            met = target.overlaps(some, (len(rows),), workers, None)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
         self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
@@ -280,13 +281,6 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
-
-
-def _some_regions(regions: Regions, rows: Rows) -> Regions:
-    """Return some of the regions."""
-    # The shape of planes is that of all polytopes.
-    columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-    return regions._replace(**columns)
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:

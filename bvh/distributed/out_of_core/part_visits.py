@@ -24,6 +24,8 @@ POINTS, PAIRS = 1 << 17, 1 << 22
 DENORMALS = 2.0**-1070
 _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
+# Which of some points are near a part, with lower bounds of their distances.
+Near = tuple[Rows, Floats]
 # What is done in a part: with the rows of a batch, and the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
@@ -54,10 +56,8 @@ class PartVisits:
         self, batch: RayBatch, options: RayOptions, visit: Visit, wanted: IsWanted,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """Visit the parts that rays may hit, near to far, with the t at which each is entered.
-
-        `finish` is called after all visits of some rays, which are those before the others.
-        """
+        """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
+        # `finish` is called after all visits of some rays, which are those before the others.
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
@@ -73,12 +73,12 @@ class PartVisits:
 
     def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
         """Return how many parts each of some rays may hit."""
-        some = rays_of(batch, rows, masked=False)
+        some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
     def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[_Group]:
         """Return the parts that rays may hit, with these rays."""
-        some = rays_of(batch, rows, masked=False)
+        some = rays_of(batch, rows, None, masked=False)
         met = self._box_target().all_hits(some, options, once=False)
         part, of, entry = met.prim_id, rows[met.ray_id], met.t
         if batch.masked or not self._bits.all():
@@ -90,46 +90,40 @@ class PartVisits:
         self, batch: PointBatch, visit: Visit, progress: Progress | None, wanted: IsWanted,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts near points, near to far, with a bound of the distance.
-
-        With a `count` of triangles wanted for each point, parts are not known to be too far.
-        """
+        """Visit the parts near points, near to far, with a bound of the distance."""
+        # With a `count` of triangles wanted for each point, parts are not known to be too far.
         valid = self._counting(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
-            farthest = self._farthest(batch.points[block], valid) if count is None else None
+            limits = some_of(batch.limits, block)
+            if count is None:
+                limits = np.minimum(limits, self._farthest(batch.points[block], valid))
+            near = partial(self._near, batch.points[block], limits, valid, int(block[0]))
 
-            def reach(
-                rows: Rows, first: int = int(block[0]), most: Floats | None = farthest
-            ) -> Floats:
-                limits = some_of(batch.limits, rows)
-                return limits if most is None else np.minimum(limits, most[rows - first])
-
-            def crowd(rows: Rows, reach: Callable[[Rows], Floats] = reach) -> Rows:
-                points, limits = batch.points[rows], reach(rows)
+            def crowd(rows: Rows, near: Callable[[Rows], Iterator[Near]] = near) -> Rows:
                 total = np.zeros(len(rows), np.int64)
-                for number in valid.tolist():
-                    total[self._near(number, points, limits)[0]] += 1
+                for row, _ in near(rows):
+                    total[row] += 1
                 return total
 
             for rows in _runs(block, len(valid), crowd):
-                points, limits = batch.points[rows], reach(rows)
-                found = [self._near(number, points, limits) for number in valid.tolist()]
+                found = list(near(rows))
                 part = np.repeat(valid, [len(row) for row, _ in found])
                 row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
                 self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
-    def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
-        """Return the points that are no further than limits from a part, with a lower bound.
-
-        The bound is below the distance as it is computed, with an error of 4 units in the last
-        place, whatever the underflow of squares.
-        """
-        low, high = self._boxes[number, :3], self._boxes[number, 3:]
-        with np.errstate(all="ignore"):
-            x, y, z = np.maximum(low - points, points - high).T
-            least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
-            row = np.flatnonzero(least <= limits)
-        return row, least[row]
+    def _near(
+        self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
+    ) -> Iterator[Near]:
+        """Yield for each part which rows, of points from a first on, are within limits of it."""
+        # The bound is below the distance as it is computed, with an error of 4 units in the last
+        # place, whatever the underflow of squares.
+        points, limits = points[rows - begin], some_of(limits, rows - begin)
+        for low, high in self._boxes[parts].reshape(-1, 2, 3):
+            with np.errstate(all="ignore"):
+                x, y, z = np.maximum(low - points, points - high).T
+                least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
+                row = np.flatnonzero(least <= limits)
+            yield row, least[row]
 
     def _counting(self, mask: int) -> Rows:
         """Return the parts with faces that count for a mask, an int32."""
@@ -194,9 +188,7 @@ def some_of(column: Column, rows: Rows) -> Column:
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
-def rays_of(
-    batch: RayBatch, rows: Rows, reach: Floats | None = None, masked: bool = True
-) -> RayBatch:
+def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
     """Return some rays of a batch, up to where hits may still count; or without masks."""
     o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
@@ -216,10 +208,8 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 
 
 def _runs(rows: Rows, parts: int, crowd: Callable[[Rows], Rows]) -> Iterator[Rows]:
-    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row.
-
-    `crowd` returns how many parts each row has.
-    """
+    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row."""
+    # `crowd` returns how many parts each row has.
     if len(rows) * parts <= PAIRS:
         yield rows
         return

@@ -34,21 +34,19 @@ TRIANGLE = np.dtype(
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
+# The corners of a box that contains nothing.
+NOTHING = np.array([[np.inf] * 3, [-np.inf] * 3])
+
 # Splits of splits that follow centroids, before halves are taken by id: triangles at 1e-1, 1e-2,
 # 1e-3 and so on would take one for every other.
 DEEPEST = 16
 
 
 def partition(
-    source: Any,
-    folder: str | os.PathLike[str],
-    *,
-    groups: ArrayLike | str | os.PathLike[str] | None = None,
-    memory: int | str = "2GB",
-    quality: Quality = "medium",
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> Parts:
+    source: Any, folder: str | os.PathLike[str], *,
+    groups: ArrayLike | str | os.PathLike[str] | None = None, memory: int | str = "2GB",
+    quality: Quality = "medium", threads: int | None = None, progress: ProgressLike | None = None,
+) -> Parts:  # fmt: skip
     """Cut a mesh of any size into parts, each a tree in a file of a folder.
 
     The mesh is never in memory as a whole. Triangles are assigned to parts by their centroids, at
@@ -118,7 +116,7 @@ def partition(
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
-        box = _empty_box()
+        box = NOTHING.copy()
         sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
         # Three vertices each, which a tree counts in 31 bits.
@@ -138,10 +136,6 @@ class _Steps:
     def __init__(self, report: Callable[[int, int], object] | None) -> None:
         self._report, self.done, self.total = report, 0, 0
 
-    def expect(self, count: int) -> None:
-        """Add to the total."""
-        self.total += count
-
     def add(self, count: int) -> None:
         """Add to what is done."""
         self.done += count
@@ -152,11 +146,9 @@ class _Steps:
 def _read(
     source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
-    """Write all triangles of a source to one file.
-
-    Return the sources' names and counts, and whether there are groups, `given` or their own. `box`
-    grows to that of all centroids.
-    """
+    """Write all triangles of a source to one file."""
+    # Return the sources' names and counts, and whether there are groups, `given` or their own.
+    # `box` grows to that of all centroids.
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
         for window in windows_of(source):
@@ -174,7 +166,7 @@ def _read(
             count += len(rows)
             counts[-1] += len(rows)
             # Read and, at the end, built.
-            steps.expect(2 * len(rows))
+            steps.total += 2 * len(rows)
             steps.add(len(rows))
     if given is not None:
         given.check_count(count)
@@ -194,18 +186,16 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
 def _split(
     spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
-    """Distribute the triangles of a file to files of at most `largest`, by their centroids.
-
-    Their box is found first, unless it is known.
-    """
+    """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
+    # Their box is found first, unless it is known.
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
         if count:
             yield spill
         return
-    steps.expect(2 * count if box is not None else 3 * count)
+    steps.total += 2 * count if box is not None else 3 * count
     if box is None:
-        box = _empty_box()
+        box = NOTHING.copy()
         for window in _windows(spill, steps):
             _extend(box, window["corners"])
     grid = Grid(*box)
@@ -233,11 +223,6 @@ def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) 
     for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
         with open(paths[part[order[begin]]], "ab", opener=open_plain) as file:
             rows[order[begin:end]].tofile(file)
-
-
-def _empty_box() -> NDArray[np.float64]:
-    """Return the corners of a box that contains nothing."""
-    return np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:

@@ -47,14 +47,8 @@ def lock_file(file: int) -> bool:
 
 
 def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
-    """Open a file of a folder that is not a link; only the user can access a new one.
-
-    Raises
-    ------
-    OSError
-        If it is a link. With O_CREAT also if it is something else than a file, or a file that has
-        another name, too.
-    """
+    """Open a file of a folder that is not a link; only the user can access a new one."""
+    # OSError if it is a link; with O_CREAT also if it is no file, or has another name, too.
     if not NO_LINK and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a link", os.fspath(path))
     file = os.open(path, flags | PLAIN | (READ if flags & os.O_CREAT else 0), 0o600, dir_fd=folder)

@@ -32,11 +32,9 @@ class Plan:
 
 
 def compile_together(
-    processes: int,
-    progress: Callable[[int, int], object],
-    parts: list[list[str]],
+    processes: int, progress: Callable[[int, int], object], parts: list[list[str]],
     work: Callable[[str], None],
-) -> None:
+) -> None:  # fmt: skip
     """Do the work of all parts, listed by family, in several processes."""
     # A process imports `work` by its name.
     plan, total, done = Plan(parts), sum(map(len, parts)), 0

@@ -12,8 +12,8 @@ from bvh.runtime.simd.vectors import (
     LLVM,
     LONG,
     Vec,
+    call,
     compare,
-    declare,
     indices,
     operands,
     result_type,
@@ -50,9 +50,7 @@ def fma(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
     parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
     def codegen(context, builder, sig, args):
-        args = operands(context, builder, sig.args, args, kind)
-        kinds = [arg.type for arg in args]
-        return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
+        return call(builder, "llvm.fma", operands(context, builder, sig.args, args, kind))
 
     return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
 
@@ -62,7 +60,7 @@ def sqrt(typingctx: TypingContext, a: Type) -> Operation:
     """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
     if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
         return None
-    return a(a), emits(lambda b, x: b.call(declare(b, "llvm.sqrt", [x.type], x.type), [x]))
+    return a(a), emits(lambda b, x: call(b, "llvm.sqrt", [x]))
 
 
 def _extreme(symbol: str) -> Callable[..., Operation]:
@@ -130,40 +128,36 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
     return result(vector, like), emits(lambda b, v, _: getattr(b, cast)(v, result.llvm))
 
 
-@literal_operation
-def as_ints(typingctx: TypingContext, value: Type) -> Operation:
-    """Return the bits of floating-point lanes, or of a scalar, as integers."""
-    dtype = getattr(value, "dtype", value)
-    kind = types.int32 if dtype == types.float32 else types.int64
-    result = Vec(kind, value.n) if isinstance(value, Vec) else kind
-    llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
-    return result(value), emits(lambda b, v: b.bitcast(v, llvm))
+def _reread(kinds: dict[Type, Type]) -> Callable[..., Operation]:
+    """Return what makes an intrinsic that returns the bits of lanes, or of a scalar, as others."""
+
+    def build(typingctx: TypingContext, value: Type) -> Operation:
+        kind = kinds[types.unliteral(getattr(value, "dtype", value))]
+        result = Vec(kind, value.n) if isinstance(value, Vec) else kind
+        llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
+        return result(value), emits(lambda b, v: b.bitcast(v, llvm))
+
+    return build
 
 
-@literal_operation
-def as_floats(typingctx: TypingContext, value: Type) -> Operation:
-    """Return the floating-point lanes, or the scalar, that integers hold the bits of."""
-    dtype = getattr(value, "dtype", value)
-    kind = types.float32 if dtype == types.int32 else types.float64
-    result = Vec(kind, value.n) if isinstance(value, Vec) else kind
-    llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
-    return result(value), emits(lambda b, v: b.bitcast(v, llvm))
+_INTEGERS = {types.float32: types.int32, types.float64: types.int64}
+as_ints = literal_operation(_reread(_INTEGERS))
+as_ints.__doc__ = "Return the bits of floating-point lanes, or of a scalar, as integers."
+as_floats = literal_operation(_reread({kind: real for real, kind in _INTEGERS.items()}))
+as_floats.__doc__ = "Return the lanes, or the scalar, of floats that integers hold the bits of."
 
 
 @llvm_operation
 def popcount(typingctx: TypingContext, x: Type) -> Operation:
     """Return the number of set bits."""
-    return types.int64(types.int64), emits(
-        lambda b, x: b.call(declare(b, "llvm.ctpop", [LONG], LONG), [x])
-    )
+    return types.int64(types.int64), emits(lambda b, x: call(b, "llvm.ctpop", [x]))
 
 
 @llvm_operation
 def lowest_bit(typingctx: TypingContext, x: Type) -> Operation:
     """Return the index of the lowest set bit; 64 for 0."""
-    return types.int64(types.int64), emits(
-        lambda b, x: b.call(declare(b, "llvm.cttz", [LONG, BIT], LONG), [x, ir.Constant(BIT, 0)])
-    )
+    zero = ir.Constant(BIT, 0)
+    return types.int64(types.int64), emits(lambda b, x: call(b, "llvm.cttz", [x, zero]))
 
 
 @llvm_operation
@@ -171,8 +165,7 @@ def highest_bit(typingctx: TypingContext, x: Type) -> Operation:
     """Return the index of the highest set bit; -1 for 0."""
 
     def emit(builder: Builder, x: Value) -> Value:
-        function = declare(builder, "llvm.ctlz", [LONG, BIT], LONG)
-        zeros = builder.call(function, [x, ir.Constant(BIT, 0)])
+        zeros = call(builder, "llvm.ctlz", [x, ir.Constant(BIT, 0)])
         return builder.sub(ir.Constant(LONG, 63), zeros)
 
     return types.int64(types.int64), emits(emit)

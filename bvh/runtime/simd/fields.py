@@ -50,46 +50,54 @@ def _together(context: Context, builder: Builder, kind: Type, results: list[Valu
     return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
 
 
-def _apart(builder: Builder, places: Sequence[int], value: Value) -> Sequence[Value]:
-    return [value] if len(places) == 1 else cgutils.unpack_tuple(builder, value, len(places))
+def _taking(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
+    """Return what does an operation at all places; its integers are as wide as another type."""
+    signature, _ = operation
+    result = _kind_of(wide or signature.return_type, places)
+
+    def codegen(context, builder, sig, args):
+        found = _each(operation, places, context, builder, args)
+        if wide not in (None, signature.return_type):
+            found = [builder.sext(number, LONG) for number in found]
+        return _together(context, builder, result, found)
+
+    return result(*signature.args), codegen
+
+
+def _putting(
+    operation: TypedCode, places: Sequence[int], given: Type, kind: Type | None = None
+) -> TypedCode:
+    """Return what does an operation with one of the values for each place, cast to a type."""
+    alone = len(places) == 1
+
+    def codegen(context, builder, sig, args):
+        values = [args[2]] if alone else cgutils.unpack_tuple(builder, args[2], len(places))
+        if kind is not None:
+            own = [given] if alone else given.types
+            values = [
+                context.cast(builder, value, its, kind)
+                for value, its in zip(values, own, strict=True)
+            ]
+        _each(operation, places, context, builder, args, values)
+        return context.get_dummy_value()
+
+    return types.void(*operation[0].args[:2], given), codegen
 
 
 def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
     """Return functions that read and write a number of a type, or a tuple where places are more."""
     # Those of int32 are read as int64, as all integers inside kernels.
     wide = types.int64 if kind == types.int32 else kind
-    result = _kind_of(wide, places)
 
     @literal_operation
     def read(typingctx: TypingContext, memory: Type, index: Type) -> Operation:
-        if not is_flat(memory):
-            return None
-        operation = reading(memory, kind)
-
-        def codegen(context, builder, sig, args):
-            found = _each(operation, places, context, builder, args)
-            if wide != kind:
-                found = [builder.sext(number, LONG) for number in found]
-            return _together(context, builder, result, found)
-
-        return result(memory, types.intp), codegen
+        return _taking(reading(memory, kind), places, wide) if is_flat(memory) else None
 
     @literal_operation
     def write(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
         if not is_flat(memory):
             return None
-        operation, given = writing(memory, kind), types.unliteral(value)
-        kinds = [given] if len(places) == 1 else given.types
-
-        def codegen(context, builder, sig, args):
-            numbers = [
-                context.cast(builder, number, own, kind)
-                for number, own in zip(_apart(builder, places, args[2]), kinds, strict=True)
-            ]
-            _each(operation, places, context, builder, args, numbers)
-            return context.get_dummy_value()
-
-        return types.void(memory, types.intp, given), codegen
+        return _putting(writing(memory, kind), places, types.unliteral(value), kind)
 
     return read, write
 
@@ -103,27 +111,15 @@ def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     def load(typingctx: TypingContext, memory: Type, index: Type, n: Type) -> Operation:
         if not (is_flat(memory) and isinstance(n, types.IntegerLiteral)):
             return None
-        operation = loading(memory, n, kind)
-        result = _kind_of(operation[0].return_type, places)
-
-        def codegen(context, builder, sig, args):
-            found = _each(operation, places, context, builder, args)
-            return _together(context, builder, result, found)
-
-        return result(memory, types.intp, n), codegen
+        return _taking(loading(memory, n, kind), places)
 
     @literal_operation
     def store(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
         if not is_flat(memory):
             return None
         given = types.unliteral(value)
-        operation = storing(memory, given if len(places) == 1 else given.dtype, kind)
-
-        def codegen(context, builder, sig, args):
-            _each(operation, places, context, builder, args, _apart(builder, places, args[2]))
-            return context.get_dummy_value()
-
-        return types.void(memory, types.intp, given), codegen
+        stored = given if len(places) == 1 else given.dtype
+        return _putting(storing(memory, stored, kind), places, given)
 
     return read, load, store
 

@@ -12,7 +12,7 @@ from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingCont
 from bvh.runtime.jit import emits, inlined, literal_operation, types
 from bvh.runtime.simd.cpu import FEATURES, WIDTH
 from bvh.runtime.simd.memory import load_bytes
-from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, declare, spread, suffix_of
+from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, spread, suffix_of
 
 
 @literal_operation
@@ -92,8 +92,7 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
 
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
-            function = declare(builder, native, [value.type, order.type], value.type, plain=True)
-            return builder.call(function, [value, order])
+            return call(builder, native, [value, order], plain=True)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
@@ -120,9 +119,7 @@ def _compress(typingctx: TypingContext, vector: Type, mask: Type) -> Operation:
 
     def emit(builder: Builder, value: Value, mask: Value) -> Value:
         name = f"llvm.experimental.vector.compress.{suffix_of(value.type)}"
-        kinds = [value.type, mask.type, value.type]
-        function = declare(builder, name, kinds, value.type, plain=True)
-        return builder.call(function, [value, mask, ir.Constant(value.type, ir.Undefined)])
+        return call(builder, name, [value, mask, ir.Constant(value.type, ir.Undefined)], plain=True)
 
     return vector(vector, mask), emits(emit)
 

@@ -63,6 +63,12 @@ def declare(
     return ir.Function(module, ir.FunctionType(result, args), full)
 
 
+def call(builder: Builder, name: str, args: Values, plain: bool = False) -> Value:
+    """Call an LLVM intrinsic that returns what its first argument is."""
+    kinds = [arg.type for arg in args]
+    return builder.call(declare(builder, name, kinds, kinds[0], plain), args)
+
+
 def indices(lanes: Iterable[int]) -> ir.Constant:
     """Return the constant by which `shuffle_vector` picks lanes."""
     lanes = list(lanes)
@@ -110,12 +116,9 @@ def _vec_of(args: Sequence[Type]) -> Vec | None:
 
 
 def _define(
-    symbol: Callable[..., object],
-    arity: int,
-    emit: Callable[..., Value],
-    to_mask: bool = False,
+    symbol: Callable[..., object], arity: int, emit: Callable[..., Value], to_mask: bool = False,
     only: tuple[type[Type], ...] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Define an operator on vectors, or on those of some types of lanes only."""
     # emit(builder, is_float, *lanes) writes it.
 
@@ -155,9 +158,8 @@ def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
 
 def _absolute(builder: Builder, real: bool, a: Value) -> Value:
     if real:
-        return builder.call(declare(builder, "llvm.fabs", [a.type], a.type), [a])
-    function = declare(builder, "llvm.abs", [a.type, BIT], a.type)
-    return builder.call(function, [a, ir.Constant(BIT, 0)])
+        return call(builder, "llvm.fabs", [a])
+    return call(builder, "llvm.abs", [a, ir.Constant(BIT, 0)])
 
 
 WHOLE, BITS = types.Integer, (types.Integer, types.Boolean)
