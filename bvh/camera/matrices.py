@@ -1,8 +1,7 @@
 """Geometry of pixels from projection matrices, in exact arithmetic.
 
 Everything is computed exactly and rounded once, so that inverses and products lose no digits,
-however far the camera is from the origin. A projection is defined up to a factor, so matrices of
-doubles are scaled to Python integers.
+however far the camera is from the origin. Projections are scaled, as they may be, to integers.
 """
 
 from __future__ import annotations
@@ -209,9 +208,8 @@ def from_renderer(
 def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
     """Return whether a projection seems to multiply row vectors.
 
-    The transpose of most projections is another projection. But in common ones w has coefficient 1
-    for depth, or the last row is 0 0 0 1; if only the last column is like that, the matrix is
-    transposed.
+    The transpose of most projections is another. But in common ones w has coefficient 1 for depth,
+    or the last row is 0 0 0 1; if only the last column is like that, the matrix is transposed.
     """
     row, column = given[3].tolist(), given[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6

@@ -50,8 +50,7 @@ class View:
     near, far : float
         Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        For a point p, `gradients @ (p - eye)` is (a, b, depth), with a and b still to be divided by
-        the depth if `perspective`.
+        For a point p, `gradients @ (p - eye)` is (a, b, depth); if `perspective`, a and b times it.
     """
 
     eye: Floats
@@ -140,13 +139,11 @@ class View:
         size = np.array([whole_number("width", width), whole_number("height", height)])
         before = np.array([self.width, self.height])
         share = self.height / height
-        step_x, step_y = self.step_x * share, self.step_y * share
+        x, y = self.step_x * share, self.step_y * share
         # The centre of the picture keeps its ray.
         grown = height / self.height
         centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
-        return replace(
-            self, step_x=step_x, step_y=step_y, centre=centre, width=width, height=height
-        )
+        return replace(self, step_x=x, step_y=y, centre=centre, width=width, height=height)
 
     def upright(self) -> Self:
         """Return the same view with y down and a `pixel_ratio` of 1, as in image files.

@@ -30,7 +30,7 @@ from bvh.io.file_formats import MAGIC, NODES_AT, size_of
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
-from bvh.scene.files.loading import load, scene_in, tree_in
+from bvh.scene.files.loading import load, loaded_from
 from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
 
@@ -73,8 +73,9 @@ class MappedTree:
             raise ValueError(f"the tree is mapped from {wanted}; the file here {found}")
         if self.offset:
             part = slice(self.offset, self.offset + size_of(start))
-            return tree_in(self.path, _map_of(self.path)[part])
-        tree = load(self.path, mmap=True)
+            tree = loaded_from(self.path, _map_of(self.path)[part])
+        else:
+            tree = load(self.path, mmap=True)
         assert isinstance(tree, BVH)
         return tree
 
@@ -100,7 +101,9 @@ class MappedScene:
                 key = self.path, self.checksum
                 if self._content is not None:
                     # Another one of the same map, which nobody changes.
-                    self._scene = scene_in(self.path, self._content)
+                    scene = loaded_from(self.path, self._content)
+                    assert isinstance(scene, Scene)
+                    self._scene = scene
                 elif key in _scenes:
                     self._scene = _scenes[key]
                 else:

@@ -15,8 +15,7 @@ offset bytes header of a tree
 136    72 n  arrays
 ====== ===== =====================================================================================
 
-The arrays of a scene are tables, and behind them are the files of all trees, whole, one after
-another.
+The arrays of a scene are tables, and behind them are the whole files of all trees.
 
 ====== ===== =====================================================================================
 offset bytes header of a scene
@@ -33,8 +32,7 @@ Instances are those of the first scene, then those of the next. A child is the n
 ~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
 trees have a column for whether they have a material, and materials are behind the names. Trees of
 triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
-and are packed anew when they are read. Faces have bits from version 4 on; trees in which they have
-none are still written in version 3.
+and are packed anew when read. Faces have bits from version 4 on; without, version 3 is written.
 """
 
 import math

@@ -245,12 +245,11 @@ class Pick:
         >>> found["t"], found["position"], found["vertex"]["id"]
         (9.0, [0.2, 0.4, 0.0], 0)
         """
-        content: dict[str, Any] = {}
-        for name in (
+        names = (
             "instance_id", "name", "path", "leaf", "prim_id", "face_id", "t", "u", "v", "front",
             "position", "local_position", "normal", "smooth_normal", "uv", "screen_distance",
-        ):  # fmt: skip
-            content[name] = _plain(getattr(self, name))
+        )  # fmt: skip
+        content = {name: _plain(getattr(self, name)) for name in names}
         for name, snap in (("vertex", self.vertex), ("edge", self.edge)):
             content[name] = snap and {k: _plain(x) for k, x in snap._asdict().items()}
         return content
@@ -338,26 +337,21 @@ class Selection:
     ----------
     what : {"faces", "vertices", "instances"}
     instance_id : ndarray of int32, shape (k,)
-        Outermost instances, ascending. With nested scenes an instance has a row for each of its
-        leaves, except for ``what="instances"``.
+        Outermost instances, ascending; a row for each leaf, except for ``what="instances"``.
     leaf : ndarray of int32, shape (k,)
-        Rows of ``scene.leaves``, ascending; the first leaf of an instance for
-        ``what="instances"``.
+        Rows of ``scene.leaves``, ascending; for ``what="instances"`` the first of each.
     names : tuple of str or None, length k
         Names of the leaves' instances.
     ids : ndarray of int32, shape (m,)
-        Ids of faces (or boxes), or of vertices, ascending in each row; none for
-        ``what="instances"``.
+        Ids of faces, boxes or vertices, ascending in each row; none for ``what="instances"``.
     offsets : ndarray of int64, shape (k + 1,)
 
     Examples
     --------
     >>> import bvh
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
-    >>> scene = bvh.Scene()
-    >>> scene.add(tree, name="a")
-    0
+    >>> number = scene.add(mesh, name="a")
     >>> found = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
     >>> found.names, found.ids, found.offsets, found.row
     (('a',), array([0], dtype=int32), array([0, 1]), array([0]))

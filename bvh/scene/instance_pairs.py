@@ -2,8 +2,7 @@
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
 is decided by their vertices in the world, which are computed for those that may. The boxes of one
-tree are transformed to the frame of the other only to find which faces cannot meet (see
-`tree_to_tree`).
+tree are transformed to the frame of the other only to rule out faces (see `tree_to_tree`).
 """
 
 import itertools
@@ -55,9 +54,8 @@ def search_of_scene(
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return overlap_batches.RegionSearch(
-        view.arrays, view.tlas.bounds, view.owners, corners, counted
-    )
+    top = view.arrays, view.tlas.bounds, view.owners
+    return overlap_batches.RegionSearch(*top, corners, counted)
 
 
 class Side(NamedTuple):
@@ -155,10 +153,8 @@ def find_leaf_pairs(
         mine, theirs = mine[rows], theirs[rows]
     job = PairJob(own, other, transform, itself, mine, theirs)
     which, entries = tasks_of(job, threads)
-    max_entries = int(np.bincount(which).max()) if len(which) else 0
-    shelf = Shelf(
-        lambda: (new_pair_search(max_entries), np.empty((overlap_batches.PAIRS, 2), np.int32))
-    )
+    most, shape = int(np.bincount(which).max(initial=0)), (overlap_batches.PAIRS, 2)
+    shelf = Shelf(lambda: (new_pair_search(most), np.empty(shape, np.int32)))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
@@ -181,11 +177,8 @@ def find_leaf_pairs(
         owner2 = content.owners[leaf2]
     else:
         leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
-    return ScenePairs(
-        np.stack([owner, owner2], axis=1),
-        np.stack([leaf, leaf2], axis=1),
-        np.stack([prim, prim2], axis=1),
-    )
+    columns = (owner, owner2), (leaf, leaf2), (prim, prim2)
+    return ScenePairs(*(np.stack(pair, axis=1) for pair in columns))
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:

@@ -1,14 +1,13 @@
 """Table of a scene's instances: children under affine maps, in growing columns.
 
 A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
-that the next query compacts; changes are logged in journals, so that readers can follow them
-without going through the table.
+that the next query compacts; changes are logged in journals, which readers follow.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,9 +62,8 @@ class Instance:
     --------
     >>> import bvh
     >>> scene = bvh.Scene()
-    >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="plate", mask=3)
-    0
-    >>> scene[0].id, scene[0].name, scene[0].mask, scene[0].visible
+    >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="plate", mask=3)
+    >>> scene[number].id, scene[number].name, scene[number].mask, scene[number].visible
     (0, 'plate', 3, True)
     """
 
@@ -363,9 +361,7 @@ def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
     found: list[InstanceHolder] = []
     seen = {id(top)}
     top._instances.compact()
-    open_parts: list[tuple[InstanceHolder, Iterator[TreeBase | InstanceHolder]]] = [
-        (top, iter(top._instances.children))
-    ]
+    open_parts = [(top, iter(top._instances.children))]
     while open_parts:
         part, children = open_parts[-1]
         for child in children:

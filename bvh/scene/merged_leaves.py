@@ -98,10 +98,10 @@ class MergedTree(NamedTuple):
         return found
 
 
-def _hides_faces(tree: TreeArrays) -> bool:
-    """Return whether a tree has faces without any bits."""
-    bits = tree.face_bits
-    return bool(((bits == 0) & (tree.nodes.ids >= 0)).any()) if len(bits) else False
+def _can_merge(tree: TreeArrays) -> bool:
+    """Return whether a tree has triangles alone, all with bits: a merged tree has none of these."""
+    hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
+    return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
 
 class LeafMerger:
@@ -128,10 +128,7 @@ class LeafMerger:
     ) -> None:  # fmt: skip
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
         self._masks, self._owners = masks, owners
-        # Of faces without any bits a merged tree would know nothing.
-        self._plain = all(
-            isinstance(tree.primitives, Triangles) and not _hides_faces(tree) for tree in trees
-        )
+        self._plain = all(map(_can_merge, trees))
         self.forget()
 
     def forget(self) -> None:
@@ -146,10 +143,7 @@ class LeafMerger:
         return 0 if self._tree is None else self._tree.nbytes
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
-        """Return the merged tree for a query of so many rays, or None where it would not pay.
-
-        It is built by one thread for each CPU, if none are given.
-        """
+        """Return the merged tree for a query of so many rays, or None where it would not pay."""
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)
@@ -175,9 +169,7 @@ class LeafMerger:
 
     def _least_seconds(self) -> float:
         """Return the least time of a build; infinite where there is too much to merge, or none."""
-        sizes = np.array(
-            [[len(array) for array in arrays_of(tree.primitives)] for tree in self._trees]
-        )
+        sizes = np.array([[*map(len, arrays_of(tree.primitives))] for tree in self._trees])
         which = self._tree_of[self._visible()]
         points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)
         if not 0 < faces <= MAX_ROWS or points > MAX_ROWS:

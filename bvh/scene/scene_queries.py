@@ -86,10 +86,8 @@ class SceneQueries(
         bits = one_mask(mask)
         solid = view.first_not_triangles(bits)
         if solid is not None:
-            owner, kind = view.owners[solid[0]], solid[1]
-            raise TypeError(
-                f"{query} needs instances over triangles, and instance {owner} is over {kind}"
-            )
+            which = f"instance {view.owners[solid[0]]} is over {solid[1]}"
+            raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
         def winding(threads: int, turned: bool) -> WindingTerms:
@@ -215,8 +213,7 @@ class SceneQueries(
 
         Examples
         --------
-        The links of an arm, of which those that are joined overlap. Bent to a square, the last
-        link meets the first.
+        Links of an arm overlap where they are joined. Bent to a square, the last meets the first.
 
         >>> import bvh, numpy as np, trimesh
         >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
@@ -255,9 +252,8 @@ class SceneQueries(
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
         the last place of that between the meshes as `flattened` returns them. Instances further
-        apart than `max_distance` are told from their boxes, or from the nodes of their trees; with
-        the default every instance is measured against every other. Instances that have moved are
-        where they are now, without a rebuild.
+        apart than `max_distance` are ruled out by their boxes, or the nodes of their trees; with
+        the default all pairs are measured. Instances are where they are now, without a rebuild.
 
         Parameters
         ----------

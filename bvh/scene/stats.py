@@ -27,13 +27,11 @@ class SceneStats:
         Number of leaves (see `Scene.leaves`), and of those among them that no ray can hit, because
         an instance on their path is not visible or its mask is 0.
     primitives, shown, stored : int
-        Number of primitives in all leaves, in those not hidden, and in all trees, each of which is
-        stored once.
+        Number of primitives in all leaves, in those not hidden, and in all trees, each once.
     depth : int
         Levels of nodes from the root of the tree over the leaves to the deepest node's primitives.
     bytes, instance_bytes : int
-        Memory of the trees, each counted once, and of the level above them; with the tables and
-        merged trees that queries have led to.
+        Memory of the trees, each once, and of the level above them; with what queries have added.
     trees : tuple of TreeStats
         Of each tree of ``scene.leaves.trees``.
     placed : tuple of int
