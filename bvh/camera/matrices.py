@@ -124,14 +124,6 @@ def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
     return [_floats(name, [scale * column[k] for column in columns], det) for k in range(3)]
 
 
-def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
-    """Return the rows of a clip matrix with x and y in pixels from the upper left corner."""
-    x, y, z, w = clip
-    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
-    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
-    return [right, down, _times(2, z), _times(2, w)]
-
-
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
     """Return rows x, y, ..., w of device pixels, y down, in the coordinates of the picture."""
     x, y, *rest = rows
@@ -189,7 +181,11 @@ def from_renderer(
             f"{name} must multiply column vectors (transpose it), got the last row "
             f"{given[3].tolist()} and the last column {given[:, 3].tolist()}"
         )
-    x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
+    x, y, z, w = clip
+    # In pixels from the upper left corner, then as the picture counts them.
+    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
+    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
+    x, y, z, w = picture_rows([right, down, _times(2, z), _times(2, w)], raster)
     if any(w[:3]):
         geometry = pinhole(name, x, y, w)
         eye = _origin(name, x, y, w)

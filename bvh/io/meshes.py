@@ -272,7 +272,7 @@ def _flatten(scene: Any) -> Surface:
     """Return a scene's triangles in world coordinates as one mesh."""
     import trimesh
 
-    parts, faces, count = [], [], 0
+    parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]
@@ -283,6 +283,4 @@ def _flatten(scene: Any) -> Surface:
             parts.append(moved.vertices)
             faces.append(moved.faces + count)
             count += len(moved.vertices)
-    if not parts:
-        return Surface(np.empty((0, 3)), np.empty((0, 3), np.int32))
     return Surface(np.concatenate(parts), np.concatenate(faces))

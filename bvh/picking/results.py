@@ -57,8 +57,8 @@ def _column(k: int, kind: Callable[[Any], T]) -> T:
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _once(find: Callable[[Pick], T]) -> Callable[[Pick], T]:
-    """Return a getter of a `Pick` that computes its value once; arrays become read-only."""
+def _once(find: Callable[[Pick], T]) -> T:
+    """Return a property of a `Pick` that is computed once; arrays become read-only."""
     name = find.__name__
 
     @functools.wraps(find)
@@ -73,7 +73,7 @@ def _once(find: Callable[[Pick], T]) -> Callable[[Pick], T]:
         value: T = known[name]
         return value
 
-    return get
+    return property(get)  # type: ignore[return-value]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -157,7 +157,6 @@ class Pick:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._placed.tree.face_of(self.prim_id))
 
-    @property
     @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
@@ -169,7 +168,6 @@ class Pick:
         ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
-    @property
     @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
@@ -180,7 +178,6 @@ class Pick:
         rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
-    @property
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
@@ -259,7 +256,6 @@ class Pick:
         owner = f"instance_id={self.instance_id}, name={self.name!r}, " if self.leaf >= 0 else ""
         return f"Pick({owner}prim_id={self.prim_id}, t={self.t:.6g}, position=[{position}])"
 
-    @property
     @_once
     def _placed(self) -> PlacedTree:
         """The leaf."""
@@ -284,7 +280,6 @@ class Pick:
         triangles = self._triangles
         return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
-    @property
     @_once
     def _world(self) -> Floats | None:
         """The corners of the face in the world; None for boxes."""
@@ -299,14 +294,12 @@ class Pick:
         weights = np.array([1.0 - self.u - self.v, self.u, self.v])
         return np.asarray(weights @ values[triangles.faces[self.prim_id]])
 
-    @property
     @_once
     def _attributes(self) -> Attributes:
         """Attributes of the mesh's vertices, each None without any."""
         source = self._source
         return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
-    @property
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor."""

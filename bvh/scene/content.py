@@ -36,26 +36,21 @@ class SceneContent(InstanceHolder):
         "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
     )  # fmt: skip
 
-    # Trees by Python's id of the mesh that they were built from: only a hint.
-    _meshes: dict[int, TreeBase]
-    _flattened: FlattenedInstances | None
-    # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
-    _view: InstancedTrees | None
-    _view_of: FlattenedInstances | None
-    _read: tuple[int, int]
-    _arrays: list[Any]
-    # The modification counters of the process at the last update.
-    _seen: int
-    _deformed: int
-
     def __init__(self) -> None:
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         """Initialise with a table of instances."""
-        self._instances, self._attributes, self._meshes = table, attributes, {}
-        self._flattened = self._view = self._view_of = None
-        self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
+        self._instances, self._attributes = table, attributes
+        # Trees by Python's id of the mesh that they were built from: only a hint.
+        self._meshes: dict[int, TreeBase] = {}
+        self._flattened: FlattenedInstances | None = None
+        # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
+        self._view: InstancedTrees | None = None
+        self._view_of: FlattenedInstances | None = None
+        self._arrays, self._read = list[Any](), (0, 0)
+        # The modification counters of the process at the last update.
+        self._seen = self._deformed = -1
         self._up, self._saved = "z", None
 
     def _current(self) -> InstancedTrees:

@@ -192,7 +192,7 @@ class InstanceAccess(SceneContent):
         3.0
         """
         row = self._row(instance_id)
-        self._instances.move(np.array([row]), one_map(transform))
+        self._instances.write("maps", np.array([row]), one_map(transform))
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.
@@ -217,7 +217,7 @@ class InstanceAccess(SceneContent):
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
-        self._instances.move(rows, maps)
+        self._instances.write("maps", rows, maps)
 
     def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances.
@@ -238,7 +238,7 @@ class InstanceAccess(SceneContent):
         """
         found = self._rows(ids)
         values = spread("visible", truths("visible", visible), len(found))
-        self._instances.mark(found, "visible", values)
+        self._instances.write("visible", found, values)
 
     def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
         """Change the masks of instances.
@@ -259,7 +259,8 @@ class InstanceAccess(SceneContent):
         (1, False)
         """
         found = self._rows(ids)
-        self._instances.mark(found, "masks", spread("mask", bit_masks("mask", mask), len(found)))
+        values = spread("mask", bit_masks("mask", mask), len(found))
+        self._instances.write("masks", found, values)
 
     def rename(self, instance_id: int, name: str | None) -> None:
         """Change or remove the name of an instance.

@@ -23,7 +23,7 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.scratch import KeptRow
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry
 from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.tree import instanced
@@ -70,17 +70,9 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         transforms[at + instanced.NORM] = norm
         transforms[at + instanced.SHIFT_ERROR] = shift_error
         transforms[at + instanced.VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
-        transforms[at + instanced.MIRRORED] = 1.0 if _column_sign(maps, i) < 0 else 0.0
-
-
-@inlined
-def _column_sign(maps, i):
-    """Return the sign of the determinant of a map."""
-    return determinant_sign(
-        (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0]),
-        (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1]),
-        (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2]),
-    )
+        x, y, z = row_of(maps, 12 * i), row_of(maps, 12 * i + 4), row_of(maps, 12 * i + 8)
+        mirrored = determinant_sign(x[:3], y[:3], z[:3]) < 0
+        transforms[at + instanced.MIRRORED] = 1.0 if mirrored else 0.0
 
 
 class InstancedTrees(Searched):
@@ -88,9 +80,6 @@ class InstancedTrees(Searched):
 
     Its arrays, over `Instanced`, change in place when leaves move, unless the TLAS is rebuilt.
     """
-
-    # Of the leaves' present maps, from the first query by points on.
-    _metrics: NDArray[np.float64] | None
 
     def __init__(
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
@@ -109,7 +98,8 @@ class InstancedTrees(Searched):
         self.masks = kernel_input(self._masks)
         # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
-        self._metrics = None
+        # Of the leaves' present maps, from the first query by points on.
+        self._metrics: NDArray[np.float64] | None = None
         # Masks for which the trees that count have been asked whether they are closed.
         self.seen_closed: set[int] = set()
         # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
@@ -127,7 +117,8 @@ class InstancedTrees(Searched):
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
-        self._instanced: Any = instanced.Instanced._make([*columns, self.masks, self.owners])
+        new: Any = instanced.Instanced
+        self._instanced = new(*columns, self.masks, self.owners)
         top = self.tlas.arrays._replace(primitives=self._instanced)
         super().__init__(top, any(tree._quality == "high" for tree in trees))
         self._update_transforms(np.arange(len(self), dtype=np.int64))

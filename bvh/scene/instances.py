@@ -254,18 +254,12 @@ class Instances:
         found, name = self.children[child], self.names.get(int(number))
         return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
 
-    def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
-        """Change the maps of rows."""
-        with table_guard.lock:
-            self._columns["maps"][rows] = maps
-            self.moved.note(rows, REMEMBERED + 2 * self._size)
-            changes.note_scene()
-
-    def mark(self, rows: NDArray[np.int64], column: str, values: Any) -> None:
-        """Change the masks, or the visibility, of rows."""
+    def write(self, column: str, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Change the maps, masks or visibility of rows."""
+        journal = self.moved if column == "maps" else self.masked
         with table_guard.lock:
             self._columns[column][rows] = values
-            self.masked.note(rows, REMEMBERED + 2 * self._size)
+            journal.note(rows, REMEMBERED + 2 * self._size)
             changes.note_scene()
 
     def remove(self, rows: NDArray[np.int64]) -> None:

@@ -80,11 +80,6 @@ class MergedTree(NamedTuple):
     # The instance of each leaf, and -1 in the last row; None where they are numbered alike.
     owners: NDArray[np.int32] | None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays."""
-        return bytes_of(self)
-
     def named(self, hits: Any) -> Any:
         """Return hits of the tree as hits of the scene; an array of whether there are any stays."""
         if not isinstance(hits, Hits):
@@ -99,7 +94,7 @@ class MergedTree(NamedTuple):
 
 
 def _can_merge(tree: TreeArrays) -> bool:
-    """Return whether a tree has triangles alone, all with bits: a merged tree has none of these."""
+    """Return whether a tree is over triangles, all with bits: a merged tree knows no others."""
     hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
     return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
@@ -114,14 +109,6 @@ class LeafMerger:
     # Time of a build against the least that it may take, by the fastest one so far.
     slowness: ClassVar[float] = 4.0
 
-    # Rays of all queries since the leaves changed, and what they have led to.
-    _rays: float
-    _tree: MergedTree | None
-    # The least time of a build, once it is known; infinite where there is too much to merge.
-    _seconds: float | None
-    _building: bool
-    _changes: object
-
     def __init__(
         self, trees: Sequence[TreeArrays], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.int32], owners: NDArray[np.int32],
@@ -133,14 +120,18 @@ class LeafMerger:
 
     def forget(self) -> None:
         """Take note that leaves have changed."""
-        self._rays, self._tree, self._seconds, self._building = 0.0, None, None, False
+        # Rays of all queries since then, and what they have led to.
+        self._rays, self._building = 0.0, False
+        self._tree: MergedTree | None = None
+        # The least time of a build, once it is known; infinite where there is too much to merge.
+        self._seconds: float | None = None
         # What stands for the leaves as they are.
         self._changes = object()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the merged tree, if there is one."""
-        return 0 if self._tree is None else self._tree.nbytes
+        return bytes_of(self._tree)
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
         """Return the merged tree for a query of so many rays, or None where it would not pay."""

@@ -44,15 +44,14 @@ class SceneQueries(
 
     __slots__ = ("_wound",)
 
-    # The scene as one tree, for winding numbers, by the mask and whether reflected faces are turned
-    # back; and the number of changes when it was built.
-    _wound: tuple[int, dict[tuple[int, bool], BVH]]
     # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
     _quick = SceneContent._current
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
-        self._wound = -1, {}
+        # The number of changes when the scene was made one tree, for winding numbers; and the tree,
+        # by the mask and whether reflected faces are turned back.
+        self._wound: tuple[int, dict[tuple[int, bool], BVH]] = -1, {}
 
     def _ray_target(self) -> RaySearch:
         view = self._current()

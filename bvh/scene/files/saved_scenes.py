@@ -160,7 +160,7 @@ def scene_of(
     ends = file_formats.tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [file_formats.unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
-    known = _attributes(tables, header, headers)
+    known = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
     return _assembled(tables, names, trees, known, new_scene)
 
@@ -228,9 +228,7 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(
-    tables: Tables, header: file_formats.SceneHeader, headers: list[file_formats.Header]
-) -> list[Attributes]:
+def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attributes]:
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
@@ -242,7 +240,8 @@ def _attributes(
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    found.append(_materials(tables, headers) if header.has_materials else [None] * len(headers))
+    has_materials = tables["trees"].shape[1] == 4
+    found.append(_materials(tables, headers) if has_materials else [None] * len(headers))
     return [Attributes(*triple) for triple in zip(*found, strict=True)]
 
 
