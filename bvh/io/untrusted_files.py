@@ -113,7 +113,8 @@ class NamedFiles:
             self._allowance.add(status)
             self._allowance.take(status.st_size, repr(name))
             # The system may read less at a time; a buffer reads on.
-            return io.BufferedReader(file).read(status.st_size)
+            with io.BufferedReader(file) as reader:
+                return reader.read(status.st_size)
 
 
 class _Counted(io.RawIOBase):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,26 +35,14 @@ FEW_FACES = 2048
 SLACK = 2.0**-30
 
 
-class PlacedTree(Protocol):
-    """A tree at the end of a path of instances."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacedTree:
+    """A tree at the end of a path of instances, which is empty for one alone."""
 
-    @property
-    def tree(self) -> BVH: ...
-    @property
-    def transform(self) -> Floats: ...
-    @property
-    def path(self) -> tuple[int, ...]: ...
-    @property
-    def name(self) -> str | None: ...
-
-
-class TreeAlone(NamedTuple):
-    """A tree in place, with neither path nor name."""
-
+    path: tuple[int, ...]
     tree: BVH
     transform: Floats
-    path: tuple[int, ...] = ()
-    name: str | None = None
+    name: str | None
 
 
 class LeafTable(Protocol):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree, TreeAlone
+from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
 from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
 from bvh.queries.hierarchy import BVH
@@ -261,7 +261,7 @@ class Pick:
         """The leaf."""
         leaves, source = self._leaves, self._source
         if isinstance(source, BVH):
-            return TreeAlone(source, np.eye(4))
+            return PlacedTree((), source, np.eye(4), None)
         assert leaves is not None
         # After instances have been added or removed, the scene's leaves are others.
         if leaves.is_current():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps, transformed_point
+from bvh.picking.placed_trees import PlacedTree
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.jit import entry, warms
@@ -30,7 +31,7 @@ MAX_DEPTH = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Leaf:
+class Leaf(PlacedTree):
     """A tree at the end of one path of instances in a scene.
 
     Attributes
@@ -55,10 +56,6 @@ class Leaf:
     ((0,), 'plate', 1, (4, 4))
     """
 
-    path: tuple[int, ...]
-    tree: BVH
-    transform: NDArray[np.float64]
-    name: str | None
     mask: int
 
     @property

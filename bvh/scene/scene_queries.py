@@ -122,11 +122,8 @@ class SceneQueries(
             flipped = self._current().flipped[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
         # What has changed in the process may have been another scene.
-        if (
-            tree is None
-            or not np.array_equal(tree.vertices, vertices, equal_nan=True)
-            or not np.array_equal(tree.faces, faces)
-        ):
+        same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
+        if tree is None or not (same and np.array_equal(tree.faces, faces)):
             tree = BVH._of_triangles(vertices, faces)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
@@ -142,17 +139,11 @@ class SceneQueries(
                 kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
         return kept
 
-    def _that_count(self, found: results.SceneOverlaps, bits: int) -> results.SceneOverlaps:
-        """Return the overlaps that count for a mask."""
-        kept = self._counted(found.leaf, found.prim_id, bits)
-        return found if kept.all() else found._only(kept)
-
     def _pairs_that_count(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
-        leaf, prim = pairs.leaf, pairs.prim_id
+        leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
-        bits = one_mask(other_mask)
         if isinstance(other, SceneQueries):
             kept &= other._counted(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
@@ -162,7 +153,12 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        counted = partial(self._that_count, bits=one_mask(mask))
+        bits = one_mask(mask)
+
+        def counted(found: results.SceneOverlaps) -> results.SceneOverlaps:
+            kept = self._counted(found.leaf, found.prim_id, bits)
+            return found if kept.all() else found._only(kept)
+
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:

@@ -191,10 +191,9 @@ def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
     content = aligned(size, np.uint8)
     file.seek(0)
     # The system may read less at a time; a buffer reads on.
-    if (
-        BufferedReader(file).readinto(content.data) < size
-        or content[:HEADER_SIZE].tobytes() != start
-    ):
+    with BufferedReader(file) as reader:
+        done = reader.readinto(content.data)
+    if done < size or content[:HEADER_SIZE].tobytes() != start:
         raise ValueError("was changed while it was read")
     return content
 
