@@ -131,9 +131,9 @@ class View:
         Examples
         --------
         >>> import bvh
-        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
-        >>> camera.resized(400, 100) == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0,
-        ...                                            400, 100)
+        >>> view = [0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0
+        >>> camera = bvh.Camera.look_at(*view, 4, 2)
+        >>> camera.resized(400, 100) == bvh.Camera.look_at(*view, 400, 100)
         True
         """
         size = np.array([whole_number("width", width), whole_number("height", height)])
@@ -151,9 +151,9 @@ class View:
         Examples
         --------
         >>> import bvh
-        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2,
-        ...                             y="up", pixel_ratio=2.0)
-        >>> camera.upright() == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> view = [0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2
+        >>> camera = bvh.Camera.look_at(*view, y="up", pixel_ratio=2.0)
+        >>> camera.upright() == bvh.Camera.look_at(*view)
         True
         """
         step_x, step_y = self.step_x / self.pixel_ratio, self.step_y / self.pixel_ratio

@@ -57,7 +57,7 @@ def _checked(
 ) -> Polygons:  # fmt: skip
     points = rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
-    return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
+    return Polygons(points, checked_corners(corners, offsets, len(points)), offsets, ids)
 
 
 def _of_pyvista(mesh: Any) -> Polygons:

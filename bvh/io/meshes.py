@@ -79,7 +79,7 @@ def _paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -
             # The caller checks them.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
-    return _cut(points, *corner_lists("faces", faces, len(points)), threads=threads)
+    return _cut(points, *corner_lists(faces, len(points)), threads=threads)
 
 
 def _cut(
@@ -252,7 +252,7 @@ def _read_npz(name: str, allowance: Allowance) -> Surface:
         if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
             raise ValueError("offsets must be integers of shape (k + 1,)")
         offsets = offsets.astype(np.int64)
-        surface = _cut(points, checked_corners("faces", faces, offsets, len(points)), offsets)
+        surface = _cut(points, checked_corners(faces, offsets, len(points)), offsets)
     else:
         surface = _paired(points, faces)
     surface = surface._replace(faces=face_rows("faces", surface.faces, len(points)))

@@ -274,10 +274,10 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
             row += 1
 
 
-def corner_lists(name: str, faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
+def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
     """Return polygons, (k, n) or lists of int, as corners, and the offset of the first of each."""
     if isinstance(faces, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
+        raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
         flat = np.asarray(faces)
         ragged = flat.dtype == object
@@ -288,31 +288,29 @@ def corner_lists(name: str, faces: Any, vertex_count: int) -> tuple[Corners, Off
             lengths = np.fromiter(map(len, faces), np.int64, len(faces))
             flat = np.array(list(chain.from_iterable(faces)))
         except (TypeError, ValueError) as error:
-            what = f"{name} must be an array, or lists of vertex indices: {error}"
+            what = f"faces must be an array, or lists of vertex indices: {error}"
             raise TypeError(what) from None
     elif flat.ndim == 2 or flat.shape == (0,):
         lengths, flat = np.full(len(flat), flat.shape[-1], np.int64), flat.reshape(-1)
     else:
-        raise ValueError(f"{name} must have shape (m, n), or be lists, got {flat.shape}")
+        raise ValueError(f"faces must have shape (m, n), or be lists, got {flat.shape}")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return checked_corners(name, flat, offsets, vertex_count), offsets
+    return checked_corners(flat, offsets, vertex_count), offsets
 
 
-def checked_corners(
-    name: str, corners: NDArray[Any], offsets: Offsets, vertex_count: int
-) -> Corners:
+def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corners:
     """Return corners as int32, after checking that they are lists of polygons."""
     if corners.dtype.kind not in "iu" and corners.size:
-        raise TypeError(f"{name} must be integers, got an array of {corners.dtype}")
+        raise TypeError(f"faces must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
-        raise ValueError(f"{name} must be flat lists of vertex indices, got {corners.shape}")
+        raise ValueError(f"faces must be flat lists of vertex indices, got {corners.shape}")
     if offsets[0] != 0 or offsets[-1] != len(corners) or (np.diff(offsets) < 0).any():
-        raise ValueError(f"{name} must have offsets that ascend from 0 to {len(corners)}")
-    if corners.size and (corners.min() < 0 or corners.max() >= vertex_count):
-        bad = int(((corners < 0) | (corners >= vertex_count)).argmax())
+        raise ValueError(f"faces must have offsets that ascend from 0 to {len(corners)}")
+    if corners.size and (corners.min() < 0 or corners.max() >= count):
+        bad = int(((corners < 0) | (corners >= count)).argmax())
         row = int(np.searchsorted(offsets, bad, "right")) - 1
         wrong = corners[offsets[row] : offsets[row + 1]].tolist()
-        raise ValueError(f"{name} must index the {vertex_count} vertices, got {wrong} in row {row}")
+        raise ValueError(f"faces must index the {count} vertices, got {wrong} in row {row}")
     return corners.astype(np.int32, copy=False)
 
 
@@ -361,4 +359,4 @@ def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
 def _warm() -> None:
     """Compile the triangulation."""
     square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    triangulated(square, *corner_lists("faces", [[0, 1, 2, 3]], 4), 1)
+    triangulated(square, *corner_lists([[0, 1, 2, 3]], 4), 1)

@@ -18,6 +18,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import share
 from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import build
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Custom, Primitives, Triangles, count_of, world_bounds
 from bvh.tree.solids import solid_of
@@ -233,8 +234,6 @@ def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
 @warms("checks of saved trees")
 def _warm() -> None:
     """Compile the checks of `bvh.load`."""
-    from bvh.tree.build import build
-
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))
     check_tree(*build(triangles, "medium", 1, None), 1)

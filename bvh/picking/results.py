@@ -5,24 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
+from bvh.picking.region import Selected
 from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
-
-if TYPE_CHECKING:
-    from bvh.camera.camera import Camera
-    from bvh.picking.region import Selected
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

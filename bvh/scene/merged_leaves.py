@@ -44,9 +44,7 @@ class Mesh(NamedTuple):
     prim_id: NDArray[np.int32]
 
 
-def mesh_of_leaves(
-    chosen: Sequence[int], meshes: Sequence[Triangles], maps: NDArray[np.float64]
-) -> Mesh:
+def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
     """Return the leaves `chosen`, each of one of `meshes` (one for each of them), as one mesh."""
     vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
     count = sum(len(mesh.faces) for mesh in meshes)

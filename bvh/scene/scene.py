@@ -103,9 +103,8 @@ class Scene(Picking, SceneSaving, InstanceAccess):
                     assert report is not None
                     report(before + part, total)
 
-                tree = BVH.from_mesh(
-                    mesh, quality=quality, threads=threads, progress=step if report else None
-                )
+                steps = step if report else None
+                tree = BVH.from_mesh(mesh, quality=quality, threads=threads, progress=steps)
                 numbers[name] = scene._instances.child_index(tree)
                 scene._attributes[id(tree)] = tree, attributes_of(mesh)
                 done += len(mesh.faces)

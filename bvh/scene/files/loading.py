@@ -60,9 +60,7 @@ def load(
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         header = _header_of(start, size)
-        content = (
-            np.memmap(file, np.uint8, "r", shape=(size,)) if mmap else _read(file, start, size)
-        )
+        content = np.memmap(file, np.uint8, "r", 0, size) if mmap else _read(file, start, size)
     with _prefixed(name):
         loaded, trees = _loaded(name, header, content, workers, mmap, verify)
         for tree in trees if audit else ():
