@@ -234,8 +234,8 @@ class Pick:
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> found = tree.pick(camera, 55, 40).as_dict()
         >>> found["t"], found["position"], found["vertex"]["id"]
         (9.0, [0.2, 0.4, 0.0], 0)

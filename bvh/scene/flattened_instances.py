@@ -347,8 +347,7 @@ class Leaves(Sequence[Leaf]):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh), scene.add(mesh)
-        (0, 1)
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> scene.leaves.row(-1)
         1
         """

@@ -259,8 +259,7 @@ class InstanceAccess(SceneContent):
         (1, False)
         """
         found = self._rows(ids)
-        values = spread("mask", bit_masks("mask", mask), len(found))
-        self._instances.write("masks", found, values)
+        self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
 
     def rename(self, instance_id: int, name: str | None) -> None:
         """Change or remove the name of an instance.

@@ -132,8 +132,7 @@ class Picking(SceneQueries):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh), scene.add(mesh)
-        (0, 1)
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> [pick.instance_id for pick in scene.pick_all(camera, 55, 40)]
         [0, 1]
@@ -197,9 +196,9 @@ class Picking(SceneQueries):
         Examples
         --------
         >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> number = scene.add(mesh, name="a")
-        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> selection = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
         >>> selection.names, selection[0]
         (('a',), array([0], dtype=int32))

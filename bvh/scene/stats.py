@@ -88,8 +88,7 @@ class SceneStats:
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh), scene.add(mesh)
-        (0, 1)
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> [line.split() for line in scene.stats().tree_lines()][0]
         ['tree', 'leaves', 'primitives', 'depth', 'SAH', 'cost', 'memory', 'build']
         """
