@@ -246,7 +246,7 @@ class Camera(View):
         Parameters
         ----------
         view : array_like, shape (4, 4)
-            From world to camera; affine and invertible. It may scale; t is depth in the world.
+            From world to camera; affine, invertible. It may scale and mirror: t is depth in the world.
         projection : array_like, shape (4, 4)
             From camera to clip space; perspective or parallel, also off centre, skewed, and with an
             infinite far plane. Or the product of both, with the identity as view.

@@ -50,7 +50,7 @@ class View:
     near, far : float
         Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        For a point p, `gradients @ (p - eye)` is (a, b, depth); if `perspective`, a and b times it.
+        For a point p, `gradients @ (p - eye)` is (a, b, depth); if `perspective`, (a, b, 1) * depth.
     """
 
     eye: Floats

@@ -5,7 +5,7 @@ A frustum is planes (k, 4), nonnegative inside, as `Camera.frustum` returns them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
+from bvh.queries.answers.casters import SceneCaster
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
 from bvh.runtime.arguments import ALL_BITS
@@ -53,21 +55,13 @@ class LeafTable(Protocol):
     def name_of(self, leaf: int) -> str | None: ...
 
 
-class PickableScene(Protocol):
-    """What picking asks of a scene: to cast rays, and what its leaves are now."""
+class PickableScene(CasterQueries[SceneHits, SceneAllHits, SceneCaster]):
+    """Ray queries of a scene, and what picking asks beside: what its leaves are now."""
 
-    def closest_hit(
-        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
-        mask: int | None, threads: int | None,
-    ) -> Hits: ...  # fmt: skip
+    __slots__ = ()
 
-    def all_hits(
-        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
-        mask: int | None,
-    ) -> AllHits: ...  # fmt: skip
-
-    def attributes(self, child: BVH) -> Attributes: ...
-    def _current_leaves(self) -> LeafTable: ...
+    attributes: Callable[[BVH], Attributes]
+    _current_leaves: Callable[[], LeafTable]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

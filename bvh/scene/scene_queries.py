@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.casters import SCENE_CAST, SceneCaster, SceneHit
 from bvh.queries.answers.clearances import SceneClearances
@@ -17,7 +18,6 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -35,7 +35,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 class SceneQueries(
     SceneContent,
-    CasterQueries[results.SceneHits, results.SceneAllHits, SceneCaster],
+    PickableScene,
     SightQueries,
     PointQueries[results.SceneClosestPoints],
     OverlapQueries[results.SceneOverlaps, results.ScenePairs],
