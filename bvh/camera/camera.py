@@ -246,7 +246,8 @@ class Camera(View):
         Parameters
         ----------
         view : array_like, shape (4, 4)
-            From world to camera; affine, invertible. It may scale and mirror: t is depth in the world.
+            From world to camera; affine and invertible. It may scale and mirror: t of a ray is
+            still depth in world units.
         projection : array_like, shape (4, 4)
             From camera to clip space; perspective or parallel, also off centre, skewed, and with an
             infinite far plane. Or the product of both, with the identity as view.

@@ -50,7 +50,8 @@ class View:
     near, far : float
         Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        For a point p, `gradients @ (p - eye)` is (a, b, depth); if `perspective`, (a, b, 1) * depth.
+        For p in space, `gradients @ (p - eye)` is (a, b, depth), if `perspective` with a and b
+        times the depth.
     """
 
     eye: Floats

@@ -147,10 +147,8 @@ def _all_flat(a, b, c):
 @inlined
 def _box(a, b, c):
     """Return the bounds of a triangle in front of the eye."""
-    return (
-        min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1])),
-        max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])),
-    )  # fmt: skip
+    low = min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1]))
+    return low + (max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])))
 
 
 @inlined

@@ -120,11 +120,9 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
         to_first, done = instance_pairs.maps_to_first(job, np.arange(begin, end)).ravel(), False
         with shelf.scratch() as (pair_search, pairs):
             pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
+            given = tasks[begin:end], to_first, pair_search, pairs, touching, enough
             while not (done or cancel[0]):
-                done = tree_pairs.find_contacts(
-                    *rows, tasks[begin:end], to_first, pair_search, pairs, touching, enough,
-                    tree_pairs.STEPS,
-                )  # fmt: skip
+                done = tree_pairs.find_contacts(*rows, *given, tree_pairs.STEPS)
 
     return work
 

@@ -75,15 +75,11 @@ def side_of(content: InstancedTrees | TreeBase) -> Side:
     if isinstance(content, InstancedTrees):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        return Side(
-            content.shown_trees(), content.frames, content.tree_of, content.maps, content.inverses,
-            boxes, visible,
-        )  # fmt: skip
+        placed = content.frames, content.tree_of, content.maps, content.inverses
+        return Side(content.shown_trees(), *placed, boxes, visible)
     arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
-    return Side(
-        [arrays], arrays.frame[None], first, still, still,
-        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0]),
-    )  # fmt: skip
+    boxes, visible = content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0])
+    return Side([arrays], arrays.frame[None], first, still, still, boxes, visible)
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
@@ -220,10 +216,9 @@ def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
     """Return the transforms between the frames of pairs of leaves."""
     own, other = job.own, job.other
     mine, theirs = job.mine[pairs], job.theirs[pairs]
-    return frame_maps(
-        own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
-        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.itself,
-    )  # fmt: skip
+    first = own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine]
+    second = other.frames[other.tree_of[theirs]], other.maps[theirs]
+    return frame_maps(*first, *second, job.transform, job.itself)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:

@@ -250,7 +250,5 @@ class Picking(SceneQueries):
     def _placed(self) -> PlacedTrees:
         """Return the leaves as picking takes them."""
         boxes, leaves = self._current().tlas.boxes, self._current_leaves()
-        return PlacedTrees(
-            self, leaves, leaves.trees, leaves.tree_of, leaves.maps, leaves.masks,
-            leaves.instance_id, boxes,
-        )  # fmt: skip
+        columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
+        return PlacedTrees(self, leaves, leaves.trees, *columns, boxes)
