@@ -100,12 +100,9 @@ class SceneStats:
             cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s", epo)
             table.append((*counts, *cost))
         shown = 8 if any(line[-1] for line in table[1:]) else 7
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = []
-        for line in table if self.trees else []:
-            cells = [text.rjust(width) for text, width in zip(line, widths, strict=True)]
-            lines.append("  ".join(cells[:shown]))
-        return lines
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)][:shown]
+        lines = ["  ".join(map(str.rjust, line, widths)) for line in table]
+        return lines if self.trees else []
 
 
 def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
