@@ -323,8 +323,10 @@ class Leaves(Sequence[Leaf]):
     def __init__(self, flattened: FlattenedInstances) -> None:
         self._flattened = flattened
         self.trees: list[BVH] = list(flattened.trees)
-        columns = flattened.tree_of, flattened.maps, flattened.masks, flattened.instance_id
-        self.tree_of, self.matrices, self.masks, self.instance_id = map(kernel_input, columns)
+        self.tree_of = kernel_input(flattened.tree_of)
+        self.matrices = kernel_input(flattened.maps)
+        self.masks = kernel_input(flattened.masks)
+        self.instance_id = kernel_input(flattened.instance_id)
 
     def __len__(self) -> int:
         return len(self._flattened)
