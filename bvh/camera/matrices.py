@@ -85,10 +85,8 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
     found = matrix(name, value, (4, 4))
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
-        raise ValueError(
-            f"{name} must have the last row 0 0 0 1, as it multiplies column vectors, "
-            f"got {found[3].tolist()}"
-        )
+        wanted = "the last row 0 0 0 1, as it multiplies column vectors"
+        raise ValueError(f"{name} must have {wanted}, got {found[3].tolist()}")
     rows, _ = whole(found)
     _adjugate(name, *rows[:3])
     return rows
@@ -177,10 +175,8 @@ def from_renderer(
     low, high, up = CONVENTIONS[depth]
     first, last = (high, low) if reversed_z else (low, high)
     if _is_transposed(given, first, last):
-        raise ValueError(
-            f"{name} must multiply column vectors (transpose it), got the last row "
-            f"{given[3].tolist()} and the last column {given[:, 3].tolist()}"
-        )
+        wrong = f"the last row {given[3].tolist()} and the last column {given[:, 3].tolist()}"
+        raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
     x, y, z, w = clip
     # In pixels from the upper left corner, then as the picture counts them.
     right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
@@ -231,10 +227,8 @@ def _perspective_range(
     level = _dot(z, at) + z[3] * below
     towards = 1 if last > first else -1
     if level * towards > 0:
-        raise ValueError(
-            f"{name} must have a depth of {first} at its near plane, and the other way round with "
-            f"reversed_z={towards > 0}"
-        )
+        other = f"and the other way round with reversed_z={towards > 0}"
+        raise ValueError(f"{name} must have a depth of {first} at its near plane, {other}")
     if level == 0 or (along - first * square) * towards <= 0:
         raise ValueError(f"{name} must have depths from {first} to {last}")
     over, under = level * square * UNIT, below * _length(w)

@@ -110,10 +110,8 @@ def of_opencv(
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
-        raise ValueError(
-            "intrinsics must be [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy, "
-            f"got {k.tolist()}"
-        )
+        wanted = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy"
+        raise ValueError(f"intrinsics must be {wanted}, got {k.tolist()}")
     pose = matrices.matrix("extrinsics", extrinsics, (3, 4), (4, 4))
     turn = pose[:3, :3]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -44,10 +44,8 @@ def polygons_of(mesh: object) -> Polygons | None:
     else:
         return None
     if len(found.offsets) < 2 and len(found.points):
-        raise ValueError(
-            f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
-            "points and none"
-        )
+        given = f"{library}'s {type(mesh).__name__} of {len(found.points)} points and none"
+        raise ValueError(f"mesh must have faces, got {given}")
     return found
 
 

@@ -44,10 +44,8 @@ class Allowance:
         """Take bytes for something that a file holds, or refuse it."""
         self._left -= size
         if self._left < 0:
-            raise TooLarge(
-                f"{what} would take over {self._beyond} bytes more than {SHARE} times the file: "
-                f"set {LIMIT} to allow more"
-            )
+            most = f"{self._beyond} bytes more than {SHARE} times the file"
+            raise TooLarge(f"{what} would take over {most}: set {LIMIT} to allow more")
 
 
 class NoFile(ValueError):

@@ -244,13 +244,10 @@ def find_closest(
 def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
-    return SceneClearances(
-        np.array([one.distance for one in nearest], np.float64),
-        np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3),
-        owners.astype(np.int32),
-        np.ascontiguousarray(faces[:, :, 0]),
-        np.ascontiguousarray(faces[:, :, 1]),
-    )
+    leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
+    distances = np.array([one.distance for one in nearest], np.float64)
+    at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
+    return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
 
 
 @warms("contacts in scenes")
