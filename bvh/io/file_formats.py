@@ -235,23 +235,22 @@ def tree_contents(
 def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
     """Return the entries of a scene's tables, which follow from the counts alone."""
     n = header.instances
-    return container.laid_out(
-        [
-            ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
-            ("ids", "<i8", n, 0),
-            ("children", "<i4", n, 0),
-            ("maps", "<f8", n, 12),
-            ("masks", "<u4", n, 0),
-            ("visible", "<u1", n, 0),
-            ("named", "<u1", n, 0),
-            ("lengths", "<i4", n, 0),  # of names, in bytes
-            ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
-            # Bytes; whether it has normals, uv, and a material.
-            ("trees", "<i8", header.trees, 3 + header.has_materials),
-            ("normals", "<f8", header.normals, 3),
-            ("uv", "<f8", header.uv, 2),
-        ]
-    )
+    shapes = [
+        ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
+        ("ids", "<i8", n, 0),
+        ("children", "<i4", n, 0),
+        ("maps", "<f8", n, 12),
+        ("masks", "<u4", n, 0),
+        ("visible", "<u1", n, 0),
+        ("named", "<u1", n, 0),
+        ("lengths", "<i4", n, 0),  # of names, in bytes
+        ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
+        # Bytes; whether it has normals, uv, and a material.
+        ("trees", "<i8", header.trees, 3 + header.has_materials),
+        ("normals", "<f8", header.normals, 3),
+        ("uv", "<f8", header.uv, 2),
+    ]
+    return container.laid_out(shapes)
 
 
 def tables_end(header: SceneHeader) -> int:

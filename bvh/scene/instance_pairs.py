@@ -159,9 +159,8 @@ def find_leaf_pairs(
         with shelf.scratch() as (pair_search, pairs):
             for pair, to_first in begun(job, which, entries, begin, end, pair_search):
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
-                met = overlap_batches.meeting_pairs(
-                    *trees_of(job, pair), to_first, is_one(job, pair), pair_search, pairs, cancel
-                )
+                start = _start_of(job, pair, to_first)
+                met = overlap_batches.meeting_pairs(*start, pair_search, pairs, cancel)
                 found += [codes | rows for rows in met]
         parts.extend(found)
 
@@ -186,9 +185,7 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     wanted = overlap_batches.TASKS * threads // count
     to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        overlap_batches.split_pair(
-            *trees_of(job, k), to_first[k], is_one(job, k), pair_search, wanted
-        ).copy()
+        overlap_batches.split_pair(*_start_of(job, k, to_first[k]), pair_search, wanted).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]
@@ -207,9 +204,9 @@ def begun(
         yield int(which[first]), matrix
 
 
-def is_one(job: PairJob, k: int) -> bool:
-    """Return whether a pair of leaves is a leaf and itself."""
-    return job.itself and bool(job.mine[k] == job.theirs[k])
+def _start_of(job: PairJob, k: int, to_first: Reals) -> tuple[TreeArrays, TreeArrays, Reals, bool]:
+    """Return the trees of a pair of leaves, their transform, and whether they are one leaf."""
+    return *trees_of(job, k), to_first, job.itself and bool(job.mine[k] == job.theirs[k])
 
 
 def maps_to_first(job: PairJob, pairs: Rows) -> Reals:

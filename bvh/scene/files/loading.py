@@ -274,10 +274,8 @@ def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
     if mmap and header.width != WIDTH:
-        warn_caller(
-            f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
-            f"for vectors of {WIDTH}"
-        )
+        what = f"{saved.name} was saved for vectors of {header.width}"
+        warn_caller(f"{what}; it is read and built again for vectors of {WIDTH}")
     if mmap and verify and header.width == WIDTH:
         tree._first_use = saved.first_use
     else:
