@@ -68,8 +68,7 @@ class Camera(View):
         Raises
         ------
         ValueError, TypeError
-            If eye and target coincide, `up` is parallel to the view, or an argument is out of
-            range.
+            If eye and target coincide, `up` is parallel to the view, or a number is out of range.
 
         Examples
         --------
@@ -81,9 +80,8 @@ class Camera(View):
         raster = Raster.checked(width, height, y, pixel_ratio)
         half = placement.half_height_of(fov_y)
         position = placement.vector("eye", eye)
-        geometry = placement.looking(
-            "fov_y", position, placement.toward(position, target), up, half, raster
-        )
+        along = placement.toward(position, target)
+        geometry = placement.looking("fov_y", position, along, up, half, raster)
         return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
@@ -103,8 +101,7 @@ class Camera(View):
         view_height : float
             Height of the picture in space.
         near, far : float
-            Range of visible depths, near < far. With a negative `near`, what is behind the eye is
-            visible, too.
+            Range of visible depths, near < far. A negative `near` shows what is behind the eye.
         width, height, y, pixel_ratio
             As in `look_at`.
 
@@ -124,9 +121,8 @@ class Camera(View):
         if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
         position, half = placement.vector("eye", eye), view_height / 2
-        geometry = placement.looking(
-            "view_height", position, placement.toward(position, target), up, half, raster
-        )
+        along = placement.toward(position, target)
+        geometry = placement.looking("view_height", position, along, up, half, raster)
         return cls._create(raster, geometry, False, near, far)
 
     @classmethod
@@ -147,16 +143,14 @@ class Camera(View):
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
             As in `look_at`; by default `Scene.up`, else z.
         fill : float
-            Share of the picture's width or height that is filled, whichever is reached first; above
-            0, at most 1.
+            Share of the picture's width or height, whichever is reached first; above 0, at most 1.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
         Raises
         ------
         ValueError, TypeError
-            If the bounds are not finite, `up` is parallel to the view, or an argument is out of
-            range.
+            If bounds are not finite, `up` is parallel to the view, or a number is out of range.
 
         Examples
         --------
@@ -170,15 +164,13 @@ class Camera(View):
             up = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
-        along = placement.unit(
-            "direction", placement.oblique(up) if direction is None else direction
-        )
+        direction = placement.oblique(up) if direction is None else direction
+        along = placement.unit("direction", direction)
         middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = placement.half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
-        probe = cls._create(
-            raster, placement.looking("fov_y", middle, along, up, half_height, raster)
-        )
+        geometry = placement.looking("fov_y", middle, along, up, half_height, raster)
+        probe = cls._create(raster, geometry)
         share = number("fill", fill)
         if not 0.0 < share <= 1.0:
             raise ValueError(f"fill must be above 0 and at most 1, got {fill!r}")
@@ -219,8 +211,7 @@ class Camera(View):
             The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
             positive. The skew is used, unlike by `cv2.projectPoints`.
         extrinsics : array_like, shape (3, 4) or (4, 4)
-            From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
-            rotation vector.
+            From world to camera: [R | t] with a rotation R, such as that of `cv2.Rodrigues`.
         distortion : array_like, optional
             Coefficients of a lens, which must all be 0: undistort the pixels first
             (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
@@ -362,8 +353,7 @@ class Camera(View):
         Raises
         ------
         ValueError, TypeError
-            If the source is of another type, the transform is not affine and invertible, or a
-            number is out of range.
+            For another type, a transform not affine and invertible, or a number out of range.
 
         Examples
         --------

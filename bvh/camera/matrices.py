@@ -1,8 +1,7 @@
 """Geometry of pixels from projection matrices, in exact arithmetic.
 
 Everything is computed exactly and rounded once, so that inverses and products lose no digits,
-however far the camera is from the origin. A projection is defined up to a factor, so matrices of
-doubles are scaled to Python integers.
+however far the camera is from the origin. Projections are scaled, as they may be, to integers.
 """
 
 from __future__ import annotations
@@ -86,10 +85,8 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
     found = matrix(name, value, (4, 4))
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
-        raise ValueError(
-            f"{name} must have the last row 0 0 0 1, as it multiplies column vectors, "
-            f"got {found[3].tolist()}"
-        )
+        wanted = "the last row 0 0 0 1, as it multiplies column vectors"
+        raise ValueError(f"{name} must have {wanted}, got {found[3].tolist()}")
     rows, _ = whole(found)
     _adjugate(name, *rows[:3])
     return rows
@@ -123,14 +120,6 @@ def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
     rows, scale = whole(basis)
     columns, det = _adjugate(name, *rows)
     return [_floats(name, [scale * column[k] for column in columns], det) for k in range(3)]
-
-
-def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
-    """Return the rows of a clip matrix with x and y in pixels from the upper left corner."""
-    x, y, z, w = clip
-    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
-    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
-    return [right, down, _times(2, z), _times(2, w)]
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
@@ -186,11 +175,13 @@ def from_renderer(
     low, high, up = CONVENTIONS[depth]
     first, last = (high, low) if reversed_z else (low, high)
     if _is_transposed(given, first, last):
-        raise ValueError(
-            f"{name} must multiply column vectors (transpose it), got the last row "
-            f"{given[3].tolist()} and the last column {given[:, 3].tolist()}"
-        )
-    x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
+        wrong = f"the last row {given[3].tolist()} and the last column {given[:, 3].tolist()}"
+        raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
+    x, y, z, w = clip
+    # In pixels from the upper left corner, then as the picture counts them.
+    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
+    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
+    x, y, z, w = picture_rows([right, down, _times(2, z), _times(2, w)], raster)
     if any(w[:3]):
         geometry = pinhole(name, x, y, w)
         eye = _origin(name, x, y, w)
@@ -209,9 +200,8 @@ def from_renderer(
 def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
     """Return whether a projection seems to multiply row vectors.
 
-    The transpose of most projections is another projection. But in common ones w has coefficient 1
-    for depth, or the last row is 0 0 0 1; if only the last column is like that, the matrix is
-    transposed.
+    The transpose of most projections is another. But in common ones w has coefficient 1 for depth,
+    or the last row is 0 0 0 1; if only the last column is like that, the matrix is transposed.
     """
     row, column = given[3].tolist(), given[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
@@ -237,10 +227,8 @@ def _perspective_range(
     level = _dot(z, at) + z[3] * below
     towards = 1 if last > first else -1
     if level * towards > 0:
-        raise ValueError(
-            f"{name} must have a depth of {first} at its near plane, and the other way round with "
-            f"reversed_z={towards > 0}"
-        )
+        other = f"and the other way round with reversed_z={towards > 0}"
+        raise ValueError(f"{name} must have a depth of {first} at its near plane, {other}")
     if level == 0 or (along - first * square) * towards <= 0:
         raise ValueError(f"{name} must have depths from {first} to {last}")
     over, under = level * square * UNIT, below * _length(w)

@@ -81,8 +81,7 @@ def toward(eye: Vector, target: ArrayLike) -> Vector:
     aim = vector("target", target)
     if np.array_equal(eye, aim):
         raise ValueError("target must differ from eye")
-    # Halves of large numbers, because their difference may overflow; not of all, because halves of
-    # the smallest underflow.
+    # Halves of large numbers, as differences may overflow; the smallest ones' would underflow.
     if max(np.abs(eye).max(), np.abs(aim).max()) < 1e300:
         return unit("target", aim - eye)
     return unit("target", 0.5 * aim - 0.5 * eye)
@@ -111,10 +110,8 @@ def of_opencv(
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
-        raise ValueError(
-            "intrinsics must be [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy, "
-            f"got {k.tolist()}"
-        )
+        wanted = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy"
+        raise ValueError(f"intrinsics must be {wanted}, got {k.tolist()}")
     pose = matrices.matrix("extrinsics", extrinsics, (3, 4), (4, 4))
     turn = pose[:3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -126,9 +123,8 @@ def of_opencv(
     x, y, w = matrices.product(matrices.whole(k)[0], matrices.whole(pose[:3])[0])
     # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
     x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
-    return matrices.pinhole(
-        "intrinsics", *matrices.picture_rows([x, y, [2 * a for a in w]], raster)
-    )
+    rows = matrices.picture_rows([x, y, [2 * a for a in w]], raster)
+    return matrices.pinhole("intrinsics", *rows)
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
@@ -143,13 +139,12 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
     if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:
         raise ValueError(f"size must be a width and a height, got {size!r}")
     width, height = whole_number("width", size[0]), whole_number("height", size[1])
-    view = lens.GetModelViewTransformMatrix()
-    projection = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
-    found = [
-        np.array([[given.GetElement(i, j) for j in range(4)] for i in range(4)])
-        for given in (view, projection)
-    ]
-    return found[0], found[1], (width, height)
+    given = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
+    view, projection = (
+        np.array([[matrix.GetElement(i, j) for j in range(4)] for i in range(4)])
+        for matrix in (lens.GetModelViewTransformMatrix(), given)
+    )
+    return view, projection, (width, height)
 
 
 def of_trimesh(
@@ -168,13 +163,10 @@ def of_trimesh(
     with np.errstate(all="ignore"):
         focal, fov = reals("focal", lens.focal), reals("fov", lens.fov)
     if not ((focal > 0.0) & (focal < np.inf) & (fov > 0.0) & (fov < 180.0)).all():
-        raise ValueError(
-            f"source must have a field of view between 0 and 180 degrees, got {fov.tolist()}"
-        )
-    to_camera = matrices.inverse(
-        matrices.affine("transform", np.eye(4) if transform is None else transform)
-    )
-    a, b, c, _ = to_camera
+        wanted = "a field of view between 0 and 180 degrees"
+        raise ValueError(f"source must have {wanted}, got {fov.tolist()}")
+    to_world = np.eye(4) if transform is None else transform
+    a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
     ((fx, fy),), scale = matrices.whole(focal[None])
     # The camera looks along -z with y up, through the centre of the picture.
     x = [2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)]

@@ -50,8 +50,8 @@ class View:
     near, far : float
         Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        For a point p, `gradients @ (p - eye)` is (a, b, depth), with a and b still to be divided by
-        the depth if `perspective`.
+        For p in space, `gradients @ (p - eye)` is (a, b, depth), if `perspective` with a and b
+        times the depth.
     """
 
     eye: Floats
@@ -132,21 +132,19 @@ class View:
         Examples
         --------
         >>> import bvh
-        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
-        >>> camera.resized(400, 100) == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0,
-        ...                                            400, 100)
+        >>> view = [0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0
+        >>> camera = bvh.Camera.look_at(*view, 4, 2)
+        >>> camera.resized(400, 100) == bvh.Camera.look_at(*view, 400, 100)
         True
         """
         size = np.array([whole_number("width", width), whole_number("height", height)])
         before = np.array([self.width, self.height])
         share = self.height / height
-        step_x, step_y = self.step_x * share, self.step_y * share
+        x, y = self.step_x * share, self.step_y * share
         # The centre of the picture keeps its ray.
         grown = height / self.height
         centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
-        return replace(
-            self, step_x=step_x, step_y=step_y, centre=centre, width=width, height=height
-        )
+        return replace(self, step_x=x, step_y=y, centre=centre, width=width, height=height)
 
     def upright(self) -> Self:
         """Return the same view with y down and a `pixel_ratio` of 1, as in image files.
@@ -154,9 +152,9 @@ class View:
         Examples
         --------
         >>> import bvh
-        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2,
-        ...                             y="up", pixel_ratio=2.0)
-        >>> camera.upright() == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> view = [0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2
+        >>> camera = bvh.Camera.look_at(*view, y="up", pixel_ratio=2.0)
+        >>> camera.upright() == bvh.Camera.look_at(*view)
         True
         """
         step_x, step_y = self.step_x / self.pixel_ratio, self.step_y / self.pixel_ratio

@@ -31,7 +31,7 @@ from bvh.io.file_formats import MAGIC, NODES_AT, size_of
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
-from bvh.scene.files.loading import load, scene_in, tree_in
+from bvh.scene.files.loading import load, loaded_from
 from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
 
@@ -106,7 +106,7 @@ class MappedTree(_Mapped):
             if self.offset == 0:
                 return load(self.path, mmap=True)
             part = slice(self.offset, self.offset + size_of(start))
-            return tree_in(self.path, _map_of(self.path)[part])
+            return loaded_from(self.path, _map_of(self.path)[part])
 
         return start[HEADER_SIZE - DIGEST_SIZE :].hex(), loaded
 
@@ -120,7 +120,7 @@ class MappedScene(_Mapped):
 
     def _open(self) -> BVH | Scene:
         # Another one of the same map, which nobody changes.
-        return super()._open() if self._map is None else scene_in(self.path, self._map)
+        return super()._open() if self._map is None else loaded_from(self.path, self._map)
 
     def _found(self) -> tuple[str, Callable[[], BVH | Scene]]:
         scene = load(self.path, mmap=True)

@@ -49,8 +49,7 @@ def surface_of_cells(
     kinds are left out with a warning. Of curved cells only the corners are used.
 
     `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, a cell
-    a row, and their numbers. Corners and offsets are as `polygons.corner_lists` returns them, but
-    unchecked.
+    a row, and their numbers. Corners and offsets are as of `polygons.corner_lists`, but unchecked.
     """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []

@@ -159,15 +159,12 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Return the bytes of a file: of the header with the arrays' digests, and of the arrays."""
+    """Yield the bytes of a file: of the header with the arrays' digests, and of the arrays."""
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
-    return _pieces(header, [array.reshape(-1).view(np.uint8) for array in stored])
-
-
-def _pieces(header: bytes, arrays: list[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     yield np.frombuffer(header, np.uint8)
-    for data in arrays:
+    for array in stored:
+        data = array.reshape(-1).view(np.uint8)
         for begin in range(0, len(data), WRITTEN_PIECE):
             yield data[begin : begin + WRITTEN_PIECE]
         yield np.zeros(-len(data) % ALIGNMENT, np.uint8)

@@ -15,8 +15,7 @@ offset bytes header of a tree
 136    72 n  arrays
 ====== ===== =====================================================================================
 
-The arrays of a scene are tables, and behind them are the files of all trees, whole, one after
-another.
+The arrays of a scene are tables, and behind them are the whole files of all trees.
 
 ====== ===== =====================================================================================
 offset bytes header of a scene
@@ -33,8 +32,7 @@ Instances are those of the first scene, then those of the next. A child is the n
 ~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
 trees have a column for whether they have a material, and materials are behind the names. Trees of
 triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
-and are packed anew when they are read. Faces have bits from version 4 on; trees in which they have
-none are still written in version 3.
+and are packed anew when read. Faces have bits from version 4 on; without, version 3 is written.
 """
 
 import math
@@ -237,23 +235,22 @@ def tree_contents(
 def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
     """Return the entries of a scene's tables, which follow from the counts alone."""
     n = header.instances
-    return container.laid_out(
-        [
-            ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
-            ("ids", "<i8", n, 0),
-            ("children", "<i4", n, 0),
-            ("maps", "<f8", n, 12),
-            ("masks", "<u4", n, 0),
-            ("visible", "<u1", n, 0),
-            ("named", "<u1", n, 0),
-            ("lengths", "<i4", n, 0),  # of names, in bytes
-            ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
-            # Bytes; whether it has normals, uv, and a material.
-            ("trees", "<i8", header.trees, 3 + header.has_materials),
-            ("normals", "<f8", header.normals, 3),
-            ("uv", "<f8", header.uv, 2),
-        ]
-    )
+    shapes = [
+        ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
+        ("ids", "<i8", n, 0),
+        ("children", "<i4", n, 0),
+        ("maps", "<f8", n, 12),
+        ("masks", "<u4", n, 0),
+        ("visible", "<u1", n, 0),
+        ("named", "<u1", n, 0),
+        ("lengths", "<i4", n, 0),  # of names, in bytes
+        ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
+        # Bytes; whether it has normals, uv, and a material.
+        ("trees", "<i8", header.trees, 3 + header.has_materials),
+        ("normals", "<f8", header.normals, 3),
+        ("uv", "<f8", header.uv, 2),
+    ]
+    return container.laid_out(shapes)
 
 
 def tables_end(header: SceneHeader) -> int:

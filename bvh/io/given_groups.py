@@ -15,10 +15,7 @@ def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
     """Return the checked bits of each of `count` faces."""
     bits = bit_masks("groups", groups)
     if bits.shape not in ((), (count,)):
-        raise ValueError(
-            f"groups must be one number, or one for each of {count} faces, "
-            f"got an array of shape {bits.shape}"
-        )
+        raise _other_shape(f"of {count} faces", bits.shape)
     return owned(np.broadcast_to(bits, (count,)), np.uint32)
 
 
@@ -31,22 +28,17 @@ def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike
         return bits
     most = int(surface.face_ids.max(initial=-1))
     if bits.ndim != 1 or len(bits) <= most:
-        raise ValueError(
-            f"groups must be one number, or one for each face, which are numbered up to {most}, "
-            f"got an array of shape {bits.shape}"
-        )
+        raise _other_shape(f"face, which are numbered up to {most}", bits.shape)
     return bits[surface.face_ids]
 
 
-class GroupWindows:
-    """Bits of faces, checked when they are read.
+def _other_shape(each: str, shape: tuple[int, ...]) -> ValueError:
+    what = f"groups must be one number, or one for each {each}"
+    return ValueError(f"{what}, got an array of shape {shape}")
 
-    Parameters
-    ----------
-    groups : int, array_like of int, shape (m,), or path
-        A path is that of a .npy file, which is mapped anew for each window: pages of the one before
-        are let go.
-    """
+
+class GroupWindows:
+    """Bits of faces, checked when read; a .npy file is mapped anew each time: pages are let go."""
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
         self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
@@ -57,10 +49,7 @@ class GroupWindows:
         if given.dtype.kind not in "iu" and given.size:
             raise TypeError(f"groups must be integers, got {given.dtype}")
         if given.ndim > 1:
-            raise ValueError(
-                "groups must be one number, or one for each triangle, "
-                f"got an array of shape {given.shape}"
-            )
+            raise _other_shape("triangle", given.shape)
         self._one = bit_masks("groups", given) if given.ndim == 0 else None
         self._count = len(given) if given.ndim else -1
         self._array = given if self._path is None else None
@@ -77,10 +66,7 @@ class GroupWindows:
     def check_count(self, count: int) -> None:
         """Raise a ValueError unless these are the bits of so many faces."""
         if self._count not in (-1, count):
-            raise ValueError(
-                f"groups must be one number, or one for each of {count} triangles, "
-                f"got an array of shape ({self._count},)"
-            )
+            raise _other_shape(f"of {count} triangles", (self._count,))
 
     def _mapped(self) -> NDArray[Any]:
         """Map the file."""

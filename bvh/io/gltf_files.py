@@ -4,6 +4,7 @@ trimesh calls an unnamed node by its number, whatever the name of its mesh; it f
 without data with zeros; and it finds the transform of a node by walking up to the root.
 """
 
+import contextlib
 import json
 import struct
 from typing import Any
@@ -19,25 +20,15 @@ NAMED = "bvh_named"
 _HEADER = struct.Struct("<4sIIII")
 _MAGIC, _JSON = b"glTF", 0x4E4F534A
 
-# Bytes of a component, by its number, and components of an element; unknown ones are refused by
-# whoever reads the file.
+# Bytes of a component, by its number, and components of an element; readers refuse unknown ones.
 _BYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
 _LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
-# Edges between the root and nodes, which are walked one by one: some seconds, and what any scene
-# needs.
+# Edges from the root to nodes, walked one by one: some seconds, and what any scene needs.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
 
 def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
-    """Return a glTF file in which every node with a mesh has a unique name.
-
-    A node without a name gets that of its mesh; repeated names get a number.
-
-    Raises
-    ------
-    ValueError
-        If it would take too much memory or time to read, or is malformed.
-    """
+    """Return a glTF file, checked; nodes with a mesh get unique names, unnamed ones the mesh's."""
     text, end = data, len(data)
     if binary:
         if len(data) < _HEADER.size:
@@ -54,16 +45,16 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
     except UnicodeDecodeError:
         # As some exporters write names. The reader, which guesses, gets what has been checked.
         content, is_plain = json.loads(text.decode("latin-1")), False
+    malformed = TypeError, AttributeError, LookupError
     try:
         _check_arrays(content, allowance)
         _check_depth(content)
-    except (TypeError, AttributeError, LookupError) as error:
+    except malformed as error:
         raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
-    try:
+    changed = False
+    # The reader will report the error.
+    with contextlib.suppress(*malformed):
         changed = _give_names(content)
-    except (TypeError, AttributeError, LookupError):
-        # The reader will report the error.
-        changed = False
     if is_plain and not changed:
         return data
     text = json.dumps(content).encode()
@@ -145,11 +136,9 @@ def _check_depth(content: dict[str, Any]) -> None:
 def _give_names(content: dict[str, Any]) -> bool:
     """Name the nodes; return whether any name has changed."""
     nodes, meshes = content.get("nodes", []), content.get("meshes", [])
-    wanted = [node.get("name") or None for node in nodes]
-    given = {name for name in wanted if name is not None}
-    for k, node in enumerate(nodes):
-        if wanted[k] is None and "mesh" in node:
-            wanted[k] = meshes[node["mesh"]].get("name") or None
+    given = {node["name"] for node in nodes if node.get("name")}
+    owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
+    wanted = [owner.get("name") or None for owner in owners]
     before = [node.pop("name", None) for node in nodes]
     names = numbered(wanted, given)
     for node, name in zip(nodes, names, strict=True):
@@ -160,7 +149,7 @@ def _give_names(content: dict[str, Any]) -> bool:
 
 def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
     """Return unique names: repetitions get a number that makes no name in use; None stays."""
-    used: set[str] = set()
+    used: set[str | None] = set()
     next_of: dict[str, int] = {}
     found: list[str | None] = []
     for name in wanted:
@@ -170,7 +159,6 @@ def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
                 k += 1
             next_of[name] = k + 1
             name = f"{name}_{k}"
-        if name is not None:
-            used.add(name)
+        used.add(name)
         found.append(name)
     return found

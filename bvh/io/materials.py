@@ -26,8 +26,7 @@ class Material:
     factor : ndarray of float64, shape (3,)
         Red, green and blue, linear, from 0 to 1.
     image : PIL.Image.Image or None
-        In sRGB. The lower left corner is at texture coordinates (0, 0), the upper right one at
-        (1, 1); beyond, it repeats.
+        In sRGB, from texture coordinates (0, 0), lower left, to (1, 1); beyond, it repeats.
     vertex_colors : ndarray of uint8, shape (n, 3), or None
     face_colors : ndarray of uint8, shape (m, 3), or None
     linear : bool
@@ -64,10 +63,7 @@ def srgb_of(light: ArrayLike) -> NDArray[np.float64]:
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the material of a mesh of trimesh, or None if it has none.
-
-    Colours of vertices are linear in glTF, and else in sRGB.
-    """
+    """Return the material, if any, of a mesh of trimesh; in glTF colours of vertices are linear."""
     visual = getattr(mesh, "visual", None)
     kind = getattr(visual, "kind", None)
     if kind in ("vertex", "face"):

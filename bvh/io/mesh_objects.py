@@ -24,15 +24,12 @@ VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
 
 
 class Polygons(NamedTuple):
-    """Points (n, 3), the corners of polygons, the offset of each, and its id in the source.
-
-    `ids` is None where the ids are 0, 1, 2, ...
-    """
+    """Points (n, 3), corners of polygons, the offset of each, and its id in the source."""
 
     points: NDArray[np.float64]
     corners: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    ids: NDArray[np.int32] | None
+    ids: NDArray[np.int32] | None  # None: 0, 1, 2, ...
 
 
 def polygons_of(mesh: object) -> Polygons | None:
@@ -47,10 +44,8 @@ def polygons_of(mesh: object) -> Polygons | None:
     else:
         return None
     if len(found.offsets) < 2 and len(found.points):
-        raise ValueError(
-            f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
-            "points and none"
-        )
+        given = f"{library}'s {type(mesh).__name__} of {len(found.points)} points and none"
+        raise ValueError(f"mesh must have faces, got {given}")
     return found
 
 
@@ -60,7 +55,7 @@ def _checked(
 ) -> Polygons:  # fmt: skip
     points = rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
-    return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
+    return Polygons(points, checked_corners(corners, offsets, len(points)), offsets, ids)
 
 
 def _of_pyvista(mesh: Any) -> Polygons:
@@ -115,11 +110,9 @@ def _of_open3d(mesh: Any) -> Polygons:
         points, faces = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
     elif hasattr(mesh, "triangle"):
         # Either map may lack its entry if the mesh is empty.
-        points, faces = np.empty((0, 3)), np.empty((0, 3), np.int32)
-        if "positions" in mesh.vertex:
-            points = mesh.vertex["positions"].cpu().numpy()
-        if "indices" in mesh.triangle:
-            faces = mesh.triangle["indices"].cpu().numpy()
+        has_points, has_faces = "positions" in mesh.vertex, "indices" in mesh.triangle
+        points = mesh.vertex["positions"].cpu().numpy() if has_points else np.empty((0, 3))
+        faces = mesh.triangle["indices"].cpu().numpy() if has_faces else np.empty(0, np.int32)
     else:
         raise TypeError(f"mesh must have triangles, got open3d's {type(mesh).__name__}")
     faces = faces.reshape(-1, 3)

@@ -15,6 +15,7 @@ from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
+from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
 
 ACCEPTED = (
@@ -78,7 +79,7 @@ def _paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -
             # The caller checks them.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
-    return _cut(points, *corner_lists("faces", faces, len(points)), threads=threads)
+    return _cut(points, *corner_lists(faces, len(points)), threads=threads)
 
 
 def _cut(
@@ -97,16 +98,13 @@ def _cut(
 
 
 def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
-    """Return the content of a file, which is `wanted`, as trimesh reads it, or as a `Surface`.
-
-    Vertices and faces keep their order.
-    """
+    """Return what is `wanted` of a file in its order, as trimesh reads it, or as a `Surface`."""
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise FileNotFoundError(f"no such file: {name}")
     ending = Path(name).suffix.lower()
     try:
-        allowance = untrusted_files.Allowance(name)
+        allowance = Allowance(name)
         if ending == ".npz":
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
@@ -141,7 +139,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
 
 def check_flattened(read: object, name: str) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
-    allowance = untrusted_files.Allowance(name)
+    allowance = Allowance(name)
     if not (hasattr(read, "graph") and hasattr(read, "geometry")):
         return
     for node in read.graph.nodes_geometry:
@@ -151,7 +149,7 @@ def check_flattened(read: object, name: str) -> None:
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_trimesh(name: str, allowance: untrusted_files.Allowance) -> object:
+def _read_trimesh(name: str, allowance: Allowance) -> object:
     import trimesh
 
     named: Any = untrusted_files.NamedFiles(name, allowance)
@@ -170,7 +168,7 @@ def _read_trimesh(name: str, allowance: untrusted_files.Allowance) -> object:
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: untrusted_files.Allowance) -> object:
+def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
@@ -193,13 +191,8 @@ def _read_archive(files: dict[str, bytes], allowance: untrusted_files.Allowance)
     return append(found)
 
 
-def _made_safe(
-    name: str, data: bytes | None, allowance: untrusted_files.Allowance
-) -> io.BytesIO | None:
-    """Return what a reader may read instead of a file, where that has been checked or changed.
-
-    `data` is what is in the file, unless that is on the disk.
-    """
+def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
+    """Return a file, or its `data`, as a reader may read it, where it was checked or changed."""
     ending = Path(name).suffix.lower()
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
@@ -236,12 +229,11 @@ def _check_arrays_of(name: str) -> None:
         of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
         for path in (given, of_hdf) if item.get("Format") != "XML" else ():
             if os.path.exists(path) and not os.path.isfile(path):
-                raise untrusted_files.NoFile(
-                    f"{given!r}, which it names, is something else than a file"
-                )
+                what = f"{given!r}, which it names, is something else than a file"
+                raise untrusted_files.NoFile(what)
 
 
-def _read_npz(name: str, allowance: untrusted_files.Allowance) -> Surface:
+def _read_npz(name: str, allowance: Allowance) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
     files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
     found: dict[str, NDArray[Any]] = {
@@ -260,7 +252,7 @@ def _read_npz(name: str, allowance: untrusted_files.Allowance) -> Surface:
         if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
             raise ValueError("offsets must be integers of shape (k + 1,)")
         offsets = offsets.astype(np.int64)
-        surface = _cut(points, checked_corners("faces", faces, offsets, len(points)), offsets)
+        surface = _cut(points, checked_corners(faces, offsets, len(points)), offsets)
     else:
         surface = _paired(points, faces)
     surface = surface._replace(faces=face_rows("faces", surface.faces, len(points)))
@@ -280,7 +272,7 @@ def _flatten(scene: Any) -> Surface:
     """Return a scene's triangles in world coordinates as one mesh."""
     import trimesh
 
-    parts, faces, count = [], [], 0
+    parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]
@@ -291,6 +283,4 @@ def _flatten(scene: Any) -> Surface:
             parts.append(moved.vertices)
             faces.append(moved.faces + count)
             count += len(moved.vertices)
-    if not parts:
-        return Surface(np.empty((0, 3)), np.empty((0, 3), np.int32))
     return Surface(np.concatenate(parts), np.concatenate(faces))

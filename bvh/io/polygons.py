@@ -18,6 +18,10 @@ from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 
+# Vertices of polygons one behind another, and where each polygon begins.
+Corners = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
 # Polygons that a thread takes at a time.
 CHUNK = 1 << 14
 
@@ -157,10 +161,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
 
 @kernel
 def _sort(values, indices):
-    """Fill in the indices that sort values, by a heap: kernels must not allocate, which can fail.
-
-    Equal values are in any order.
-    """
+    """Fill in indices that sort values, by a heap: kernels must not allocate, which can fail."""
     count = len(values)
     for k in range(count):
         indices[k] = k
@@ -253,10 +254,7 @@ def _clip_ears(plane, corners, links, known, faces, row):
 
 @entry
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
-    """Write the triangles of some polygons, each from its own row of `faces` on.
-
-    `scratch` and `plane` are as long as the longest polygon.
-    """
+    """Write triangles of polygons from their `rows` on; scratch is as long as the longest."""
     for k in range(begin, end):
         own, row = corners[offsets[k] : offsets[k + 1]], rows[k]
         count = len(own)
@@ -276,15 +274,10 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
             row += 1
 
 
-def corner_lists(
-    name: str, faces: Any, vertex_count: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return polygons as (corners, offsets): those of polygon k at offsets[k] : offsets[k + 1].
-
-    Faces are an array (k, n) of int, or lists of any lengths.
-    """
+def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
+    """Return polygons, (k, n) or lists of int, as corners, and the offset of the first of each."""
     if isinstance(faces, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
+        raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
         flat = np.asarray(faces)
         ragged = flat.dtype == object
@@ -295,38 +288,35 @@ def corner_lists(
             lengths = np.fromiter(map(len, faces), np.int64, len(faces))
             flat = np.array(list(chain.from_iterable(faces)))
         except (TypeError, ValueError) as error:
-            what = f"{name} must be an array, or lists of vertex indices: {error}"
+            what = f"faces must be an array, or lists of vertex indices: {error}"
             raise TypeError(what) from None
     elif flat.ndim == 2 or flat.shape == (0,):
         lengths, flat = np.full(len(flat), flat.shape[-1], np.int64), flat.reshape(-1)
     else:
-        raise ValueError(f"{name} must have shape (m, n), or be lists, got {flat.shape}")
+        raise ValueError(f"faces must have shape (m, n), or be lists, got {flat.shape}")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return checked_corners(name, flat, offsets, vertex_count), offsets
+    return checked_corners(flat, offsets, vertex_count), offsets
 
 
-def checked_corners(
-    name: str, corners: NDArray[Any], offsets: NDArray[np.int64], vertex_count: int
-) -> NDArray[np.int32]:
+def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corners:
     """Return corners as int32, after checking that they are lists of polygons."""
     if corners.dtype.kind not in "iu" and corners.size:
-        raise TypeError(f"{name} must be integers, got an array of {corners.dtype}")
+        raise TypeError(f"faces must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
-        raise ValueError(f"{name} must be flat lists of vertex indices, got {corners.shape}")
+        raise ValueError(f"faces must be flat lists of vertex indices, got {corners.shape}")
     if offsets[0] != 0 or offsets[-1] != len(corners) or (np.diff(offsets) < 0).any():
-        raise ValueError(f"{name} must have offsets that ascend from 0 to {len(corners)}")
-    if corners.size and (corners.min() < 0 or corners.max() >= vertex_count):
-        bad = int(((corners < 0) | (corners >= vertex_count)).argmax())
+        raise ValueError(f"faces must have offsets that ascend from 0 to {len(corners)}")
+    if corners.size and (corners.min() < 0 or corners.max() >= count):
+        bad = int(((corners < 0) | (corners >= count)).argmax())
         row = int(np.searchsorted(offsets, bad, "right")) - 1
         wrong = corners[offsets[row] : offsets[row + 1]].tolist()
-        raise ValueError(f"{name} must index the {vertex_count} vertices, got {wrong} in row {row}")
+        raise ValueError(f"faces must index the {count} vertices, got {wrong} in row {row}")
     return corners.astype(np.int32, copy=False)
 
 
 def triangulated(
-    points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
-    threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
+    points: NDArray[np.float64], corners: Corners, offsets: Offsets, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the triangles of polygons, with the same winding, and the polygon of each triangle.
 
     A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
@@ -339,9 +329,8 @@ def triangulated(
     if total > MAX_PRIMITIVES:
         raise ValueError(f"faces must make at most {MAX_PRIMITIVES} triangles, got {total}")
     faces = np.empty((total, 3), np.int32)
-    given = [
-        kernel_input(array) for array in (points, corners, offsets, np.cumsum(counts) - counts)
-    ]
+    arrays = points, corners, offsets, np.cumsum(counts) - counts
+    given = [*map(kernel_input, arrays)]
 
     def fill(begin: int, end: int) -> None:
         longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
@@ -352,9 +341,7 @@ def triangulated(
     return faces, np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
-def _distinct(
-    corners: NDArray[np.int32], offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
     """Drop corners with the same vertex as the next one around their polygon."""
     if len(corners) == 0:
         return corners, offsets
@@ -372,4 +359,4 @@ def _distinct(
 def _warm() -> None:
     """Compile the triangulation."""
     square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    triangulated(square, *corner_lists("faces", [[0, 1, 2, 3]], 4), 1)
+    triangulated(square, *corner_lists([[0, 1, 2, 3]], 4), 1)

@@ -36,9 +36,8 @@ class Attributes(NamedTuple):
     >>> mesh = trimesh.creation.box()
     >>> mesh.visual = trimesh.visual.TextureVisuals(uv=np.zeros((8, 2)))
     >>> scene = bvh.Scene()
-    >>> scene.add(mesh)
-    0
-    >>> scene.attributes(scene[0].child).uv.shape
+    >>> number = scene.add(mesh)
+    >>> scene.attributes(scene[number].child).uv.shape
     (8, 2)
     """
 
@@ -47,12 +46,8 @@ class Attributes(NamedTuple):
     material: Material | None = None
 
     def __repr__(self) -> str:
-        arrays = {"vertex_normals": self.vertex_normals, "uv": self.uv}
-        known = [
-            f"{name} of {number_of(len(a), 'vertices')}"
-            for name, a in arrays.items()
-            if a is not None
-        ]
+        arrays = ("vertex_normals", self.vertex_normals), ("uv", self.uv)
+        known = [f"{k} of {number_of(len(a), 'vertices')}" for k, a in arrays if a is not None]
         if self.material is not None:
             known.append(repr(self.material))
         return f"Attributes({', '.join(known) or 'none'})"

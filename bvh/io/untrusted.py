@@ -16,34 +16,21 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import share
+from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import build
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Custom, Primitives, Triangles, count_of, world_bounds
 from bvh.tree.solids import solid_of
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
-from bvh.tree.wide_nodes import (
-    NODE_SIZE,
-    STACK,
-    child_code,
-    child_lower,
-    child_order,
-    child_upper,
-    lanes_of,
-    leaf_rows,
-    node_at,
-    node_count,
-    octant_shift,
-)
 
 Marks = NDArray[np.uint8]
 Corners = NDArray[np.float64]
 
-# Levels below the root, leaves included: a node on level k finds up to k * (WIDTH - 1) entries on a
-# stack and adds WIDTH.
-DEEPEST = STACK // WIDTH - 2
+# Levels below the root, with leaves: on level k a stack has up to k * (WIDTH - 1) + WIDTH entries.
+DEEPEST = wide_nodes.STACK // WIDTH - 2
 
-# Primitives, and triangle groups, that a thread takes at a time: few enough for little scratch
-# memory, which stays in the caches.
+# Primitives, and triangle groups, that a thread takes at a time: scratch that stays in caches.
 CHUNK, GROUP_CHUNK = 1 << 11, 256
 
 SOUND, ORPHAN, GAP, BOX, CHILD, PARENTS, DEEP, ROWS, SHARED, LOST, PERMUTATION = range(11)
@@ -64,18 +51,19 @@ FLAWS = {
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
     """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
-    nodes = node_count(blocks)
+    nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
     for node in range(nodes):
-        at = node_at(node)
+        at = wide_nodes.node_at(node)
         if node > 0 and level[node] == 0:
             return ORPHAN, node
         whole = True
         for c in range(WIDTH):
-            code = child_code(blocks, at + c)
+            code = wide_nodes.child_code(blocks, at + c)
             unused, valid = code == 0, True
             for axis in range(3):
-                a, b = child_lower(blocks, at + c, axis), child_upper(blocks, at + c, axis)
+                a = wide_nodes.child_lower(blocks, at + c, axis)
+                b = wide_nodes.child_upper(blocks, at + c, axis)
                 unused = unused and a == low and b == high
                 # False for a NaN, too.
                 valid = valid and -limit <= a <= b <= limit
@@ -96,7 +84,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                 if level[code] >= deepest:
                     return DEEP, code
             else:
-                first, count = leaf_rows(code)
+                first, count = wide_nodes.leaf_rows(code)
                 if first + count > len(owned):
                     return ROWS, node
                 for row in range(first, first + count):
@@ -106,8 +94,8 @@ def _check_nodes(blocks, limit, deepest, level, owned):
         for octant in range(8):
             seen = 0
             for c in range(WIDTH):
-                order = child_order(blocks, at + c)
-                seen |= 1 << (order >> octant_shift(octant) & (WIDTH - 1))
+                order = wide_nodes.child_order(blocks, at + c)
+                seen |= 1 << (order >> wide_nodes.octant_shift(octant) & (WIDTH - 1))
             if seen != (1 << WIDTH) - 1:
                 return PERMUTATION, node
     for row in range(len(owned)):
@@ -118,10 +106,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Mark and bound the finite triangles of a range; return the first with a wrong index, or -1.
-
-    Vertices of that one are not read.
-    """
+    """Mark and bound finite triangles of a range; return the first with a wrong index, or -1."""
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
     for i in range(begin, end):
@@ -140,10 +125,7 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 @entry
 def _check_ids(ids, min_id, begin, end, valid):
-    """Mark the primitives in a range of rows with 2; return the first row with a wrong id, or -1.
-
-    `min_id` is -1 where lanes may be unused.
-    """
+    """Mark primitives with 2; return the first row with a wrong id (-1 may be `min_id`), or -1."""
     for row in range(begin, end):
         for k in range(ids.shape[1]):
             prim = np.int64(ids[row, k])
@@ -193,10 +175,7 @@ def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corn
 
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
-    """Check arrays of the right types and sizes, and the bounds that come with them.
-
-    Triangle groups may be missing.
-    """
+    """Check arrays of the right types and sizes, perhaps without groups, and their bounds."""
     (blocks, ids), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
@@ -229,7 +208,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
 def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) -> None:
     """Check that the root's box contains its children: rays are clipped to it."""
     if len(blocks):
-        planes = lanes_of(blocks[:NODE_SIZE]).boxes[0]
+        planes = wide_nodes.lanes_of(blocks[: wide_nodes.NODE_SIZE]).boxes[0]
         lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
         sound = (box[0] <= lower).all() and (upper <= box[1]).all()
     else:
@@ -255,8 +234,6 @@ def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
 @warms("checks of saved trees")
 def _warm() -> None:
     """Compile the checks of `bvh.load`."""
-    from bvh.tree.build import build
-
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))
     check_tree(*build(triangles, "medium", 1, None), 1)

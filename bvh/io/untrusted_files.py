@@ -44,10 +44,8 @@ class Allowance:
         """Take bytes for something that a file holds, or refuse it."""
         self._left -= size
         if self._left < 0:
-            raise TooLarge(
-                f"{what} would take over {self._beyond} bytes more than {SHARE} times the file: "
-                f"set {LIMIT} to allow more"
-            )
+            most = f"{self._beyond} bytes more than {SHARE} times the file"
+            raise TooLarge(f"{what} would take over {most}: set {LIMIT} to allow more")
 
 
 class NoFile(ValueError):
@@ -112,12 +110,9 @@ class NamedFiles:
             status = os.fstat(file.fileno())
             self._allowance.add(status)
             self._allowance.take(status.st_size, repr(name))
-            parts, left = [], status.st_size
-            # The system may read less at a time.
-            while left and (part := file.read(left)):
-                parts.append(part)
-                left -= len(part)
-            return b"".join(parts)
+            # The system may read less at a time; a buffer reads on.
+            with io.BufferedReader(file) as reader:
+                return reader.read(status.st_size)
 
 
 class _Counted(io.RawIOBase):
@@ -164,10 +159,7 @@ def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str
 def unzipped(
     file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the files in a zip archive, or those that are wanted, by their names.
-
-    The sizes that an archive declares are not believed.
-    """
+    """Return the (wanted) files in a zip archive, by name; its declared sizes are not believed."""
     import zipfile
 
     found = {}

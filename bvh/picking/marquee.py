@@ -7,8 +7,6 @@ is never left out, nor is one that is seen whole, however small; what may be lef
 part of itself, smaller than a pixel. A vertex is visible if nothing is in front of it.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -27,33 +25,20 @@ from bvh.tree.primitives import Triangles
 BATCH = 2**19
 # Corners are looked at from this far inside, in shares of the distance to the opposite edge.
 INSET = 2.0**-10
-# A vertex is not hidden by what is as near to it as this, in shares of its depth: the ray at its
-# rounded pixel passes by so far.
+# What is as near to a vertex as this, in shares of depth, does not hide it: its pixel is rounded.
 CONTACT = 2.0**-32
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionOptions:
-    """The options of `Scene.pick_rect` and `Scene.pick_lasso`, unchecked."""
-
-    what: Selected
-    mode: RegionMode
-    visible_only: bool
-    samples: int
-    mask: int | None
-    threads: int | None
-
-
 def select(
-    placed: PlacedTrees, camera: Camera, region: Region, options: SelectionOptions
-) -> Selection:
+    placed: PlacedTrees, camera: Camera, region: Region, what: Selected, mode: RegionMode,
+    visible_only: bool, samples: int, mask: int | None, threads: int | None,
+) -> Selection:  # fmt: skip
     """Return the selection of a region of the picture, after checking the options."""
-    what = options.what
     check_option("what", what, regions.KINDS)
-    check_option("mode", options.mode, regions.MODES)
-    workers, want_inside = thread_count(options.threads), options.mode == "inside"
-    rays_across = whole_number("samples", options.samples)
-    visited = SelectedTrees(placed, camera, options.mask, workers)
+    check_option("mode", mode, regions.MODES)
+    workers, want_inside = thread_count(threads), mode == "inside"
+    rays_across = whole_number("samples", samples)
+    visited = SelectedTrees(placed, camera, mask, workers)
     parts: dict[int, SelectedPart] = {}
     near, within = visited.near(region.planes)
     for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
@@ -66,10 +51,10 @@ def select(
             part = SelectedPart(leaf.owners, True)
         if len(part.ids):
             parts[row] = part
-    if options.visible_only and what == "vertices":
+    if visible_only and what == "vertices":
         parts = {row: visited.visible_vertices(row, part) for row, part in parts.items()}
         parts = {row: part for row, part in parts.items() if len(part.ids)}
-    elif options.visible_only and parts:
+    elif visible_only and parts:
         parts = visited.visible_faces(region, parts, rays_across)
     if what == "instances":
         rows, ids = visited.instances(parts, want_inside), []
@@ -168,10 +153,8 @@ class SelectedTrees(VisitedTrees):
             good[good] = _held(region, at[good])
             left, at = left[good], at[good]
             seen[left] = self._faces_at(at) == codes[left]
-        ends = np.cumsum([len(surface.faces) for surface in surfaces])
-        for row, own, mine in zip(
-            rows, np.split(prims, ends[:-1]), np.split(seen, ends[:-1]), strict=True
-        ):
+        ends = np.cumsum([len(surface.faces) for surface in surfaces])[:-1]
+        for row, own, mine in zip(rows, np.split(prims, ends), np.split(seen, ends), strict=True):
             found[row] |= np.isin(parts[row].ids, own[mine])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:

@@ -5,8 +5,7 @@ may be a single point); its region is the closed set of the points on it and of 
 winding number. A corner of a projected triangle is a homogeneous point (x, y, w): with w = 1 in
 front of the eye, with w <= 0 in or behind the plane of the eye, where x and y are in units of
 pixels times w. The image of a triangle is then the intersection of the cone over its corners with
-the plane w = 1: a triangle that reaches behind the eye is never clipped, and its image may be
-unbounded.
+the plane w = 1: a triangle that reaches behind the eye is not clipped; its image may be unbounded.
 
 All decisions are signs of determinants, filtered in float64 and exact where the filter does not
 decide: with w = 1 those of `predicates.orient2d`. Let A, B be the signs of det[p, q, a] and
@@ -134,9 +133,9 @@ def _crosses(p, q, a, b, sa, sb, sp, sq):
     """Return whether the segment p, q intersects the image of the edge a, b; see the module."""
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
-    return (sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0) or (
-        sa <= 0 and sb >= 0 and sq <= 0 and sp >= 0
-    )
+    if sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0:
+        return True
+    return sa <= 0 and sb >= 0 and sq <= 0 and sp >= 0
 
 
 @inlined
@@ -148,10 +147,8 @@ def _all_flat(a, b, c):
 @inlined
 def _box(a, b, c):
     """Return the bounds of a triangle in front of the eye."""
-    return (
-        min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1])),
-        max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])),
-    )  # fmt: skip
+    low = min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1]))
+    return low + (max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])))
 
 
 @inlined
@@ -214,10 +211,7 @@ def _enters(p, q, a, b, c, sign):
 
 @kernel
 def _outline_spares(outline, deep, a, b, c):
-    """Return MEET if a triangle with all corners in the region is inside it, else UNSURE.
-
-    `deep`: one of its corners is not on the outline.
-    """
+    """Return MEET if a triangle of corners in the region, one `deep`, is inside, else UNSURE."""
     stay_outlined()
     box = _box(a, b, c)
     sign = turn(a, b, c)
@@ -237,8 +231,7 @@ def _outline_spares(outline, deep, a, b, c):
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Decide whether triangles first..last-1 touch, or lie inside, an outline's region.
 
-    `points` are homogeneous, and `locations` their results of `judge_points`; a triangle with a NaN
-    corner touches nothing.
+    `points` are homogeneous, `locations` those of `judge_points`; NaN corners touch nothing.
     """
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()

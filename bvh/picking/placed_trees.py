@@ -5,10 +5,10 @@ A frustum is planes (k, 4), nonnegative inside, as `Camera.frustum` returns them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.ray_queries import CasterQueries, SceneCaster
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
 from bvh.runtime.arguments import ALL_BITS
@@ -25,6 +26,7 @@ from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
+Ids = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 # In trees of fewer faces all are tested, in larger ones those near the frustum.
@@ -34,26 +36,14 @@ FEW_FACES = 2048
 SLACK = 2.0**-30
 
 
-class PlacedTree(Protocol):
-    """A tree at the end of a path of instances."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacedTree:
+    """A tree at the end of a path of instances, which is empty for one alone."""
 
-    @property
-    def tree(self) -> BVH: ...
-    @property
-    def transform(self) -> Floats: ...
-    @property
-    def path(self) -> tuple[int, ...]: ...
-    @property
-    def name(self) -> str | None: ...
-
-
-class TreeAlone(NamedTuple):
-    """A tree in place, with neither path nor name."""
-
+    path: tuple[int, ...]
     tree: BVH
     transform: Floats
-    path: tuple[int, ...] = ()
-    name: str | None = None
+    name: str | None
 
 
 class LeafTable(Protocol):
@@ -64,29 +54,18 @@ class LeafTable(Protocol):
     def name_of(self, leaf: int) -> str | None: ...
 
 
-class PickableScene(Protocol):
-    """What picking asks of a scene: to cast rays, and what its leaves are now."""
+class PickableScene(CasterQueries[SceneHits, SceneAllHits, SceneCaster]):
+    """Ray queries of a scene, and what picking asks beside: what its leaves are now."""
 
-    def closest_hit(
-        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
-        mask: int | None, threads: int | None,
-    ) -> Hits: ...  # fmt: skip
+    __slots__ = ()
 
-    def all_hits(
-        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, *,
-        mask: int | None,
-    ) -> AllHits: ...  # fmt: skip
-
-    def attributes(self, child: BVH) -> Attributes: ...
-    def _current_leaves(self) -> LeafTable: ...
+    attributes: Callable[[BVH], Attributes]
+    _current_leaves: Callable[[], LeafTable]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedTrees:
-    """The leaves of a scene, columns of which are as in `Leaves`; or one tree, which has no table.
-
-    `boxes` (n, 6) are the bounds of leaves in the world.
-    """
+    """The leaves of a scene, columns of which are as in `Leaves`; or one tree, without a table."""
 
     source: PickableScene | BVH
     table: LeafTable | None
@@ -95,7 +74,7 @@ class PlacedTrees:
     matrices: Floats
     masks: NDArray[np.uint32]
     instance_id: Ints
-    boxes: Floats
+    boxes: Floats  # (n, 6), in the world
 
     @classmethod
     def alone(cls, tree: BVH) -> PlacedTrees:
@@ -125,18 +104,16 @@ class TreeFaces:
         return OwnedTriangles(found.points, found.faces[kept], found.owners[kept])
 
     @cached_property
-    def owners(self) -> NDArray[np.int32]:
+    def owners(self) -> Ids:
         """The primitives that have triangles."""
         return marked(self.surface.owners, len(self.tree))
 
-    def vertices(self) -> NDArray[np.int32]:
+    def vertices(self) -> Ids:
         """Return the vertices that have a face."""
         self.tree._must_hold("a selection of vertices", Triangles)
         return marked(self.surface.faces, len(self.surface.points))
 
-    def candidates(
-        self, matrix: Floats, planes: Floats
-    ) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+    def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
         """Return the triangles, unplaced, that may be in a frustum, and their vertices."""
         tree = self.tree
         if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
@@ -154,7 +131,7 @@ class TreeFaces:
             return self._everything()
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
-    def _everything(self) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+    def _everything(self) -> tuple[OwnedTriangles, Ids]:
         return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
 
 
@@ -187,9 +164,7 @@ class VisitedTrees:
             self._visited[tree] = TreeFaces(self.placed.trees[tree], self._bits)
         return self._visited[tree], self.placed.matrices[row]
 
-    def faces_in(
-        self, planes: Floats, rows: list[int]
-    ) -> tuple[Floats, NDArray[np.int32], NDArray[np.int64]]:
+    def faces_in(self, planes: Floats, rows: list[int]) -> tuple[Floats, Ids, Ints]:
         """Return the triangles of leaves that may be in a frustum, as `joined` does."""
         surfaces = []
         for row in rows:
@@ -205,10 +180,8 @@ class VisitedTrees:
 
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
         """Return t, leaf and primitive of what rays through points (n, 2) of the picture hit."""
-        rays = self.camera.ray(points[:, 0], points[:, 1])
-        hits = self.placed.source.closest_hit(
-            *rays, self.camera.near, t_max, mask=self.mask, threads=self.threads
-        )
+        rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
+        hits = self.placed.source.closest_hit(*rays, mask=self.mask, threads=self.threads)
         return hits.t, leaves_of(hits), hits.prim_id
 
 
@@ -219,16 +192,14 @@ def leaves_of(hits: Hits | AllHits) -> Ints:
     return np.zeros(len(hits.prim_id), np.int64)
 
 
-def joined(
-    rows: list[int], surfaces: list[OwnedTriangles]
-) -> tuple[Floats, NDArray[np.int32], NDArray[np.int64]]:
+def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids, Ints]:
     """Return the triangles (n, 3, 3) of surfaces of leaves, and their primitives and leaves."""
     triangles = np.concatenate([some.points[some.faces] for some in surfaces])
     prims = np.concatenate([some.owners for some in surfaces])
     return triangles, prims, np.repeat(rows, [len(some.faces) for some in surfaces])
 
 
-def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, NDArray[np.int32]]:
+def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
     """Return a surface without the points that it does not use, and which those are that stay."""
     used = marked(surface.faces, len(surface.points))
     numbers = np.empty(len(surface.points), np.int32)
@@ -236,7 +207,7 @@ def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, NDArray[np.int32]]
     return OwnedTriangles(surface.points[used], numbers[surface.faces], surface.owners), used
 
 
-def marked(ids: Ints, count: int) -> NDArray[np.int32]:
+def marked(ids: Ints, count: int) -> Ids:
     """Return the numbers below `count` that occur, ascending."""
     marks = np.zeros(count, np.bool_)
     marks[ids.ravel()] = True

@@ -38,15 +38,12 @@ class OwnedTriangles(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Triangles in a picture: corners (n, 3) as `outlines` has them, and faces (k, 3).
-
-    Each is, or is a part of, the given triangle of number `owners`; `whole` if nothing is cut off.
-    """
+    """Triangles in a picture, corners as in `outlines`: those numbered by `owners`, or parts."""
 
     corners: Floats
     faces: NDArray[np.int32]
     owners: NDArray[np.int32]
-    whole: NDArray[np.bool_]
+    whole: NDArray[np.bool_]  # nothing is cut off
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
@@ -108,8 +105,7 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     depth = camera.project(points)[2][faces]
     with np.errstate(invalid="ignore"):
         crossing = ~whole & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
-    pieces = [np.empty((0, 3))]
-    parents: list[int] = []
+    pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
@@ -133,10 +129,7 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
 
 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
-    """Return the polygon (n, 6) of a triangle between two depths: points, weights of its corners.
-
-    With `level`, points of a cut are at its very depth, else where rounding puts them.
-    """
+    """Return what of a triangle is between depths: points, weights (n, 6); `level`: cut at them."""
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
         if not np.isfinite(limit):
@@ -203,10 +196,9 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     order = np.lexsort((found.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
     best = order[first]
-    out = NearestPoints(
-        np.full(count, np.inf), np.full((count, 2), np.nan), np.full(count, np.nan),
-        np.full((count, 3), np.nan),
-    )  # fmt: skip
+    shapes = count, (count, 2), count, (count, 3)
+    out = NearestPoints(*(np.full(shape, np.nan) for shape in shapes))
+    out.distance[:] = np.inf
     for whole_array, values in zip(out, found, strict=True):
         whole_array[parents[best]] = values[best]
     return out

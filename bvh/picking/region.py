@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera, check_camera
 from bvh.geometry.transforms import moved
 from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
-from bvh.picking.placed_trees import TreeFaces, marked
+from bvh.picking.placed_trees import Floats, TreeFaces, marked
 from bvh.picking.projected import OwnedTriangles, project_points, project_triangles, transformed
 from bvh.runtime.arguments import kernel_input, reals, rows
 from bvh.runtime.threads import share
@@ -26,9 +26,9 @@ CHUNK = 8192
 class Region(NamedTuple):
     """A closed outline in the picture (see `outlines`), and a frustum around all behind it."""
 
-    outline: NDArray[np.float64]
+    outline: Floats
     convex: bool
-    planes: NDArray[np.float64]
+    planes: Floats
 
 
 class SelectedPart(NamedTuple):
@@ -60,7 +60,7 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
     return _region(camera, outline, False)
 
 
-def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
+def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
     """Return the region of an outline without the points that repeat the one before them."""
     check_camera(camera)
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
@@ -71,9 +71,7 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
     return Region(kept, convex, planes)
 
 
-def locate_points(
-    region: Region, corners: NDArray[np.float64], threads: int = 1
-) -> NDArray[np.int8]:
+def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[np.int8]:
     """Return where homogeneous points of the picture lie (see `outlines`)."""
     locations, corners = np.empty(len(corners), np.int8), kernel_input(corners)
 
@@ -92,12 +90,10 @@ def select_faces(
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
     locations = locate_points(region, corners, threads)
     verdicts = np.empty(len(faces), np.int8)
+    given = region.outline, region.convex, want_inside, corners, locations, faces
 
     def work(begin: int, end: int) -> None:
-        judge_triangles(
-            region.outline, region.convex, want_inside, corners, locations, faces, begin, end,
-            verdicts,
-        )  # fmt: skip
+        judge_triangles(*given, begin, end, verdicts)
 
     share(len(faces), CHUNK, work, threads)
     for i in np.flatnonzero(verdicts == UNSURE):
@@ -114,7 +110,7 @@ def select_faces(
 
 
 def select_part(
-    camera: Camera, region: Region, leaf: TreeFaces, matrix: NDArray[np.float64], what: Selected,
+    camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, what: Selected,
     want_inside: bool, threads: int,
 ) -> SelectedPart:  # fmt: skip
     """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""

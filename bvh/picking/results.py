@@ -5,24 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree, TreeAlone
+from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
+from bvh.picking.region import Selected
 from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
-
-if TYPE_CHECKING:
-    from bvh.camera.camera import Camera
-    from bvh.picking.region import Selected
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -57,8 +55,8 @@ def _column(k: int, kind: Callable[[Any], T]) -> T:
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _once(find: Callable[[Pick], T]) -> Callable[[Pick], T]:
-    """Return a getter of a `Pick` that computes its value once; arrays become read-only."""
+def _once(find: Callable[[Pick], T]) -> T:
+    """Return a property of a `Pick` that is computed once; arrays become read-only."""
     name = find.__name__
 
     @functools.wraps(find)
@@ -73,7 +71,7 @@ def _once(find: Callable[[Pick], T]) -> Callable[[Pick], T]:
         value: T = known[name]
         return value
 
-    return get
+    return property(get)  # type: ignore[return-value]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -157,7 +155,6 @@ class Pick:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._placed.tree.face_of(self.prim_id))
 
-    @property
     @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
@@ -169,7 +166,6 @@ class Pick:
         ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
-    @property
     @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
@@ -180,7 +176,6 @@ class Pick:
         rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
-    @property
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
@@ -239,18 +234,17 @@ class Pick:
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> found = tree.pick(camera, 55, 40).as_dict()
         >>> found["t"], found["position"], found["vertex"]["id"]
         (9.0, [0.2, 0.4, 0.0], 0)
         """
-        content: dict[str, Any] = {}
-        for name in (
+        names = (
             "instance_id", "name", "path", "leaf", "prim_id", "face_id", "t", "u", "v", "front",
             "position", "local_position", "normal", "smooth_normal", "uv", "screen_distance",
-        ):  # fmt: skip
-            content[name] = _plain(getattr(self, name))
+        )  # fmt: skip
+        content = {name: _plain(getattr(self, name)) for name in names}
         for name, snap in (("vertex", self.vertex), ("edge", self.edge)):
             content[name] = snap and {k: _plain(x) for k, x in snap._asdict().items()}
         return content
@@ -260,13 +254,12 @@ class Pick:
         owner = f"instance_id={self.instance_id}, name={self.name!r}, " if self.leaf >= 0 else ""
         return f"Pick({owner}prim_id={self.prim_id}, t={self.t:.6g}, position=[{position}])"
 
-    @property
     @_once
     def _placed(self) -> PlacedTree:
         """The leaf."""
         leaves, source = self._leaves, self._source
         if isinstance(source, BVH):
-            return TreeAlone(source, np.eye(4))
+            return PlacedTree((), source, np.eye(4), None)
         assert leaves is not None
         # After instances have been added or removed, the scene's leaves are others.
         if leaves.is_current():
@@ -285,7 +278,6 @@ class Pick:
         triangles = self._triangles
         return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
-    @property
     @_once
     def _world(self) -> Floats | None:
         """The corners of the face in the world; None for boxes."""
@@ -300,14 +292,12 @@ class Pick:
         weights = np.array([1.0 - self.u - self.v, self.u, self.v])
         return np.asarray(weights @ values[triangles.faces[self.prim_id]])
 
-    @property
     @_once
     def _attributes(self) -> Attributes:
         """Attributes of the mesh's vertices, each None without any."""
         source = self._source
         return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
-    @property
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor."""
@@ -338,26 +328,21 @@ class Selection:
     ----------
     what : {"faces", "vertices", "instances"}
     instance_id : ndarray of int32, shape (k,)
-        Outermost instances, ascending. With nested scenes an instance has a row for each of its
-        leaves, except for ``what="instances"``.
+        Outermost instances, ascending; a row for each leaf, except for ``what="instances"``.
     leaf : ndarray of int32, shape (k,)
-        Rows of ``scene.leaves``, ascending; the first leaf of an instance for
-        ``what="instances"``.
+        Rows of ``scene.leaves``, ascending; for ``what="instances"`` the first of each.
     names : tuple of str or None, length k
         Names of the leaves' instances.
     ids : ndarray of int32, shape (m,)
-        Ids of faces (or boxes), or of vertices, ascending in each row; none for
-        ``what="instances"``.
+        Ids of faces, boxes or vertices, ascending in each row; none for ``what="instances"``.
     offsets : ndarray of int64, shape (k + 1,)
 
     Examples
     --------
     >>> import bvh
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
-    >>> scene = bvh.Scene()
-    >>> scene.add(tree, name="a")
-    0
+    >>> number = scene.add(mesh, name="a")
     >>> found = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
     >>> found.names, found.ids, found.offsets, found.row
     (('a',), array([0], dtype=int32), array([0, 1]), array([0]))

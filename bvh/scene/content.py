@@ -36,26 +36,21 @@ class SceneContent(InstanceHolder):
         "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
     )  # fmt: skip
 
-    # Trees by Python's id of the mesh that they were built from: only a hint.
-    _meshes: dict[int, TreeBase]
-    _flattened: FlattenedInstances | None
-    # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
-    _view: InstancedTrees | None
-    _view_of: FlattenedInstances | None
-    _read: tuple[int, int]
-    _arrays: list[Any]
-    # The modification counters of the process at the last update.
-    _seen: int
-    _deformed: int
-
     def __init__(self) -> None:
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         """Initialise with a table of instances."""
-        self._instances, self._attributes, self._meshes = table, attributes, {}
-        self._flattened = self._view = self._view_of = None
-        self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
+        self._instances, self._attributes = table, attributes
+        # Trees by Python's id of the mesh that they were built from: only a hint.
+        self._meshes: dict[int, TreeBase] = {}
+        self._flattened: FlattenedInstances | None = None
+        # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
+        self._view: InstancedTrees | None = None
+        self._view_of: FlattenedInstances | None = None
+        self._arrays, self._read = list[Any](), (0, 0)
+        # The modification counters of the process at the last update.
+        self._seen = self._deformed = -1
         self._up, self._saved = "z", None
 
     def _current(self) -> InstancedTrees:
@@ -76,9 +71,8 @@ class SceneContent(InstanceHolder):
                 same = all(tree._arrays is arrays for tree, arrays in pairs)
             if view is None or not same:
                 self._arrays = [tree._arrays for tree in leaves.trees]
-                view = InstancedTrees(
-                    leaves.trees, leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
-                )
+                columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
+                view = InstancedTrees(leaves.trees, *columns)
             else:
                 updates: list[tuple[Any, NDArray[Any], Any]] = [
                     (view.move, leaves.maps, leaves.moved.since(self._read[0])),
@@ -136,9 +130,8 @@ class SceneContent(InstanceHolder):
         Examples
         --------
         >>> import bvh, numpy as np
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> ids = scene.add_many(tree, [np.eye(4)] * 3, visible=[True, True, False])
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids = scene.add_many(mesh, [np.eye(4)] * 3, visible=[True, True, False])
         >>> scene.stats()
         SceneStats(3 instances of 1 tree, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
         """
@@ -176,8 +169,7 @@ class SceneContent(InstanceHolder):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh, name="plate")
-        0
+        >>> number = scene.add(mesh, name="plate")
         >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
         >>> scene.name_of(hit.leaf)
         'plate'
@@ -253,17 +245,15 @@ class SceneContent(InstanceHolder):
         >>> import bvh
         >>> scene = bvh.Scene()
         >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
-        >>> scene.add((square, [[0, 1, 2, 3]]))
-        0
+        >>> number = scene.add((square, [[0, 1, 2, 3]]))
         >>> hit = scene.closest_hit([0.1, 0.5, 1], [0, 0, -1])
         >>> hit.prim_id, scene.face_of(hit.leaf, hit.prim_id)
         (1, 0)
         """
         if is_other(leaf, prim_id):
             return foreign_answer(self.face_of, locals())
-        rows, ids = np.broadcast_arrays(
-            arguments.integers("leaf", leaf), arguments.integers("prim_id", prim_id)
-        )
+        given = arguments.integers("leaf", leaf), arguments.integers("prim_id", prim_id)
+        rows, ids = np.broadcast_arrays(*given)
         leaves = self._current_leaves()
         missed = rows < 0
         if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
@@ -322,9 +312,8 @@ class SceneContent(InstanceHolder):
             tree._must_hold("a flattened scene", Triangles)
         total = sum(len(tree.vertices) for tree in trees)
         if total > arguments.MAX_ROWS:
-            raise ValueError(
-                f"a mesh can have {arguments.MAX_ROWS} vertices, and the scene has {total}"
-            )
+            most = arguments.MAX_ROWS
+            raise ValueError(f"a mesh can have {most} vertices, and the scene has {total}")
         meshes = [tree._triangles() for tree in trees]
         return (*mesh_of_leaves(chosen, meshes, leaves.maps),)
 

@@ -8,6 +8,7 @@ from counts, so all leaves below any number of copies of a scene are computed to
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps, transformed_point
+from bvh.picking.placed_trees import PlacedTree
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.jit import entry, warms
@@ -29,7 +31,7 @@ MAX_DEPTH = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Leaf:
+class Leaf(PlacedTree):
     """A tree at the end of one path of instances in a scene.
 
     Attributes
@@ -48,17 +50,12 @@ class Leaf:
     --------
     >>> import bvh
     >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene.add(mesh, name="plate")
-    0
+    >>> number = scene.add(mesh, name="plate")
     >>> leaf = scene.leaves[0]
     >>> leaf.path, leaf.name, len(leaf.tree), leaf.transform.shape
     ((0,), 'plate', 1, (4, 4))
     """
 
-    path: tuple[int, ...]
-    tree: BVH
-    transform: NDArray[np.float64]
-    name: str | None
     mask: int
 
     @property
@@ -123,9 +120,8 @@ def leaf_counts(parts: Sequence[instances.InstanceHolder]) -> dict[int, int]:
         table = part._instances
         uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
         # Plain integers: there may be more than any array holds.
-        counts[id(part)] = sum(
-            use * counts.get(id(child), 1) for use, child in zip(uses, table.children, strict=True)
-        )
+        sizes = [counts.get(id(child), 1) for child in table.children]
+        counts[id(part)] = sum(map(operator.mul, uses, sizes))
     return counts
 
 
@@ -158,15 +154,11 @@ class FlattenedInstances:
             children = [id(child) for child in table.children]
             sizes = np.array([counts.get(k, 1) for k in children], np.int64)
             child_of = table.column("child").copy()
-            tree_of, part_of = (
-                np.array([known.get(k, -1) for k in children], np.int32)
-                for known in (trees, numbers)
-            )
+            tree_of = np.array([trees.get(k, -1) for k in children], np.int32)
+            part_of = np.array([numbers.get(k, -1) for k in children], np.int32)
             begins = np.append(0, np.cumsum(sizes[child_of]))
-            part_ids = table.column("ids").copy()
-            self._parts.append(
-                _NestedScene(table, table.shape, part_ids, child_of, tree_of, part_of, begins)
-            )
+            columns = table.column("ids").copy(), child_of, tree_of, part_of, begins
+            self._parts.append(_NestedScene(table, table.shape, *columns))
         self._read = self._ends()
         found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
         order = np.argsort(found.rows)
@@ -197,9 +189,8 @@ class FlattenedInstances:
             if number < last:
                 if not uses[number]:
                     continue
-                outer_at, outer, outer_masks = (
-                    np.concatenate(column) for column in zip(*uses[number], strict=True)
-                )
+                columns = map(np.concatenate, zip(*uses[number], strict=True))
+                outer_at, outer, outer_masks = columns
                 at = (outer_at[:, None] + part.begins[:-1]).ravel()
                 child = np.tile(part.child, len(outer))
                 maps = products(outer, part.table.column("maps"))
@@ -211,12 +202,11 @@ class FlattenedInstances:
                 chosen = order[ends[k - 1] if k else 0 : ends[k]]
                 uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
-            found.append(
-                _LeafRows(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen])
-            )
+            trees = part.trees[child[chosen]]
+            found.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
         if len(found) == 1:
             return found[0]
-        return _LeafRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        return _LeafRows(*map(np.concatenate, zip(*found, strict=True)))
 
     def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
         """Check that products of maps are invertible, which rounding can prevent."""
@@ -264,9 +254,7 @@ class FlattenedInstances:
         new = masks != self.masks[rows]
         self._write(self.masks, self.masked, rows[new], masks[new])
 
-    def _write(
-        self, column: NDArray[Any], log: instances.Journal, leaves: Ints, values: Ints
-    ) -> None:
+    def _write(self, column: Ints, log: instances.Journal, leaves: Ints, values: Ints) -> None:
         if len(leaves):
             column[leaves] = values
             log.note(leaves, 2 * len(self))
@@ -359,8 +347,7 @@ class Leaves(Sequence[Leaf]):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh), scene.add(mesh)
-        (0, 1)
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> scene.leaves.row(-1)
         1
         """

@@ -49,9 +49,8 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh, name="plate")
-        0
-        >>> one = scene.instance(0)
+        >>> number = scene.add(mesh, name="plate")
+        >>> one = scene.instance(number)
         >>> one.name, one.visible, one.transform.shape
         ('plate', True, (4, 4))
         """
@@ -125,8 +124,7 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh, trimesh
         >>> scene = bvh.Scene()
-        >>> scene.add(trimesh.creation.box(), name="box")
-        0
+        >>> number = scene.add(trimesh.creation.box(), name="box")
         >>> hits = scene.closest_hit([[0.1, 0.2, 5], [9, 9, 5]], [0, 0, -1])
         >>> scene.names(hits.instance_id), scene.names(0)
         (array(['box', None], dtype=object), 'box')
@@ -165,10 +163,9 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh, name="part")
-        0
-        >>> scene.replace(0, bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
-        >>> scene[0].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
+        >>> number = scene.add(mesh, name="part")
+        >>> scene.replace(number, bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
+        >>> scene[number].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
         ('part', 4.0)
         """
         row = self._row(instance_id)
@@ -187,16 +184,15 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh, numpy as np
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh)
-        0
+        >>> number = scene.add(mesh)
         >>> lifted = np.eye(4)
         >>> lifted[2, 3] = 2.0
-        >>> scene.set_transform(0, lifted)
+        >>> scene.set_transform(number, lifted)
         >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0]).t
         3.0
         """
         row = self._row(instance_id)
-        self._instances.move(np.array([row]), one_map(transform))
+        self._instances.write("maps", np.array([row]), one_map(transform))
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.
@@ -218,12 +214,10 @@ class InstanceAccess(SceneContent):
         array([2., 3.])
         """
         rows = self._instances.rows_of(index_rows("ids", ids))
-        maps = many_maps(transforms)
-        if len(maps) != len(rows):
-            raise ValueError(
-                f"transforms must have shape ({len(rows)}, 4, 4), got ({len(maps)}, 4, 4)"
-            )
-        self._instances.move(rows, maps)
+        maps, count = many_maps(transforms), len(rows)
+        if len(maps) != count:
+            raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
+        self._instances.write("maps", rows, maps)
 
     def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances.
@@ -237,15 +231,14 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh)
-        0
-        >>> scene.set_visible(0, False)
+        >>> number = scene.add(mesh)
+        >>> scene.set_visible(number, False)
         >>> scene.any_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
         False
         """
         found = self._rows(ids)
         values = spread("visible", truths("visible", visible), len(found))
-        self._instances.mark(found, "visible", values)
+        self._instances.write("visible", found, values)
 
     def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
         """Change the masks of instances.
@@ -266,7 +259,7 @@ class InstanceAccess(SceneContent):
         (1, False)
         """
         found = self._rows(ids)
-        self._instances.mark(found, "masks", spread("mask", bit_masks("mask", mask), len(found)))
+        self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
 
     def rename(self, instance_id: int, name: str | None) -> None:
         """Change or remove the name of an instance.
@@ -280,10 +273,9 @@ class InstanceAccess(SceneContent):
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh, name="old")
-        0
-        >>> scene.rename(0, "new")
-        >>> scene[0].name, scene.find("old").tolist()
+        >>> number = scene.add(mesh, name="old")
+        >>> scene.rename(number, "new")
+        >>> scene[number].name, scene.find("old").tolist()
         ('new', [])
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])

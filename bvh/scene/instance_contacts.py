@@ -57,22 +57,19 @@ def candidates(
     other = own if content is view else instance_pairs.side_of(content)
     mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
     first, second = view.owners[mine].astype(np.int64), content.owners[theirs].astype(np.int64)
-    kept = first < second if content is view else np.ones(len(mine), np.bool_)
-    if len(ignored):
-        kept &= ~np.isin(first << 32 | second, ignored)
-    mine, theirs, first, second = mine[kept], theirs[kept], first[kept], second[kept]
     nearest = box_distances(own.boxes[mine], other.boxes[theirs])
     kept = nearest <= reach
-    owners = np.stack([first, second], axis=1)[kept]
-    mine, theirs, nearest = mine[kept], theirs[kept], nearest[kept]
-    order = np.lexsort((nearest, owners[:, 1], owners[:, 0]))
-    mine, theirs, nearest, owners = mine[order], theirs[order], nearest[order], owners[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
-    begins = np.append(np.flatnonzero(new), len(order))
-    return NearbyLeaves(
-        instance_pairs.PairJob(own, other, None, False, mine, theirs), owners, begins, nearest
-    )
+    if content is view:
+        kept &= first < second
+    if len(ignored):
+        kept &= ~np.isin(first << 32 | second, ignored)
+    order = np.flatnonzero(kept)
+    order = order[np.lexsort((nearest[order], second[order], first[order]))]
+    owners = np.stack([first, second], axis=1)[order]
+    # At the end, too, also where there is no pair.
+    begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
+    job = instance_pairs.PairJob(own, other, None, False, mine[order], theirs[order])
+    return NearbyLeaves(job, owners, begins, nearest[order])
 
 
 def box_distances(boxes: Reals, others: Reals) -> Reals:
@@ -100,10 +97,8 @@ def _by_subtrees(
                 group, done = groups[pair], False
                 own, other = instance_pairs.trees_of(job, pair)
                 while not (done or touching[group] or enough[0] or cancel[0]):
-                    done = tree_pairs.meet(
-                        own.row, other.row, to_first, False, pair_search, pairs, 0,
-                        tree_pairs.STEPS,
-                    )  # fmt: skip
+                    scratch = pair_search, pairs, 0, tree_pairs.STEPS
+                    done = tree_pairs.meet(own.row, other.row, to_first, False, *scratch)
                     if pair_search.state[tree_pairs.MET]:
                         touching[group] = True
                         enough[0] = enough[1]
@@ -118,19 +113,16 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
     # What is behind the addresses lives in `job`.
     rows = _row_addresses(job.own.trees, mine), _row_addresses(job.other.trees, theirs)
     tasks = np.stack([mine, theirs, found.groups], axis=1).astype(np.int64)
-    shelf = Shelf(
-        lambda: (tree_pairs.new_pair_search(1), np.empty(2 * tree_pairs.MAX_LEAF_PAIRS, np.int32))
-    )
+    size = 2 * tree_pairs.MAX_LEAF_PAIRS
+    shelf = Shelf(lambda: (tree_pairs.new_pair_search(1), np.empty(size, np.int32)))
 
     def work(begin: int, end: int) -> None:
         to_first, done = instance_pairs.maps_to_first(job, np.arange(begin, end)).ravel(), False
         with shelf.scratch() as (pair_search, pairs):
             pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
+            given = tasks[begin:end], to_first, pair_search, pairs, touching, enough
             while not (done or cancel[0]):
-                done = tree_pairs.find_contacts(
-                    *rows, tasks[begin:end], to_first, pair_search, pairs, touching, enough,
-                    tree_pairs.STEPS,
-                )  # fmt: skip
+                done = tree_pairs.find_contacts(*rows, *given, tree_pairs.STEPS)
 
     return work
 
@@ -161,27 +153,19 @@ def find_touching(
     return found.owners[found.begins[:-1][touching]].astype(np.int32)
 
 
-class _NearestFaces:
+class _NearestFaces(NamedTuple):
     """The nearest faces so far of some leaves, and how far they are apart."""
 
-    __slots__ = ("distance", "faces", "found", "position")
-
-    def __init__(self, limit: float) -> None:
-        self.distance, self.found = limit, False
-        # Leaf and face of the first, then of the second: ties go to the lowest.
-        self.faces = (0, 0, 0, 0)
-        self.position = np.empty((2, 3))
-
-    def offer(self, distance: float, faces: tuple[int, int, int, int], position: Reals) -> None:
-        """Take what is nearer than all before, or as near and lower."""
-        if not self.found or (distance, faces) < (self.distance, self.faces):
-            self.distance, self.faces, self.position, self.found = distance, faces, position, True
+    distance: float
+    # Leaf and face of the first, then of the second: ties go to the lowest.
+    faces: tuple[int, int, int, int]
+    position: Reals
 
 
 def _measure(
-    found: NearbyLeaves, k: int, nearest: _NearestFaces, cancel: NDArray[np.int32] | None = None
-) -> None:
-    """Measure one pair of leaves, no further than what is nearest so far, unless cancelled."""
+    found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float, cancel: Ids | None
+) -> _NearestFaces | None:
+    """Return the nearest faces, with those of one more pair of leaves, unless cancelled."""
     # Many kernels, which collisions do not need.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
@@ -189,10 +173,12 @@ def _measure(
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
     maps = job.own.maps[leaf], job.other.maps[leaf2]
     trees = instance_pairs.trees_of(job, k)
-    near = find_closest_pair(*trees, maps, None, nearest.distance, cancel=cancel)
+    near = find_closest_pair(*trees, maps, None, limit, cancel=cancel)
     prim, prim2 = near.prim_id.tolist()
-    if prim >= 0 and not (cancel is not None and cancel[0]):
-        nearest.offer(float(near.distance), (leaf, prim, leaf2, prim2), near.position)
+    if prim < 0 or (cancel is not None and cancel[0]):
+        return nearest
+    new = _NearestFaces(float(near.distance), (leaf, prim, leaf2, prim2), near.position)
+    return new if nearest is None or new[:2] < nearest[:2] else nearest
 
 
 def find_clearances(
@@ -207,13 +193,13 @@ def find_clearances(
 
     def work(begin: int, end: int) -> None:
         for group in range(begin, end):
-            nearest = _NearestFaces(max_distance)
+            nearest, limit = None, max_distance
             for k in range(int(found.begins[group]), int(found.begins[group + 1])):
-                if found.nearest[k] > nearest.distance or cancel[0]:
+                if found.nearest[k] > limit or cancel[0]:
                     break
-                _measure(found, k, nearest, cancel)
-            if nearest.found:
-                results[group] = nearest
+                nearest = _measure(found, k, nearest, limit, cancel)
+                limit = nearest.distance if nearest else limit
+            results[group] = nearest
 
     size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
     share_long(count, size, work, threads, cancel, progress)
@@ -235,18 +221,19 @@ def find_closest(
     reach = 0.0
     while True:
         found = candidates(view, content, ignored, reach, threads)
-        nearest, owners = _NearestFaces(np.inf), found.owners[:0]
+        nearest: _NearestFaces | None = None
+        limit, owners = np.inf, found.owners[:0]
         for k in np.argsort(found.nearest, kind="stable").tolist():
-            if found.nearest[k] > nearest.distance:
+            if found.nearest[k] > limit:
                 break
-            before = nearest.faces, nearest.found
-            _measure(found, k, nearest)
-            if (nearest.faces, nearest.found) != before:
+            before, nearest = nearest, _measure(found, k, nearest, limit, None)
+            if nearest is not before:
                 owners = found.owners[k : k + 1]
-        if nearest.distance <= reach or reach == np.inf:
-            return _clearances(owners, [nearest] if nearest.found else [])
-        if nearest.found:
-            reach = nearest.distance
+            limit = nearest.distance if nearest else limit
+        if limit <= reach or reach == np.inf:
+            return _clearances(owners, [nearest] if nearest else [])
+        if nearest:
+            reach = limit
         elif reach < size:
             reach = max(4.0 * reach, spacing)
         else:
@@ -257,13 +244,10 @@ def find_closest(
 def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
-    return SceneClearances(
-        np.array([one.distance for one in nearest], np.float64),
-        np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3),
-        owners.astype(np.int32),
-        np.ascontiguousarray(faces[:, :, 0]),
-        np.ascontiguousarray(faces[:, :, 1]),
-    )
+    leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
+    distances = np.array([one.distance for one in nearest], np.float64)
+    at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
+    return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
 
 
 @warms("contacts in scenes")

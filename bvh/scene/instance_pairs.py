@@ -2,8 +2,7 @@
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
 is decided by their vertices in the world, which are computed for those that may. The boxes of one
-tree are transformed to the frame of the other only to find which faces cannot meet (see
-`tree_to_tree`).
+tree are transformed to the frame of the other only to rule out faces (see `tree_to_tree`).
 """
 
 import itertools
@@ -55,9 +54,8 @@ def search_of_scene(
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    return overlap_batches.RegionSearch(
-        view.arrays, view.tlas.bounds, view.owners, corners, counted
-    )
+    top = view.arrays, view.tlas.bounds, view.owners
+    return overlap_batches.RegionSearch(*top, corners, counted)
 
 
 class Side(NamedTuple):
@@ -77,15 +75,11 @@ def side_of(content: InstancedTrees | TreeBase) -> Side:
     if isinstance(content, InstancedTrees):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        return Side(
-            content.shown_trees(), content.frames, content.tree_of, content.maps, content.inverses,
-            boxes, visible,
-        )  # fmt: skip
+        placed = content.frames, content.tree_of, content.maps, content.inverses
+        return Side(content.shown_trees(), *placed, boxes, visible)
     arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
-    return Side(
-        [arrays], arrays.frame[None], first, still, still,
-        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0]),
-    )  # fmt: skip
+    boxes, visible = content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0])
+    return Side([arrays], arrays.frame[None], first, still, still, boxes, visible)
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
@@ -155,10 +149,8 @@ def find_leaf_pairs(
         mine, theirs = mine[rows], theirs[rows]
     job = PairJob(own, other, transform, itself, mine, theirs)
     which, entries = tasks_of(job, threads)
-    max_entries = int(np.bincount(which).max()) if len(which) else 0
-    shelf = Shelf(
-        lambda: (new_pair_search(max_entries), np.empty((overlap_batches.PAIRS, 2), np.int32))
-    )
+    most, shape = int(np.bincount(which).max(initial=0)), (overlap_batches.PAIRS, 2)
+    shelf = Shelf(lambda: (new_pair_search(most), np.empty(shape, np.int32)))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
@@ -167,9 +159,8 @@ def find_leaf_pairs(
         with shelf.scratch() as (pair_search, pairs):
             for pair, to_first in begun(job, which, entries, begin, end, pair_search):
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
-                met = overlap_batches.meeting_pairs(
-                    *trees_of(job, pair), to_first, is_one(job, pair), pair_search, pairs, cancel
-                )
+                start = _start_of(job, pair, to_first)
+                met = overlap_batches.meeting_pairs(*start, pair_search, pairs, cancel)
                 found += [codes | rows for rows in met]
         parts.extend(found)
 
@@ -181,11 +172,8 @@ def find_leaf_pairs(
         owner2 = content.owners[leaf2]
     else:
         leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
-    return ScenePairs(
-        np.stack([owner, owner2], axis=1),
-        np.stack([leaf, leaf2], axis=1),
-        np.stack([prim, prim2], axis=1),
-    )
+    columns = (owner, owner2), (leaf, leaf2), (prim, prim2)
+    return ScenePairs(*(np.stack(pair, axis=1) for pair in columns))
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
@@ -197,9 +185,7 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     wanted = overlap_batches.TASKS * threads // count
     to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        overlap_batches.split_pair(
-            *trees_of(job, k), to_first[k], is_one(job, k), pair_search, wanted
-        ).copy()
+        overlap_batches.split_pair(*_start_of(job, k, to_first[k]), pair_search, wanted).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]
@@ -218,19 +204,18 @@ def begun(
         yield int(which[first]), matrix
 
 
-def is_one(job: PairJob, k: int) -> bool:
-    """Return whether a pair of leaves is a leaf and itself."""
-    return job.itself and bool(job.mine[k] == job.theirs[k])
+def _start_of(job: PairJob, k: int, to_first: Reals) -> tuple[TreeArrays, TreeArrays, Reals, bool]:
+    """Return the trees of a pair of leaves, their transform, and whether they are one leaf."""
+    return *trees_of(job, k), to_first, job.itself and bool(job.mine[k] == job.theirs[k])
 
 
 def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
     """Return the transforms between the frames of pairs of leaves."""
     own, other = job.own, job.other
     mine, theirs = job.mine[pairs], job.theirs[pairs]
-    return frame_maps(
-        own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
-        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.itself,
-    )  # fmt: skip
+    first = own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine]
+    second = other.frames[other.tree_of[theirs]], other.maps[theirs]
+    return frame_maps(*first, *second, job.transform, job.itself)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:

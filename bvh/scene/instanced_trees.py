@@ -23,23 +23,13 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.scratch import KeptRow
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry
 from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
+from bvh.tree import instanced
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
-from bvh.tree.instanced import (
-    BOUND,
-    HIGHEST,
-    LOWEST,
-    MIRRORED,
-    NORM,
-    SHIFT_ERROR,
-    TRANSFORM_SIZE,
-    VERTEX_ERROR,
-    Instanced,
-)
 from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
 from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
@@ -47,15 +37,12 @@ from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, inst
 
 @entry
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
-    """Compute the transforms from the TLAS, of `frame`, to the BLAS of the leaves `rows`.
-
-    `boxes` are the leaves' in the world, `frames` and `skews` (see `world_bounds`) their trees'.
-    """
+    """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`."""
     for i in rows:
         own = frames[tree_of[i]]
         c, own_centre = centre(frame), centre(own)
         shift, unit = exponent(own) - exponent(frame), scale(own)
-        at = i * TRANSFORM_SIZE
+        at = i * instanced.TRANSFORM_SIZE
         norm, shift_error, vertex_error = 0.0, 0.0, 0.0
         for row in range(3):
             w = row_of(inverses, 12 * i + 4 * row)
@@ -77,57 +64,42 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
                 lost = 2.0 * row_sum * (lost + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
                 vertex_error = max(vertex_error, lost * unit)
         for axis in range(3):
-            transforms[at + LOWEST + axis] = lowest(own, axis)
-            transforms[at + HIGHEST + axis] = highest(own, axis)
-        transforms[at + BOUND] = bound(own)
-        transforms[at + NORM] = norm
-        transforms[at + SHIFT_ERROR] = shift_error
-        transforms[at + VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
-        transforms[at + MIRRORED] = 1.0 if _column_sign(maps, i) < 0 else 0.0
-
-
-@inlined
-def _column_sign(maps, i):
-    """Return the sign of the determinant of a map."""
-    return determinant_sign(
-        (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0]),
-        (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1]),
-        (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2]),
-    )
+            transforms[at + instanced.LOWEST + axis] = lowest(own, axis)
+            transforms[at + instanced.HIGHEST + axis] = highest(own, axis)
+        transforms[at + instanced.BOUND] = bound(own)
+        transforms[at + instanced.NORM] = norm
+        transforms[at + instanced.SHIFT_ERROR] = shift_error
+        transforms[at + instanced.VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
+        x, y, z = row_of(maps, 12 * i), row_of(maps, 12 * i + 4), row_of(maps, 12 * i + 8)
+        mirrored = determinant_sign(x[:3], y[:3], z[:3]) < 0
+        transforms[at + instanced.MIRRORED] = 1.0 if mirrored else 0.0
 
 
 class InstancedTrees(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Its arrays, over `Instanced`, change in place when leaves move, and are replaced when the TLAS
-    has been rebuilt.
+    Its arrays, over `Instanced`, change in place when leaves move, unless the TLAS is rebuilt.
     """
-
-    # Of the leaves' present maps, from the first query by points on.
-    _metrics: NDArray[np.float64] | None
 
     def __init__(
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        # The BLAS, each once. Kernels have the addresses of their rows: they must live as long as
-        # this object.
+        # The BLAS, each once. Kernels have the addresses of their rows: these must stay alive.
         self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
-        # Correctly rounded.
         self._inverses, _ = inverses(self._maps)
         self._masks = np.array(masks, np.uint32).view(np.int32)
-        # Of the trees, (m, 4, 3).
-        self.frames = kernel_input(
-            np.stack([tree.frame for tree in self.trees]) if len(trees) else np.empty((0, 4, 3))
-        )
+        frames = np.array([tree.frame for tree in self.trees], np.float64)
+        self.frames = kernel_input(frames.reshape(-1, 4, 3))
         # Views, which follow what is written to the arrays here.
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
         # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
-        self._metrics = None
+        # Of the leaves' present maps, from the first query by points on.
+        self._metrics: NDArray[np.float64] | None = None
         # Masks for which the trees that count have been asked whether they are closed.
         self.seen_closed: set[int] = set()
         # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
@@ -136,17 +108,19 @@ class InstancedTrees(Searched):
         # Decides when rays have one tree over all leaves instead.
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
-        self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
+        self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
-        self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
+        self.plain = not self._solid.any()
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
-        self._instanced = Instanced._make([*columns, self.masks, self.owners])
-        super().__init__(self._top(), any(tree._quality == "high" for tree in trees))
+        new: Any = instanced.Instanced
+        self._instanced = new(*columns, self.masks, self.owners)
+        top = self.tlas.arrays._replace(primitives=self._instanced)
+        super().__init__(top, any(tree._quality == "high" for tree in trees))
         self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -159,14 +133,15 @@ class InstancedTrees(Searched):
         # Two threads may both compute them: the results are equal.
         if self._metrics is None:
             found = np.zeros((len(self), METRIC_SIZE))
-            self._fill_metrics(np.arange(len(self), dtype=np.int64), found)
+            every = kernel_input(np.arange(len(self), dtype=np.int64))
+            fill_metrics(every, self.maps, self.frames, self.tree_of, found)
             self._metrics = found
         return kernel_input(self._metrics.reshape(-1))
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which leaves are reflected."""
-        return np.asarray(self._transforms.reshape(-1, TRANSFORM_SIZE)[:, MIRRORED] != 0.0)
+        return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
         """Return the trees without faces that have no bits, for pairs of faces; they are kept."""
@@ -191,10 +166,8 @@ class InstancedTrees(Searched):
         if self.plain:
             return None
         found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
-        if len(found) == 0:
-            return None
-        leaf = int(found[0])
-        return leaf, type(self.trees[self.tree_of[leaf]].primitives).__name__.lower()
+        kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[found[:1]]]
+        return (int(found[0]), kinds[0]) if kinds else None
 
     @property
     def nbytes(self) -> int:
@@ -219,10 +192,11 @@ class InstancedTrees(Searched):
         if self._near is not None and self._near.arguments[1].base is not self._metrics:
             self._near = None
         if self._metrics is not None:
-            self._fill_metrics(leaves, self._metrics)
+            given = self.maps, self.frames, self.tree_of, self._metrics
+            fill_metrics(kernel_input(leaves), *given)
         self._inverses[leaves], _ = inverses(new)
         if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
-            self.adopt(self._top())
+            self.adopt(self.tlas.arrays._replace(primitives=self._instanced))
             leaves = np.arange(len(self), dtype=np.int64)
         self._update_transforms(leaves)
 
@@ -242,19 +216,8 @@ class InstancedTrees(Searched):
             boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
         return boxes
 
-    def _fill_metrics(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        """Compute the rows of `world_metric` of leaves."""
-        fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
-
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
         """Compute the transforms from the TLAS to the trees of leaves."""
-        fill_transforms(
-            kernel_input(leaves), self.maps, self.inverses,
-            self.tlas.boxes, self.arrays.frame, self.frames, self._skews, self.tree_of,
-            self._transforms,
-        )  # fmt: skip
-
-    def _top(self) -> TreeArrays:
-        """Return the arrays of the TLAS, over `Instanced`."""
-        primitives: Any = self._instanced
-        return self.tlas.arrays._replace(primitives=primitives)
+        placed = self.maps, self.inverses, self.tlas.boxes, self.arrays.frame
+        its_trees = self.frames, self._skews, self.tree_of
+        fill_transforms(kernel_input(leaves), *placed, *its_trees, self._transforms)

@@ -1,14 +1,13 @@
 """Table of a scene's instances: children under affine maps, in growing columns.
 
 A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
-that the next query compacts; changes are logged in journals, so that readers can follow them
-without going through the table.
+that the next query compacts; changes are logged in journals, which readers follow.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,9 +62,8 @@ class Instance:
     --------
     >>> import bvh
     >>> scene = bvh.Scene()
-    >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="plate", mask=3)
-    0
-    >>> scene[0].id, scene[0].name, scene[0].mask, scene[0].visible
+    >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="plate", mask=3)
+    >>> scene[number].id, scene[number].name, scene[number].mask, scene[number].visible
     (0, 'plate', 3, True)
     """
 
@@ -256,18 +254,12 @@ class Instances:
         found, name = self.children[child], self.names.get(int(number))
         return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
 
-    def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
-        """Change the maps of rows."""
-        with table_guard.lock:
-            self._columns["maps"][rows] = maps
-            self.moved.note(rows, REMEMBERED + 2 * self._size)
-            changes.note_scene()
-
-    def mark(self, rows: NDArray[np.int64], column: str, values: Any) -> None:
-        """Change the masks, or the visibility, of rows."""
+    def write(self, column: str, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Change the maps, masks or visibility of rows."""
+        journal = self.moved if column == "maps" else self.masked
         with table_guard.lock:
             self._columns[column][rows] = values
-            self.masked.note(rows, REMEMBERED + 2 * self._size)
+            journal.note(rows, REMEMBERED + 2 * self._size)
             changes.note_scene()
 
     def remove(self, rows: NDArray[np.int64]) -> None:
@@ -363,9 +355,7 @@ def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
     found: list[InstanceHolder] = []
     seen = {id(top)}
     top._instances.compact()
-    open_parts: list[tuple[InstanceHolder, Iterator[TreeBase | InstanceHolder]]] = [
-        (top, iter(top._instances.children))
-    ]
+    open_parts = [(top, iter(top._instances.children))]
     while open_parts:
         part, children = open_parts[-1]
         for child in children:

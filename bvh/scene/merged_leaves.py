@@ -43,9 +43,7 @@ class Mesh(NamedTuple):
     prim_id: NDArray[np.int32]
 
 
-def mesh_of_leaves(
-    chosen: Sequence[int], meshes: Sequence[Triangles], maps: NDArray[np.float64]
-) -> Mesh:
+def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
     """Return the leaves `chosen`, each of one of `meshes` (one for each of them), as one mesh."""
     vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
     count = sum(len(mesh.faces) for mesh in meshes)
@@ -79,11 +77,6 @@ class MergedTree(NamedTuple):
     # The instance of each leaf, and -1 in the last row; None where they are numbered alike.
     owners: NDArray[np.int32] | None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays."""
-        return bytes_of(self)
-
     def named(self, hits: Any) -> Any:
         """Return hits of the tree as hits of the scene; an array of whether there are any stays."""
         if not isinstance(hits, Hits):
@@ -97,10 +90,10 @@ class MergedTree(NamedTuple):
         return found
 
 
-def _hides_faces(tree: TreeArrays) -> bool:
-    """Return whether a tree has faces without any bits."""
-    bits = tree.face_bits
-    return bool(((bits == 0) & (tree.nodes.ids >= 0)).any()) if len(bits) else False
+def _can_merge(tree: TreeArrays) -> bool:
+    """Return whether a tree is over triangles, all with bits: a merged tree knows no others."""
+    hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
+    return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
 
 class LeafMerger:
@@ -113,42 +106,32 @@ class LeafMerger:
     # Time of a build against the least that it may take, by the fastest one so far.
     slowness: ClassVar[float] = 4.0
 
-    # Rays of all queries since the leaves changed, and what they have led to.
-    _rays: float
-    _tree: MergedTree | None
-    # The least time of a build, once it is known; infinite where there is too much to merge.
-    _seconds: float | None
-    _building: bool
-    _changes: object
-
     def __init__(
         self, trees: Sequence[TreeArrays], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.int32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
         self._masks, self._owners = masks, owners
-        # Of faces without any bits a merged tree would know nothing.
-        self._plain = all(
-            isinstance(tree.primitives, Triangles) and not _hides_faces(tree) for tree in trees
-        )
+        self._plain = all(map(_can_merge, trees))
         self.forget()
 
     def forget(self) -> None:
         """Take note that leaves have changed."""
-        self._rays, self._tree, self._seconds, self._building = 0.0, None, None, False
+        # Rays of all queries since then, and what they have led to.
+        self._rays, self._building = 0.0, False
+        self._tree: MergedTree | None = None
+        # The least time of a build, once it is known; infinite where there is too much to merge.
+        self._seconds: float | None = None
         # What stands for the leaves as they are.
         self._changes = object()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the merged tree, if there is one."""
-        return 0 if self._tree is None else self._tree.nbytes
+        return bytes_of(self._tree)
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
-        """Return the merged tree for a query of so many rays, or None where it would not pay.
-
-        It is built by one thread for each CPU, if none are given.
-        """
+        """Return the merged tree for a query of so many rays, or None where it would not pay."""
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)
@@ -174,9 +157,7 @@ class LeafMerger:
 
     def _least_seconds(self) -> float:
         """Return the least time of a build; infinite where there is too much to merge, or none."""
-        sizes = np.array(
-            [[len(array) for array in arrays_of(tree.primitives)] for tree in self._trees]
-        )
+        sizes = np.array([[*map(len, arrays_of(tree.primitives))] for tree in self._trees])
         which = self._tree_of[self._visible()]
         points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)
         if not 0 < faces <= MAX_ROWS or points > MAX_ROWS:

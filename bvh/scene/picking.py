@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera, check_camera
 from bvh.picking.cursor import in_pixels, pick_near, rows_of
-from bvh.picking.marquee import SelectionOptions, select
+from bvh.picking.marquee import select
 from bvh.picking.placed_trees import PlacedTrees
 from bvh.picking.region import RegionMode, Selected, lasso, rectangle
 from bvh.picking.results import Pick, Selection
@@ -54,10 +54,8 @@ class Picking(SceneQueries):
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree, name="a")
-        0
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> number = scene.add(mesh, name="a")
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> scene.pick(camera, 55, 40)
         Pick(instance_id=0, name='a', prim_id=0, t=9, position=[0.2, 0.4, 0])
@@ -91,24 +89,21 @@ class Picking(SceneQueries):
         Returns
         -------
         callable
-            ``picker(x, y)`` returns the same as ``pick(camera, x, y)``, for the scene at the time
-            of the call.
+            ``picker(x, y)`` returns what ``pick(camera, x, y)`` would at the time of the call.
 
         Examples
         --------
         >>> import bvh
         >>> scene = bvh.Scene()
-        >>> scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
-        0
+        >>> number = scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> hover = scene.picker(camera)
         >>> [hover(x, 40.0) is not None for x in (45.0, 55.0, 95.0)]
         [False, True, False]
         """
         check_camera(camera)
-        cast, ray_of, near, far = (
-            self.caster(mask=mask), camera.cursor_ray, camera.near, camera.far
-        )  # fmt: skip
+        cast, ray_of = self.caster(mask=mask), camera.cursor_ray
+        near, far = camera.near, camera.far
 
         def pick(x: float, y: float) -> Pick | None:
             ray = ray_of(x, y)
@@ -136,10 +131,8 @@ class Picking(SceneQueries):
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree), scene.add(tree)
-        (0, 1)
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> [pick.instance_id for pick in scene.pick_all(camera, 55, 40)]
         [0, 1]
@@ -203,11 +196,9 @@ class Picking(SceneQueries):
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree, name="a")
-        0
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> number = scene.add(mesh, name="a")
         >>> selection = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
         >>> selection.names, selection[0]
         (('a',), array([0], dtype=int32))
@@ -215,8 +206,8 @@ class Picking(SceneQueries):
         Selection(0 faces of 0 instances)
         """
         region = rectangle(camera, x0, y0, x1, y1)
-        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
-        return select(self._placed(), camera, region, options)
+        options = what, mode, visible_only, samples, mask, threads
+        return select(self._placed(), camera, region, *options)
 
     def pick_lasso(
         self, camera: Camera, polygon: ArrayLike, *, what: Selected = "faces",
@@ -241,29 +232,23 @@ class Picking(SceneQueries):
         Raises
         ------
         ValueError, TypeError
-            As in `pick_rect`; also if the polygon has fewer than three corners, or one that is not
-            finite.
+            As in `pick_rect`; also if the polygon has fewer than three corners, or not finite ones.
 
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree)
-        0
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> number = scene.add(mesh)
         >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
         >>> around = [[49, 51], [80, 51], [49, 20]]
         >>> scene.pick_lasso(camera, around, mode="inside").ids
         array([0], dtype=int32)
         """
-        region = lasso(camera, polygon)
-        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
-        return select(self._placed(), camera, region, options)
+        options = what, mode, visible_only, samples, mask, threads
+        return select(self._placed(), camera, lasso(camera, polygon), *options)
 
     def _placed(self) -> PlacedTrees:
         """Return the leaves as picking takes them."""
         boxes, leaves = self._current().tlas.boxes, self._current_leaves()
-        return PlacedTrees(
-            self, leaves, leaves.trees, leaves.tree_of, leaves.maps, leaves.masks,
-            leaves.instance_id, boxes,
-        )  # fmt: skip
+        columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
+        return PlacedTrees(self, leaves, leaves.trees, *columns, boxes)

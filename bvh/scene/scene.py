@@ -38,8 +38,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
 
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
     threads may query a scene together, but neither it nor its contents may be changed meanwhile. It
-    can be pickled and copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and survives
-    a fork.
+    can be pickled, copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and forked.
 
     Examples
     --------
@@ -76,8 +75,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
             colours of the meshes are kept (see `attributes`). Nodes with points or paths, or with a
             singular transform, are left out with a `BVHWarning`.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
-            The axis that is up (see `Scene.up`); by default y if trimesh has read the scene from
-            glTF, else z.
+            The axis that is up (see `Scene.up`); by default y in scenes of glTF files, else z.
         quality, threads, progress
             As in `BVH.from_triangles`.
 
@@ -105,9 +103,8 @@ class Scene(Picking, SceneSaving, InstanceAccess):
                     assert report is not None
                     report(before + part, total)
 
-                tree = BVH.from_mesh(
-                    mesh, quality=quality, threads=threads, progress=step if report else None
-                )
+                steps = step if report else None
+                tree = BVH.from_mesh(mesh, quality=quality, threads=threads, progress=steps)
                 numbers[name] = scene._instances.child_index(tree)
                 scene._attributes[id(tree)] = tree, attributes_of(mesh)
                 done += len(mesh.faces)
@@ -129,8 +126,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         >>> import bvh
         >>> scene = bvh.Scene()
         >>> scene.up = "y"
-        >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
-        0
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
         >>> bvh.Camera.framing(scene) == bvh.Camera.framing(scene, up="y")
         True
         """
@@ -149,8 +145,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         Parameters
         ----------
         child : BVH, Scene or mesh
-            A mesh is anything that `BVH.from_mesh` takes; the same mesh, added again, shares its
-            tree.
+            A mesh is anything that `BVH.from_mesh` takes; added again, it shares its tree.
         transform : array_like, shape (4, 4), optional
             From the child's coordinates to the scene's: affine and invertible, which includes
             reflections, shear and any scale. The identity by default.

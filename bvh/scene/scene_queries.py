@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.overlap_batches import RegionSearch
@@ -16,7 +17,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import SCENE_CAST, CasterQueries, SceneCaster, SceneHit
+from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCaster, SceneHit
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -34,7 +35,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 class SceneQueries(
     SceneContent,
-    CasterQueries[results.SceneHits, results.SceneAllHits, SceneCaster],
+    PickableScene,
     SightQueries,
     PointQueries[results.SceneClosestPoints],
     OverlapQueries[results.SceneOverlaps, results.ScenePairs],
@@ -43,15 +44,14 @@ class SceneQueries(
 
     __slots__ = ("_wound",)
 
-    # The scene as one tree, for winding numbers, by the mask and whether reflected faces are turned
-    # back; and the number of changes when it was built.
-    _wound: tuple[int, dict[tuple[int, bool], BVH]]
     # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
     _quick = property(SceneContent._current)
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
-        self._wound = -1, {}
+        # The number of changes when the scene was made one tree, for winding numbers; and the tree,
+        # by the mask and whether reflected faces are turned back.
+        self._wound: tuple[int, dict[tuple[int, bool], BVH]] = -1, {}
 
     def _ray_target(self) -> RaySearch:
         view = self._current()
@@ -85,10 +85,8 @@ class SceneQueries(
         bits = one_mask(mask)
         solid = view.first_not_triangles(bits)
         if solid is not None:
-            owner, kind = view.owners[solid[0]], solid[1]
-            raise TypeError(
-                f"{query} needs instances over triangles, and instance {owner} is over {kind}"
-            )
+            which = f"instance {view.owners[solid[0]]} is over {solid[1]}"
+            raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
         def winding(threads: int, turned: bool) -> WindingTerms:
@@ -124,11 +122,8 @@ class SceneQueries(
             flipped = self._current().flipped[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
         # What has changed in the process may have been another scene.
-        if (
-            tree is None
-            or not np.array_equal(tree.vertices, vertices, equal_nan=True)
-            or not np.array_equal(tree.faces, faces)
-        ):
+        same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
+        if tree is None or not (same and np.array_equal(tree.faces, faces)):
             tree = BVH._of_triangles(vertices, faces)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
@@ -144,17 +139,11 @@ class SceneQueries(
                 kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
         return kept
 
-    def _that_count(self, found: results.SceneOverlaps, bits: int) -> results.SceneOverlaps:
-        """Return the overlaps that count for a mask."""
-        kept = self._counted(found.leaf, found.prim_id, bits)
-        return found if kept.all() else found._only(kept)
-
     def _pairs_that_count(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
-        leaf, prim = pairs.leaf, pairs.prim_id
+        leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
-        bits = one_mask(other_mask)
         if isinstance(other, SceneQueries):
             kept &= other._counted(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
@@ -164,7 +153,12 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        counted = partial(self._that_count, bits=one_mask(mask))
+        bits = one_mask(mask)
+
+        def counted(found: results.SceneOverlaps) -> results.SceneOverlaps:
+            kept = self._counted(found.leaf, found.prim_id, bits)
+            return found if kept.all() else found._only(kept)
+
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
@@ -214,8 +208,7 @@ class SceneQueries(
 
         Examples
         --------
-        The links of an arm, of which those that are joined overlap. Bent to a square, the last
-        link meets the first.
+        Links of an arm overlap where they are joined. Bent to a square, the last meets the first.
 
         >>> import bvh, numpy as np, trimesh
         >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
@@ -254,9 +247,8 @@ class SceneQueries(
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
         the last place of that between the meshes as `flattened` returns them. Instances further
-        apart than `max_distance` are told from their boxes, or from the nodes of their trees; with
-        the default every instance is measured against every other. Instances that have moved are
-        where they are now, without a rebuild.
+        apart than `max_distance` are ruled out by their boxes, or the nodes of their trees; with
+        the default all pairs are measured. Instances are where they are now, without a rebuild.
 
         Parameters
         ----------

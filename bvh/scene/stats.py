@@ -27,13 +27,11 @@ class SceneStats:
         Number of leaves (see `Scene.leaves`), and of those among them that no ray can hit, because
         an instance on their path is not visible or its mask is 0.
     primitives, shown, stored : int
-        Number of primitives in all leaves, in those not hidden, and in all trees, each of which is
-        stored once.
+        Number of primitives in all leaves, in those not hidden, and in all trees, each once.
     depth : int
         Levels of nodes from the root of the tree over the leaves to the deepest node's primitives.
     bytes, instance_bytes : int
-        Memory of the trees, each counted once, and of the level above them; with the tables and
-        merged trees that queries have led to.
+        Memory of the trees, each once, and of the level above them; with what queries have added.
     trees : tuple of TreeStats
         Of each tree of ``scene.leaves.trees``.
     placed : tuple of int
@@ -90,8 +88,7 @@ class SceneStats:
         --------
         >>> import bvh
         >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.add(mesh), scene.add(mesh)
-        (0, 1)
+        >>> ids = scene.add(mesh), scene.add(mesh)
         >>> [line.split() for line in scene.stats().tree_lines()][0]
         ['tree', 'leaves', 'primitives', 'depth', 'SAH', 'cost', 'memory', 'build']
         """
@@ -103,12 +100,9 @@ class SceneStats:
             cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s", epo)
             table.append((*counts, *cost))
         shown = 8 if any(line[-1] for line in table[1:]) else 7
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = []
-        for line in table if self.trees else []:
-            cells = [text.rjust(width) for text, width in zip(line, widths, strict=True)]
-            lines.append("  ".join(cells[:shown]))
-        return lines
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)][:shown]
+        lines = ["  ".join(map(str.rjust, line, widths)) for line in table]
+        return lines if self.trees else []
 
 
 def scene_stats(scene: Any, epo: bool = False) -> SceneStats:

@@ -16,7 +16,7 @@ Rng = np.random.Generator
 def cut(points: Any, polygons: Any, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return the triangles of polygons, and the polygon of each."""
     points = np.asarray(points, float)
-    return triangulated(points, *corner_lists("faces", polygons, len(points)), threads)
+    return triangulated(points, *corner_lists(polygons, len(points)), threads)
 
 
 def star(n: int, rng: Rng) -> np.ndarray:

@@ -118,9 +118,7 @@ def _followed(part: Scene, copy: Scene, at: tuple[int, ...]) -> _Part:
             moved = marked = np.arange(len(kept))
         else:
             kept = np.arange(len(mine))
-        if len(moved):
-            mine.move(moved, table.column("maps")[kept[moved]])
-        if len(marked):
-            for name in ("masks", "visible"):
-                mine.mark(marked, name, table.column(name)[kept[marked]])
+        for name, rows in (("maps", moved), ("masks", marked), ("visible", marked)):
+            if len(rows):
+                mine.write(name, rows, table.column(name)[kept[rows]])
     return part, copy, now

@@ -3,8 +3,7 @@
 What is read is not trusted. A header is checked before anything is created from it; the arrays, by
 their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
 its first use. Until then such a tree has no arrays, and asking for them is what has them checked
-(see `TreeBase.__getattr__`): no query can go past the check, and one that has passed costs
-nothing.
+(see `TreeBase.__getattr__`): no query can go past the check, and later ones pay nothing for it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,8 @@ from bvh.tree.primitives import Triangles
 from bvh.tree.solids import KINDS
 from bvh.tree.wide_nodes import WideNodes
 
+AnyHeader = file_formats.Header | file_formats.SceneHeader
+
 CLASSES = {kind.__name__.lower(): kind for kind in (Triangles, *KINDS)}
 
 # Held while a mapped tree is checked, so that two threads never set its arrays.
@@ -54,40 +55,36 @@ def load(
     threads: int | None = None,
 ) -> BVH | Scene:  # fmt: skip
     """Return the tree or scene of a file that was saved; see `bvh.load`."""
-    workers = thread_count(threads)
-    name = os.fspath(path)
-    header: file_formats.Header | file_formats.SceneHeader
+    workers, name = thread_count(threads), os.fspath(path)
     with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        if start.startswith(file_formats.SCENE_MAGIC):
-            header = file_formats.unpacked_scene(start, size)
-        else:
-            header = file_formats.unpacked(start, size)
-        content: NDArray[np.uint8]
-        if mmap:
-            content = np.memmap(file, np.uint8, "r", shape=(size,))
-        else:
-            content = _read(file, start, size)
-
-    loaded: BVH | Scene
+        header = _header_of(start, size)
+        content = np.memmap(file, np.uint8, "r", 0, size) if mmap else _read(file, start, size)
     with _prefixed(name):
-        if isinstance(header, file_formats.SceneHeader):
-            loaded, trees = _scene(name, header, content, workers, mmap, verify)
-        else:
-            loaded = _tree(_SavedTree(name, header, content, workers), mmap, verify)
-            trees = [loaded]
-        if audit:
-            for tree in trees:
-                tree.validate()
+        loaded, trees = _loaded(name, header, content, workers, mmap, verify)
+        for tree in trees if audit else ():
+            tree.validate()
     return loaded
 
 
-def _scene(
-    name: str, header: file_formats.SceneHeader, content: NDArray[np.uint8], workers: int,
-    mmap: bool, verify: bool,
-) -> tuple[Scene, list[BVH]]:  # fmt: skip
-    """Return the scene in a file, and its trees."""
+def loaded_from(name: str, content: NDArray[np.uint8]) -> BVH | Scene:
+    """Return the tree or scene in a file, or in a part of one, that is mapped."""
+    with _prefixed(name):
+        header = _header_of(content[:HEADER_SIZE].tobytes(), len(content))
+        return _loaded(name, header, content, thread_count(None), True, True)[0]
+
+
+def _header_of(start: bytes, size: int) -> AnyHeader:
+    """Return the checked header of a file of `size` bytes, of a scene or of a tree."""
+    of_scene = start.startswith(file_formats.SCENE_MAGIC)
+    return (file_formats.unpacked_scene if of_scene else file_formats.unpacked)(start, size)
+
+
+def _loaded(
+    name: str, header: AnyHeader, content: NDArray[np.uint8], workers: int, mmap: bool, verify: bool
+) -> tuple[BVH | Scene, list[BVH]]:
+    """Return the tree or scene in a file, and all its trees."""
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
 
@@ -96,6 +93,8 @@ def _scene(
         headers.append(content[:HEADER_SIZE].tobytes())
         return trees[-1]
 
+    if isinstance(header, file_formats.Header):
+        return tree_of(header, content), trees
     scene = scene_of(header, content, tree_of, Scene, workers)
     if mmap:
         for part in nested_scenes(scene):
@@ -106,35 +105,19 @@ def _scene(
     return scene, trees
 
 
-def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
-    """Return the scene in a file that is mapped."""
-    with _prefixed(name):
-        header = file_formats.unpacked_scene(content[:HEADER_SIZE].tobytes(), len(content))
-        return _scene(name, header, content, thread_count(None), True, True)[0]
-
-
-def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
-    """Return the tree in a part of a file that is mapped."""
-    with _prefixed(name):
-        header = file_formats.unpacked(content[:HEADER_SIZE].tobytes(), len(content))
-        return _tree(_SavedTree(name, header, content, thread_count(None)), True, True)
-
-
 def load_scene(
     path: str | os.PathLike[str], *, up: Axis | None = None, quality: Quality = "medium",
     threads: int | None = None, progress: ProgressLike | None = None,
 ) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
-    Instances are kept: a mesh that a file uses a thousand times is one tree. Vertices and faces
-    keep their order in the file.
+    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order.
 
     Parameters
     ----------
     path : str or path-like
-        Files written by `Scene.save` are for `bvh.load`. A .npz file holds ``vertices`` and
-        ``faces``, and may hold ``offsets``, where ``faces`` are polygons one behind another, and
-        ``face_ids``.
+        Files written by `Scene.save` are for `bvh.load`. A .npz file holds ``vertices``, ``faces``
+        and perhaps ``face_ids``; with ``offsets``, ``faces`` are polygons one behind another.
     up : {"x", "y", "z", "-x", "-y", "-z"}, optional
         The axis that is up (see `Scene.up`); by default y in glTF, z in all else.
     quality, threads, progress
@@ -143,8 +126,7 @@ def load_scene(
     Returns
     -------
     Scene
-        As `Scene.from_trimesh` returns it; a mesh that trimesh does not read is one instance, under
-        the file's name.
+        As of `Scene.from_trimesh`; a mesh that trimesh does not read is named as the file is.
 
     Raises
     ------
@@ -204,12 +186,11 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
     """Read a whole file whose header has been checked."""
-    content, done, count = aligned(size, np.uint8), 0, 1
+    content = aligned(size, np.uint8)
     file.seek(0)
-    while done < size and count:
-        # The system may read less at a time.
-        count = file.readinto(content[done:].data) or 0
-        done += count
+    # The system may read less at a time; a buffer reads on.
+    with BufferedReader(file) as reader:
+        done = reader.readinto(content.data)
     if done < size or content[:HEADER_SIZE].tobytes() != start:
         raise ValueError("was changed while it was read")
     return content
@@ -293,10 +274,8 @@ def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
     if mmap and header.width != WIDTH:
-        warn_caller(
-            f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
-            f"for vectors of {WIDTH}"
-        )
+        what = f"{saved.name} was saved for vectors of {header.width}"
+        warn_caller(f"{what}; it is read and built again for vectors of {WIDTH}")
     if mmap and verify and header.width == WIDTH:
         tree._first_use = saved.first_use
     else:

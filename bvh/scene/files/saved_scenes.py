@@ -1,7 +1,6 @@
 """Saved scenes: `Scene.save` writes each scene and tree once; `scene_of` checks and reads a file.
 
-Nothing is created from a table that is read before its entries are known to be possible; the scenes
-take about as much memory as the tables.
+Entries of tables are checked before anything is created; scenes take about their memory.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ class SceneSaving(SceneContent):
         --------
         >>> import bvh, os, tempfile
         >>> scene = bvh.Scene()
-        >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="one")
-        0
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="one")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     scene.save(os.path.join(folder, "scene.bvh"))
         ...     again = bvh.load(os.path.join(folder, "scene.bvh"))
@@ -87,11 +85,10 @@ class SceneSaving(SceneContent):
         blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
         end = file_formats.tables_end(blank) + sum(size for size, _ in files)
         header = blank._replace(size=end)
-
-        def with_digests(digests: tuple[bytes, ...]) -> bytes:
-            return file_formats.packed_scene(header._replace(digests=digests))
-
-        start = file_pieces(file_formats.tables_of(header), tables, with_digests, workers)
+        start = file_pieces(
+            file_formats.tables_of(header), tables,
+            lambda digests: file_formats.packed_scene(header._replace(digests=digests)), workers,
+        )  # fmt: skip
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
@@ -139,10 +136,9 @@ def _instance_tables(
 
 def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64]:
     """Return instances, next id and, if it is not z everywhere or wanted, the axis up, by scene."""
-    rows = np.array(
-        [(len(p._instances), p._instances.next_id, file_formats.UPS.index(p._up)) for p in parts],
-        np.int64,
-    )
+    ups = [file_formats.UPS.index(part._up) for part in parts]
+    tables = [part._instances for part in parts]
+    rows = np.array([(len(t), t.next_id, up) for t, up in zip(tables, ups, strict=True)], np.int64)
     return rows if with_up or rows[:, 2].any() else rows[:, :2]
 
 
@@ -160,12 +156,11 @@ def scene_of(
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
-    names = _names(tables)
-    sizes = tables["trees"][:, 0]
+    names, sizes = _names(tables), tables["trees"][:, 0]
     ends = file_formats.tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [file_formats.unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
-    known = _attributes(tables, header, headers)
+    known = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
     return _assembled(tables, names, trees, known, new_scene)
 
@@ -233,9 +228,7 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(
-    tables: Tables, header: file_formats.SceneHeader, headers: list[file_formats.Header]
-) -> list[Attributes]:
+def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attributes]:
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
@@ -247,7 +240,8 @@ def _attributes(
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    found.append(_materials(tables, headers) if header.has_materials else [None] * len(headers))
+    has_materials = tables["trees"].shape[1] == 4
+    found.append(_materials(tables, headers) if has_materials else [None] * len(headers))
     return [Attributes(*triple) for triple in zip(*found, strict=True)]
 
 
