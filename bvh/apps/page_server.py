@@ -51,17 +51,11 @@ class Page:
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
-        try:
-            import viser
-        except ImportError as error:
-            raise ImportError(
-                'pages in the browser need viser: pip install "raybvh[view]"'
-            ) from error
+        viser = need_viser()
         self._ended = threading.Event()
         number = _free_port(host, number)
         with _silent(), _own_pages_only(host, allowed):
-            server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
-        self._server = server
+            self._server = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         # No page may request a public address.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
@@ -136,6 +130,16 @@ class Page:
         )
         link = f'<a href="{url}" target="_blank">{url}</a>'
         return f'<iframe src="{url}" {look}></iframe><div>{link}</div>'
+
+
+def need_viser() -> Any:
+    """Import viser, or raise ImportError with the name of the extra."""
+    try:
+        import viser
+    except ImportError as error:
+        message = 'pages in the browser need viser: pip install "raybvh[view]"'
+        raise ImportError(message) from error
+    return viser
 
 
 def _free_port(host: str, first: int) -> int:

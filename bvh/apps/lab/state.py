@@ -192,7 +192,9 @@ def rotation(turn: Vector) -> Array:
     """Return the rotation about x, then y, then z in degrees, shape (3, 3); exact by quarters."""
     matrix = np.eye(3)
     for axis, degrees in enumerate(turn):
-        c, s = _cosine_and_sine(degrees)
+        c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+        if degrees % 90.0 == 0.0:
+            c, s = round(c), round(s)
         step = np.eye(3)
         j, k = (axis + 1) % 3, (axis + 2) % 3
         step[j, j], step[j, k], step[k, j], step[k, k] = c, -s, s, c
@@ -202,21 +204,9 @@ def rotation(turn: Vector) -> Array:
 
 def turn_of(matrix: Array) -> Vector:
     """Return the degrees about x, then y, then z of a rotation."""
-    s = float(np.clip(-matrix[2, 0], -1.0, 1.0))
-    if abs(s) > 1.0 - 1e-9:
-        # Gimbal lock: x and z turn about the same axis, so z is 0.
-        about_x = math.atan2(math.copysign(1.0, s) * matrix[0, 1], matrix[1, 1])
-        return math.degrees(about_x), math.copysign(90.0, s), 0.0
-    about_x = math.atan2(matrix[2, 1], matrix[2, 2])
-    about_z = math.atan2(matrix[1, 0], matrix[0, 0])
-    return math.degrees(about_x), math.degrees(math.asin(s)), math.degrees(about_z)
+    from trimesh.transformations import euler_from_matrix
 
-
-def _cosine_and_sine(degrees: float) -> tuple[float, float]:
-    quarters = degrees / 90.0
-    if quarters == round(quarters):
-        return [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][round(quarters) % 4]
-    return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return tuple(map(math.degrees, euler_from_matrix(matrix, "sxyz")))
 
 
 def _stay(seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]) -> Interval:
