@@ -84,12 +84,10 @@ def chart(tree: BVH, title: str | None = None) -> Figure:
                            "wspace": 0.26, "hspace": 0.58},
     )  # fmt: skip
     primitives = number_of(stats.primitives, tree.kind, ",")
+    # Names of files may contain a dollar sign.
     figure.text(
-        0.06, 0.945, title or primitives, size=17, weight="bold",
-        color=INK,
-        # Names of files may contain a dollar sign.
-        parse_math=False,
-    )  # fmt: skip
+        0.06, 0.945, title or primitives, size=17, weight="bold", color=INK, parse_math=False
+    )
     summary = (
         f"{primitives}  ·  {number_of(stats.nodes, 'nodes', ',')} of {WIDTH}  ·  "
         f"{number_of(stats.leaves, 'leaves', ',')}  ·  depth {stats.depth}  ·  "

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
+from bvh.camera.fitting import corners_of
 from bvh.camera.placement import AXES, upward
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import Occluders, Pictured
@@ -45,7 +46,7 @@ class Ground:
         """Return the ground below bounds, or None if they are those of nothing."""
         if not np.isfinite(bounds).all():
             return None
-        corners = np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
+        corners = corners_of(bounds)
         heights = corners @ up
         level = float(heights.min())
         side = np.cross(up, np.eye(3)[np.abs(up).argmin()])

@@ -63,21 +63,12 @@ class RenderOptions:
 
 
 def render(
-    source: Pictured,
-    camera: Camera,
-    shade: Shade = "normals",
-    *,
-    samples: int = 1,
-    data: str | Iterable[str] = (),
-    lamp: ArrayLike | None = None,
-    softness: float = 0.0,
-    light_rays: int = 16,
-    reach: float | None = None,
-    hottest: float | None = None,
-    ground: bool | str | ArrayLike | None = None,
-    threads: int | None = None,
+    source: Pictured, camera: Camera, shade: Shade = "normals", *, samples: int = 1,
+    data: str | Iterable[str] = (), lamp: ArrayLike | None = None, softness: float = 0.0,
+    light_rays: int = 16, reach: float | None = None, hottest: float | None = None,
+    ground: bool | str | ArrayLike | None = None, threads: int | None = None,
     progress: ProgressLike | None = None,
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Render a picture of a tree, a scene or parts by a camera's rays.
 
     The picture is the same, bit for bit, for any number of threads.

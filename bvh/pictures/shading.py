@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
+from bvh.camera.fitting import corners_of
 from bvh.io.materials import srgb_of
 from bvh.pictures import colours
 from bvh.pictures.ground import Ground
@@ -109,8 +110,7 @@ class Stage:
     ) -> None:
         self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
         self.surfaces = Surfaces(source.surface)
-        corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
-        depth = (corners - camera.eye) @ camera.forward
+        depth = (corners_of(source.bounds) - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def ids(self, hits: Hits) -> NDArray[np.integer]:

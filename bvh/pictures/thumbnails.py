@@ -25,15 +25,9 @@ ShownBy = Literal["t", "prim_id", "instance_id", "cost"]
 
 
 def show(
-    what: Pictured | Hits | Picture,
-    camera: Camera | None = None,
-    *,
-    shade: Shade | None = None,
-    by: ShownBy = "t",
-    up: Axis | ArrayLike | None = None,
-    width: int = WIDTH,
-    height: int = HEIGHT,
-) -> Picture:
+    what: Pictured | Hits | Picture, camera: Camera | None = None, *, shade: Shade | None = None,
+    by: ShownBy = "t", up: Axis | ArrayLike | None = None, width: int = WIDTH, height: int = HEIGHT,
+) -> Picture:  # fmt: skip
     """Return a small picture of a tree, a scene, parts or hits, which notebooks display.
 
     Parameters

@@ -59,16 +59,12 @@ def run() -> None:
 @app.command()
 def info(
     scene: files.PartsPath,
-    details: Annotated[
-        bool, Option("--details", help="Also list the trees of a scene, or the parts.")
-    ] = False,
-    epo: Annotated[
-        bool, Option("--epo", help="Also compute the effective partial overlap of trees: slow.")
-    ] = False,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-    as_json: files.AsJson = False,
-) -> None:
+    details: Annotated[bool, Option(
+        "--details", help="Also list the trees of a scene, or the parts.")] = False,
+    epo: Annotated[bool, Option(
+        "--epo", help="Also compute the effective partial overlap of trees: slow.")] = False,
+    flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
+) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
     file = files.opened_parts(scene, threads, flatten)
     if isinstance(file.source, Parts):
@@ -103,19 +99,17 @@ def info(
 def build(
     scene: files.ScenePath,
     output: Annotated[Path, Option("--output", "-o", help="File to write to.")],
-    quality: files.BuildQuality = "medium",
-    flatten: files.Flatten = False,
+    quality: files.BuildQuality = "medium", flatten: files.Flatten = False,
     threads: files.Threads = None,
-) -> None:
+) -> None:  # fmt: skip
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
     files.check_folder(output)
     source, read, _ = files.opened(scene, threads, quality, flatten)
     if read is None and not flatten:
         raise ValueError(f"{scene} has been built and saved before")
     source.save(output, threads=threads)
-    console.out.print(
-        f"{output}: {files.content_of(source)}, {console.mebibytes(output.stat().st_size)}"
-    )
+    size = console.mebibytes(output.stat().st_size)
+    console.out.print(f"{output}: {files.content_of(source)}, {size}")
 
 
 app.command(name="partition")(partition_command)
@@ -125,23 +119,15 @@ app.command(name="partition")(partition_command)
 @with_camera(*OF_PICTURES)
 def cast(
     scene: files.PartsPath,
-    rays: Annotated[
-        Path | None,
-        Option(
-            help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads "
-            "one of these, or numbers with spaces, from standard input."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
-    ] = None,
-    camera: CameraOptions = NO_CAMERA,
-    flatten: files.Flatten = False,
-    threads: clusters.Threads = None,
-    memory: files.Memory = None,
+    rays: Annotated[Path | None, Option(
+        help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads one of "
+        "these, or numbers with spaces, from standard input.")] = None,
+    output: Annotated[Path | None, Option(
+        "--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output.")] = None,
+    camera: CameraOptions = NO_CAMERA, flatten: files.Flatten = False,
+    threads: clusters.Threads = None, memory: files.Memory = None,
     scheduler: clusters.Scheduler = None,
-) -> None:
+) -> None:  # fmt: skip
     """Cast rays from a file or of a camera, and write the closest hits.
 
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
@@ -233,10 +219,10 @@ def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[st
     leaves = scene.leaves
     counts = np.array([tree.primitives for tree in found.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
-    members = [
-        {"id": each.id, "name": each.name, "triangles": int(sums[each.id])} for each in scene
-    ]
-    figures |= {"bytes": found.bytes, "instance_bytes": found.instance_bytes, "members": members}
+    figures |= {
+        "bytes": found.bytes, "instance_bytes": found.instance_bytes,
+        "members": [{"id": k.id, "name": k.name, "triangles": int(sums[k.id])} for k in scene],
+    }  # fmt: skip
     if details:
         pairs = zip(found.placed, found.trees, strict=True)
         figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
@@ -270,8 +256,7 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     console.out.print()
     rows = [(title, "triangles", "name")]
     for each in listed[:LISTED]:
-        name = "-" if each["name"] is None else console.one_line(each["name"])
-        rows.append((str(each[number]), str(each["triangles"]), name))
+        rows.append((str(each[number]), str(each["triangles"]), console.one_line(each["name"])))
     console.print_table(rows, right=True)
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")

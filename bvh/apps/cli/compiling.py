@@ -38,23 +38,15 @@ SCENES = (".glb", ".gltf")
 
 
 def warmup_command(
-    processes: Annotated[
-        int | None, Option(min=1, help="Number of processes; one for each CPU by default.")
-    ] = None,
-    to: Annotated[
-        Path | None, Option(help="Folder to fill for BVH_KERNELS; your own cache by default.")
-    ] = None,
-    cpu: Annotated[
-        str | None,
-        Option(help="Levels to compile for, with commas between; this CPU's by default."),
-    ] = None,
-    parts: Annotated[
-        str | None,
-        Option(
-            help="Parts to compile, with commas between; all by default. A wrong name lists them."
-        ),
-    ] = None,
-) -> None:
+    processes: Annotated[int | None, Option(
+        min=1, help="Number of processes; one for each CPU by default.")] = None,
+    to: Annotated[Path | None, Option(
+        help="Folder to fill for BVH_KERNELS; your own cache by default.")] = None,
+    cpu: Annotated[str | None, Option(
+        help="Levels to compile for, with commas between; this CPU's by default.")] = None,
+    parts: Annotated[str | None, Option(help=
+        "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
+) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
     processes = processes or os.cpu_count() or 1
     known = list(all_recipes())

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import re
 import sys
 import warnings
@@ -17,29 +16,22 @@ from typer import Argument, Option
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
-from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
+from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
-ScenePath = Annotated[
-    Path,
-    Argument(
-        metavar="SCENE",
-        help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
-        "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
-    ),
-]
-PartsPath = Annotated[
-    str,
-    Argument(
-        metavar="SCENE",
-        help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
-    ),
-]
+ScenePath = Annotated[Path, Argument(
+    metavar="SCENE", help="Any file that trimesh or meshio reads, .npz with vertices and faces, a "
+    "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes.",
+)]  # fmt: skip
+PartsPath = Annotated[str, Argument(
+    metavar="SCENE",
+    help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
+)]  # fmt: skip
 Flatten = Annotated[
     bool, Option("--flatten", help="Take a scene as one mesh in world coordinates.")
 ]
@@ -239,7 +231,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
         return
-    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+    write(path, stream)
 
 
 def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:

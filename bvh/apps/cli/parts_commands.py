@@ -14,19 +14,13 @@ from bvh.distributed.out_of_core.parts import Parts
 
 
 def partition_command(
-    meshes: Annotated[
-        list[Path],
-        Argument(
-            metavar="MESH...", help="Files of meshes; binary .ply and .stl may exceed the memory."
-        ),
-    ],
-    output: Annotated[
-        str, Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://...")
-    ],
+    meshes: Annotated[list[Path], Argument(
+        metavar="MESH...", help="Files of meshes; binary .ply and .stl may exceed the memory.")],
+    output: Annotated[str, Option(
+        "--output", "-o", help="Folder, new or empty, or a URL such as s3://...")],
     memory: Annotated[str, Option(help="Memory to stay within, from 50MB on.")] = "2GB",
-    quality: BuildQuality = "medium",
-    threads: Threads = None,
-) -> None:
+    quality: BuildQuality = "medium", threads: Threads = None,
+) -> None:  # fmt: skip
     """Cut meshes that are larger than memory into parts, for info, cast and render.
 
     Interrupted at any time, it leaves a folder that no command takes for parts, and that the next

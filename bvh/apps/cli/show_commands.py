@@ -29,62 +29,37 @@ from bvh.scene.scene import Scene
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
 Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
-Origins = Annotated[
-    list[str] | None,
-    Option(
-        "--origin",
-        metavar="ORIGIN",
-        help="Origin of pages that may connect, beside this machine's: that of a proxy, such as "
-        "https://hub.example.org. May be given again; also BVH_ORIGINS.",
-    ),
-]
-Url = Annotated[
-    str | None,
-    Option(
-        help="Address under which browsers find the page, with {port} for its port; also BVH_URL."
-    ),
-]
+Origins = Annotated[list[str] | None, Option(
+    "--origin", metavar="ORIGIN", help="Origin of pages that may connect, beside this machine's: "
+    "that of a proxy, such as https://hub.example.org. May be given again; also BVH_ORIGINS.",
+)]  # fmt: skip
+Url = Annotated[str | None, Option(
+    help="Address under which browsers find the page, with {port} for its port; also BVH_URL.",
+)]  # fmt: skip
 
 
 @camera_options.with_camera(*camera_options.OF_PICTURES)
 def render_command(
     scene: files.PartsPath,
-    output: Annotated[
-        Path, Option("--output", "-o", help="Picture to write, or .npy for numbers.")
-    ],
+    output: Annotated[Path, Option(
+        "--output", "-o", help="Picture to write, or .npy for numbers.")],
     *,
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
     camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
     samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
-    lamp: Annotated[
-        str | None,
-        Option(
-            metavar="X,Y,Z", help="Direction to the lamp; by default behind the camera, up left."
-        ),
-    ] = None,
-    softness: Annotated[
-        float, Option(metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")
-    ] = 0.0,
-    light_rays: Annotated[
-        int, Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
-    ] = 16,
-    reach: Annotated[
-        float | None,
-        Option(
-            help="Largest distance of what hides the sky; by default a share of the size of all."
-        ),
-    ] = None,
-    ground: Annotated[
-        bool | None,
-        Option(
-            "--ground/--no-ground",
-            help="Soft shadow on the plane below; by default in clay and material.",
-        ),
-    ] = None,
-    threads: clusters.Threads = None,
-    memory: files.Memory = None,
+    lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
+        "Direction to the lamp; by default behind the camera, up left.")] = None,
+    softness: Annotated[float, Option(
+        metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")] = 0.0,
+    light_rays: Annotated[int, Option(
+        min=1, help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
+    reach: Annotated[float | None, Option(help=
+        "Largest distance of what hides the sky; by default a share of the size of all.")] = None,
+    ground: Annotated[bool | None, Option("--ground/--no-ground", help=
+        "Soft shadow on the plane below; by default in clay and material.")] = None,
+    threads: clusters.Threads = None, memory: files.Memory = None,
     scheduler: clusters.Scheduler = None,
-) -> None:
+) -> None:  # fmt: skip
     """Render a picture of a mesh, a scene or parts by casting rays.
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
@@ -145,14 +120,11 @@ def _render(
 def plot_command(
     scene: files.ScenePath,
     output: Annotated[Path, Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")],
-    tree: Annotated[
-        int | None,
-        Option(min=0, help="Index of a scene's tree; by default that of the most primitives."),
-    ] = None,
+    tree: Annotated[int | None, Option(
+        min=0, help="Index of a scene's tree; by default that of the most primitives.")] = None,
     title: Annotated[str | None, Option(help="Title of the chart.")] = None,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-) -> None:
+    flatten: files.Flatten = False, threads: files.Threads = None,
+) -> None:  # fmt: skip
     """Plot the cost and the fill of a tree, level by level."""
     check_chart_path(output)
     source = files.opened(scene, threads, flatten=flatten).source
@@ -172,19 +144,12 @@ def plot_command(
 
 
 def view_command(
-    scene: files.ScenePath,
-    host: Host = HOST,
-    port: Port = PORT,
-    no_open: NoOpen = False,
-    origins: Origins = None,
-    url: Url = None,
-    up: camera_options.Up = None,
-    max_faces: Annotated[
-        int, Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond.")
-    ] = MAX_FACES,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-) -> None:
+    scene: files.ScenePath, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
+    origins: Origins = None, url: Url = None, up: camera_options.Up = None,
+    max_faces: Annotated[int, Option(min=1, help=
+        "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
+    flatten: files.Flatten = False, threads: files.Threads = None,
+) -> None:  # fmt: skip
     """Show a mesh or a scene in the browser, until Ctrl-C.
 
     Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from

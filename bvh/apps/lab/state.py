@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ class LabBox:
     @property
     def half(self) -> Array:
         """Half extents, negative where the box is empty."""
-        half: Array = (np.array(self.upper) - np.array(self.lower)) / 2
-        return half
+        return np.subtract(self.upper, self.lower) / 2
 
     @property
     def matrix(self) -> Array:
@@ -83,9 +82,28 @@ class LabState:
     @property
     def is_ray(self) -> bool:
         """Whether the ray is finite, has a direction, and a range that is not empty."""
-        seen = in_plane(self)
-        finite = all(map(math.isfinite, (*seen.origin, *seen.direction)))
-        return finite and any(seen.direction) and self.t_min <= self.t_max
+        ray = (*self.seen.origin, *self.seen.direction)
+        return all(map(math.isfinite, ray)) and any(ray[3:]) and self.t_min <= self.t_max
+
+    @property
+    def seen(self) -> Self:
+        """The state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
+        if not self.flat:
+            return self
+        origin, direction = (*self.origin[:2], 0.0), (*self.direction[:2], 0.0)
+        return replace(self, origin=origin, direction=direction, boxes=self._flattened(INF))
+
+    @property
+    def drawn_boxes(self) -> tuple[LabBox, ...]:
+        """The boxes to draw: if flat, without height."""
+        return self._flattened(0.0) if self.flat else self.boxes
+
+    def _flattened(self, height: float) -> tuple[LabBox, ...]:
+        """Return the boxes from -height to height, turned about z only."""
+        return tuple(
+            LabBox((*box.lower[:2], -height), (*box.upper[:2], height), (0.0, 0.0, box.turn[2]))
+            for box in self.boxes
+        )
 
 
 class Interval(NamedTuple):
@@ -117,49 +135,29 @@ class Crossing(NamedTuple):
     t: float
 
 
-def in_plane(state: LabState) -> LabState:
-    """Return the state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
-    if not state.flat:
-        return state
-    boxes = flattened(state.boxes, INF)
-    origin, direction = (*state.origin[:2], 0.0), (*state.direction[:2], 0.0)
-    return replace(state, origin=origin, direction=direction, boxes=boxes)
-
-
-def flattened(boxes: tuple[LabBox, ...], height: float) -> tuple[LabBox, ...]:
-    """Return boxes from -height to height, turned about z only."""
-    return tuple(
-        LabBox((*box.lower[:2], -height), (*box.upper[:2], height), (0.0, 0.0, box.turn[2]))
-        for box in boxes
-    )
-
-
 # Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
 @lru_cache(maxsize=64)
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in a box, clipped to the ray's range."""
-    seen = in_plane(state)
-    box = seen.boxes[index]
-    return _stay(seen, box, box.lower, box.upper)
+    box = state.seen.boxes[index]
+    return _stay(state.seen, box, box.lower, box.upper)
 
 
 @lru_cache(maxsize=64)
 def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
     """Return the exact range of t of the ray's line in each slab of a box."""
-    line = replace(in_plane(state), t_min=-INF, t_max=INF)
+    line = replace(state.seen, t_min=-INF, t_max=INF)
     box = line.boxes[index]
-    found: list[Slab] = []
+    found = []
     for axis in range(state.dimensions):
         # A slab is a box that is unbounded along the other axes.
         lower, upper = [-INF] * 3, [INF] * 3
         lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
-        stay = _stay(line, box, lower, upper)
-        if not stay.hit:
-            found.append(Slab(axis, "outside", INF, -INF))
-        elif math.isinf(stay.near) and math.isinf(stay.far):
-            found.append(Slab(axis, "inside", -INF, INF))
-        else:
-            found.append(Slab(axis, "crossed", stay.near, stay.far))
+        hit, near, far = _stay(line, box, lower, upper)
+        kind = "crossed" if hit else "outside"
+        if hit and math.isinf(near) and math.isinf(far):
+            kind, near, far = "inside", -INF, INF
+        found.append(Slab(axis, kind, near, far))
     return tuple(found)
 
 
@@ -183,9 +181,8 @@ def nearest(state: LabState) -> int | None:
 
 def at(state: LabState, t: float) -> Array:
     """Return the ray's point at a finite t, rounded."""
-    seen = in_plane(state)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(seen.origin) + t * np.array(seen.direction)
+        return np.array(state.seen.origin) + t * np.array(state.seen.direction)
 
 
 def rotation(turn: Vector) -> Array:
@@ -206,7 +203,7 @@ def turn_of(matrix: Array) -> Vector:
     """Return the degrees about x, then y, then z of a rotation."""
     from trimesh.transformations import euler_from_matrix
 
-    return tuple(map(math.degrees, euler_from_matrix(matrix, "sxyz")))
+    return tuple(map(math.degrees, euler_from_matrix(matrix, "sxyz")))  # type: ignore[no-untyped-call]
 
 
 def _stay(seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]) -> Interval:
