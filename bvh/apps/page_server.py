@@ -125,11 +125,11 @@ class Page:
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
         url = html.escape(self._frame_url)
-        look = (
-            f'width="100%" height="{self._height}" style="border:1px solid #ddd;border-radius:4px"'
+        style = "border:1px solid #ddd;border-radius:4px"
+        frame = (
+            f'<iframe src="{url}" width="100%" height="{self._height}" style="{style}"></iframe>'
         )
-        link = f'<a href="{url}" target="_blank">{url}</a>'
-        return f'<iframe src="{url}" {look}></iframe><div>{link}</div>'
+        return f'{frame}<div><a href="{url}" target="_blank">{url}</a></div>'
 
 
 def need_viser() -> Any:
@@ -156,8 +156,8 @@ def _free_port(host: str, first: int) -> int:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 message = f"host {host!r} is not an address of this machine: {error}"
                 raise OSError(message) from error
-            continue
-        return port
+        else:
+            return port
     raise OSError(f"no port of host {host!r} is free from {first} on")
 
 

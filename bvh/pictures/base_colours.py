@@ -37,11 +37,10 @@ class Images:
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)
         right, down = (x - left)[:, None], (y - top)[:, None]
-        columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
+        here, beyond = ((left + k).astype(np.int64) % width for k in (0, 1))
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
         above, below = (
-            OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
-            + OF_BYTES[pixels[row, columns[1]]] * right
+            OF_BYTES[pixels[row, here]] * (1.0 - right) + OF_BYTES[pixels[row, beyond]] * right
             for row in rows
         )
         return np.asarray(above * (1.0 - down) + below * down)

@@ -161,9 +161,8 @@ def render(
                 pixels = camera.width * camera.height
                 report(done, total + pixels * samples**2)
 
-        options = RenderOptions(
-            shade, samples, data, lamp, softness, light_rays, reach, hottest, ground
-        )
+        light = lamp, softness, light_rays, reach
+        options = RenderOptions(shade, samples, data, *light, hottest, ground)
         drawing = BandRenderer(source, camera, options, threads, looking)
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))

@@ -39,10 +39,7 @@ Floats = NDArray[np.float64]
 
 
 class Sight:
-    """What the rays of a band see; each property is computed on first access.
-
-    Rays have shape (height, width); properties of hits have a row for each hit.
-    """
+    """What the rays (height, width) of a band see; properties of hits have a row for each."""
 
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats,

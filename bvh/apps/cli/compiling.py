@@ -126,10 +126,8 @@ def fill(processes: int, parts: Sequence[str]) -> None:
 
 
 def compile_ahead(path: Path, counters: bool) -> None:
-    """Start a process that compiles kernels of rays, if there are none and a CPU is free.
-
-    This process loads them from the cache when it needs them, or waits for their locks.
-    """
+    """Start a process that compiles kernels of rays, if there are none and a CPU is free."""
+    # This process loads them from the cache when it needs them, or waits for their locks.
     if thread_count(None) < 2 or not _is_empty():
         return
     command = _python(CAST.format(path.suffix.lower() in SCENES, counters))
@@ -171,12 +169,9 @@ def _is_empty() -> bool:
     """Return whether there is a writable cache without kernels of rays."""
     folder = cache_directory()
     try:
-        return (
-            folder is not None
-            and os.access(folder, os.W_OK)
-            and not kernel_shelves()
-            and not any(name.startswith(RAYS) for name in os.listdir(folder))
-        )
+        if folder is None or not os.access(folder, os.W_OK) or kernel_shelves():
+            return False
+        return not any(name.startswith(RAYS) for name in os.listdir(folder))
     except OSError:
         return False
 

@@ -75,11 +75,9 @@ def opened(
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
     if flatten and isinstance(source, Scene):
-        vertices, faces, _, _ = source.flattened()
-        with bar("building") as progress:
-            source = BVH._of_triangles(
-                vertices, faces, quality=quality, threads=threads, progress=progress
-            )
+        mesh = source.flattened()[:2]
+        with bar("building") as tell:
+            source = BVH._of_triangles(*mesh, quality=quality, threads=threads, progress=tell)
     return Opened(source, read, up)
 
 

@@ -26,9 +26,9 @@ def partition_command(
     Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
     run uses again.
     """
-    with bar("partitioning") as progress:
+    with bar("partitioning") as tell:
         parts = partition(
-            meshes, output, memory=memory, quality=quality, threads=threads, progress=progress
+            meshes, output, memory=memory, quality=quality, threads=threads, progress=tell
         )
     out.print(f"{output}: {content_of(parts)}, {mebibytes(parts.nbytes)}")
 

@@ -108,10 +108,7 @@ def exact_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return a bar for the range of t in each slab, and one for that in the box, as HTML.
-
-    The box is the closest that is hit, or else the first.
-    """
+    """Return bars, as HTML, of t in the closest box that is hit, or else the first, and slabs."""
     index = nearest(state) or 0
     stay, scale = interval(state, index), scale_of(state, index)
     rows = []

@@ -64,10 +64,7 @@ class LabNodes:
         self._origin = _ball(scene, "/ray/origin", INK, 0.07)
         self._names = {name: scene.add_label(f"/names/{name}", name) for name in NAMES}
         # Translucent balls around the entry and the exit.
-        self._ends = {
-            name: _ball(scene, f"/meet/{name}", GOLD, 0.15, opacity=0.5)
-            for name in ("entry", "exit")
-        }
+        self._ends = {k: _ball(scene, f"/meet/{k}", GOLD, 0.15, opacity=0.5) for k in NAMES[:2]}
         # Crossings are solid for an entry, wireframes for an exit.
         self._crossings = [
             (
@@ -175,10 +172,7 @@ class LabNodes:
 
 
 class Handles:
-    """Gizmos of viser, one for each handle; those of what is chosen are visible.
-
-    `moved` is called with a handle's name and its new pose.
-    """
+    """Gizmos of viser; `moved` is called with the name of the dragged one, and its new pose."""
 
     def __init__(self, server: viser.ViserServer, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None

@@ -34,16 +34,12 @@ class Frame:
         return np.where(np.isfinite(found), found, 0.0)
 
     def point(self, drawn: Array | Vector, near: Vector) -> Vector:
-        """Return the point drawn here, in round numbers.
-
-        Coordinates that are drawn where those of `near` are keep their bits.
-        """
+        """Return the point drawn here, in round numbers, or with bits of `near` if drawn there."""
         point = np.asarray(drawn, np.float64)
         moved = point / self.scale + np.array(self.centre)
         kept = np.abs(point - self.drawn(near)) < 1e-4
-        return tuple(
-            n if k else self.tidy(m) for n, m, k in zip(near, moved.tolist(), kept, strict=True)
-        )
+        rows = zip(near, moved.tolist(), kept, strict=True)
+        return tuple(old if keep else self.tidy(new) for old, new, keep in rows)
 
     def tidy(self, x: float) -> float:
         """Round x to a step that is small beside what is drawn."""
@@ -165,14 +161,13 @@ def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> Lab
 
 def _move_end(state: LabState, frame: Frame, name: str, to: Pose) -> LabState:
     """Move the origin or the tip; the other one stays."""
-    ends = {"origin": state.origin, "tip": state.tip}
-    old, new = ends[name], _point(state, frame, to, ends[name])
-    ends[name] = new
+    old = {"origin": state.origin, "tip": state.tip}
+    new = old | {name: _point(state, frame, to, old[name])}
     direction = tuple(
-        d if new[k] == old[k] else frame.tidy(ends["tip"][k] - ends["origin"][k])
+        d if new[name][k] == old[name][k] else frame.tidy(new["tip"][k] - new["origin"][k])
         for k, d in enumerate(state.direction)
     )
-    return replace(state, origin=ends["origin"], direction=direction)
+    return replace(state, origin=new["origin"], direction=direction)
 
 
 def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:

@@ -52,10 +52,7 @@ def first_camera(flat: bool) -> Camera:
 
 
 def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict[str, Spot]:
-    """Return a spot for each label, as seen by the page's first camera.
-
-    The first labels have the first choice. `points` are to be left visible.
-    """
+    """Return a spot for each label, the first ones choosing first, that leaves points visible."""
     camera, sides = first_camera(flat), np.array(list(SIDES))
     marks = np.stack(camera.project(np.reshape(points, (-1, 3)))[:2], axis=1)
     taken: list[Array] = []

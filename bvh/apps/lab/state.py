@@ -57,10 +57,7 @@ class LabBox:
 
 @dataclass(frozen=True)
 class LabState:
-    """A ray o + t d with t from t_min to t_max, and the one or two boxes that a picking loop tests.
-
-    If flat, it has two dimensions: rectangles and a ray at z = 0.
-    """
+    """A ray o + t d, t from t_min to t_max, and one or two boxes; if flat, in the plane z = 0."""
 
     origin: Vector
     direction: Vector
@@ -115,13 +112,11 @@ class Interval(NamedTuple):
 
 
 class Slab(NamedTuple):
-    """Range of t of a line between the two planes of an axis.
-
-    `kind` is "crossed", or, where the line is parallel to the planes, "inside" or "outside"; `near`
-    and `far` are correctly rounded, and infinite unless crossed.
-    """
+    """Range of t of a line between the two planes of an axis, correctly rounded."""
 
     axis: int
+    # "crossed", or, where the line is parallel to the planes and the ends infinite, "inside" or
+    # "outside".
     kind: str
     near: float
     far: float
@@ -240,14 +235,11 @@ def numbers_of(name: str, text: str, count: int) -> Vector:
 
 def texts_of(state: LabState) -> dict[str, str]:
     """Return the texts of all fields; names of the second box end in " 2"."""
-    texts = {
-        "origin": text_of(state.origin),
-        "direction": text_of(state.direction),
-        "t range": text_of((state.t_min, state.t_max)),
-    }
+    span = (state.t_min, state.t_max)
+    fields = {"origin": state.origin, "direction": state.direction, "t range": span}
     for box, suffix in zip(state.boxes, ("", " 2"), strict=False):
-        texts |= {f"{part}{suffix}": text_of(getattr(box, part)) for part in BOX_FIELDS}
-    return texts
+        fields |= {f"{part}{suffix}": getattr(box, part) for part in BOX_FIELDS}
+    return {name: text_of(numbers) for name, numbers in fields.items()}
 
 
 def edited(state: LabState, name: str, text: str) -> LabState:

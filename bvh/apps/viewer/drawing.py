@@ -74,8 +74,7 @@ class PageFrame:
     ) -> Camera:
         """Return the world camera of a page's camera: its rotation to the page, eye and pixels.
 
-        The page's camera looks along its z, with x to the right and y down; the vertical field of
-        view is in radians.
+        It looks along its z, with y down; the vertical field of view is in radians.
         """
         _, down, along = need_viser().transforms.SO3(np.asarray(wxyz)).as_matrix().T
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
@@ -83,10 +82,7 @@ class PageFrame:
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a camera of one pixel, whose centre (0.5, 0.5) has the given page ray.
-
-        t is the distance in the world.
-        """
+        """Return a camera of one pixel: its centre has a page ray; t is the world's distance."""
         along = np.asarray(direction, np.float64)
         up = np.eye(3)[int(np.abs(along).argmin())]
         made = Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1)
@@ -194,10 +190,8 @@ def drawing_of(
 def _placements(
     leaves: Leaves, frame: PageFrame
 ) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
-    """Return which leaves a page can place, and rotations, scales and places there of these.
-
-    Meshes are placed that are centred and scaled to size one, so that float32 is precise.
-    """
+    """Return which leaves a page can place, and rotations, scales and places there of these."""
+    # Meshes are centred and scaled to size one, so that float32 is precise.
     maps, linear = leaves.matrices, leaves.matrices[:, :, :3]
     scales = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -150,10 +150,10 @@ class Follower:
         """Return the HTML of the head of the panel."""
         notices = []
         if self._drawing.left_out:
+            missing, limit = map(readouts.count, (self._drawing.left_out, self._max_faces))
             notices.append(
-                f"{readouts.count(self._drawing.left_out)} faces are not drawn (limit "
-                f"{readouts.count(self._max_faces)}): grey boxes stand for them. Ray-cast pictures "
-                "show all of them, and picks and rectangles find them."
+                f"{missing} faces are not drawn (limit {limit}): grey boxes stand for them. "
+                "Ray-cast pictures show all of them, and picks and rectangles find them."
             )
         if error is not None:
             notices.append(f"The scene is shown as it was: {error}")

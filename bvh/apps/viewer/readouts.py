@@ -120,9 +120,8 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return the size of a selection; None before the first one."""
     if found is None:
-        return _block(
-            f'<span id="bvh-selection" style="{_DIM}">Hold shift and drag a rectangle.</span>'
-        )
+        hint = "Hold shift and drag a rectangle."
+        return _block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
     instances = len(np.unique(found.instance_id))
     text = (
         f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
@@ -178,15 +177,13 @@ def watching_html() -> str:
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the position in the text field as shares of the picture, or None.
-
-    Shares, because the page reduces its number of pixels when it has much to draw.
-    """
+    """Return the position in the text field as shares of the picture, or None."""
+    # Shares, because the page reduces its number of pixels when it has much to draw.
     try:
-        x, y = (float(part) for part in text.replace("%", "").split(","))
+        x, y = (float(part) / 100.0 for part in text.replace("%", "").split(","))
     except ValueError:
         return None
-    return x / 100.0, y / 100.0
+    return x, y
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:

@@ -54,10 +54,7 @@ class Marked(NamedTuple):
 
 
 class Session:
-    """State of one client of the server, with its last pick and its last selection.
-
-    `copy` is the copy of the scene that it queries; `head` the HTML of the head of the panel.
-    """
+    """One client: what it queries, a copy of the scene, and shows; `head` is HTML of the panel."""
 
     def __init__(
         self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
@@ -153,9 +150,8 @@ class Session:
         self._cursor = gui.add_text("Cursor", "")
         with gui.add_folder("Selection"):
             self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
-            self._visible_only = gui.add_checkbox(
-                "Visible only", True, hint="A rectangle selects only faces that can be seen."
-            )
+            hint = "A rectangle selects only faces that can be seen."
+            self._visible_only = gui.add_checkbox("Visible only", True, hint=hint)
         with gui.add_folder("View"):
             self._picture = gui.add_dropdown(
                 "Shading", (MESH, *shades_of(self.scene)), initial_value=MESH,
@@ -297,7 +293,7 @@ class Session:
 
     def _choose_picture(self) -> None:
         chosen = self._picture.value
-        self._meshes.visible = chosen == MESH
+        self._meshes.set_visible(chosen == MESH)
         self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 

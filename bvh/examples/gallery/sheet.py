@@ -36,10 +36,8 @@ def beside(name: str) -> Any:
 
 def ground(scene: bvh.Scene, centre: ArrayLike = (0.0, 0.0, 0.0), reach: float = 1e3) -> int:
     """Add a square on which a scene stands, 2 * reach wide; return its id."""
-    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach + np.asarray(
-        centre
-    )
-    return scene.add((corners, [[0, 1, 2, 3]]), name="ground")
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach
+    return scene.add((corners + np.asarray(centre), [[0, 1, 2, 3]]), name="ground")
 
 
 def colours(shares: ArrayLike, names: list[str]) -> Floats:
