@@ -168,13 +168,10 @@ def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Float
 def _figure(size: tuple[float, float]) -> Figure:
     """Return an empty figure without a window."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('charts need matplotlib: pip install "raybvh[plot]"') from error
-    figure = Figure(figsize=size, dpi=150, facecolor=PAPER)
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=size, dpi=150, facecolor=PAPER)
 
 
 def _prepare(axis: Axes, title: str, below: str, beside: str) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
 from bvh.camera.fitting import corners_of
 from bvh.camera.placement import AXES, upward
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import Occluders, Pictured
-from bvh.pictures.surfaces import ROUNDINGS, Spots
+from bvh.pictures.surfaces import ROUNDINGS, Floats, Ints, Spots
 from bvh.scene.scene import Scene
-
-Floats = NDArray[np.float64]
 
 # Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
 SOFTNESS = 12.0
@@ -65,7 +63,7 @@ class Ground:
         return cls(up, level, across, near, soft)
 
     def light(
-        self, occluders: Occluders, origins: Floats, directions: Floats, cells: NDArray[np.int64]
+        self, occluders: Occluders, origins: Floats, directions: Floats, cells: Ints
     ) -> tuple[Floats, int]:
         """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
         found = np.ones(len(origins))

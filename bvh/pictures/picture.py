@@ -20,10 +20,8 @@ from bvh.runtime.arguments import number_of
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"
-
 # Largest width in notebooks.
 WIDEST = 640
-
 # The legend of pictures of costs.
 LABEL = "nodes and groups a ray visits"
 PAPER, INK = (18, 20, 26), (235, 238, 242)

@@ -30,14 +30,11 @@ from bvh.scene.scene import Scene
 # little memory and frequent progress.
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
-
 # Shades with a shadow on the ground by default.
 GROUNDED = ("clay", "material")
-
 # Default of `reach` as a share of the diagonal of everything, and where the camera is inside, so
 # that rooms are not dark.
 REACH, INDOORS = 0.25, 0.08
-
 # Shades, and numbers behind pictures, that depend on smooth normals.
 SMOOTH = {"clay", "material", "ao", "shadow"}
 

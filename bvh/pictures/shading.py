@@ -15,7 +15,7 @@ from bvh.pictures import colours
 from bvh.pictures.ground import Ground
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import RenderSource
-from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
+from bvh.pictures.surfaces import Floats, Ints, Spots, Surfaces, leaf_of
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.simd import WIDTH
 
@@ -31,20 +31,16 @@ PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
 GAMMA = 1.6
 # The lamp of pictures of materials, and the linear base colour of meshes without one.
 WHITE, PLAIN = np.array([1.0, 0.97, 0.93]), np.array([0.72, 0.71, 0.69])
-
 # Share of the sky's light that reaches hidden places indirectly.
 BOUNCED = 0.06
-
-Floats = NDArray[np.float64]
 
 
 class Sight:
     """What the rays (height, width) of a band see; properties of hits have a row for each."""
 
     def __init__(
-        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats,
-        cells: NDArray[np.int64],
-    ) -> None:  # fmt: skip
+        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
+    ) -> None:
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
@@ -93,7 +89,7 @@ class Sight:
         return np.asarray(counted.nodes + counted.tests / WIDTH)
 
     @property
-    def instances(self) -> NDArray[np.integer]:
+    def instances(self) -> Ints:
         """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
         return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
@@ -110,7 +106,7 @@ class Stage:
         depth = (corners_of(source.bounds) - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
-    def ids(self, hits: Hits) -> NDArray[np.integer]:
+    def ids(self, hits: Hits) -> Ints:
         """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])

@@ -22,11 +22,8 @@ Ints = NDArray[np.integer]
 # A point computed from a face's corners is off its plane by less than 12 roundings of the largest
 # intermediate number; this is far more, and too small to be seen.
 ROUNDINGS = 64.0 * np.finfo(np.float64).eps
-
-
 # Largest angle between faces, in degrees, across which normals are smooth.
 CREASE = 42.0
-
 # Pairs of faces that are compared at a time, and the largest number of faces around a vertex whose
 # pairs are compared: the tip of a fan of thousands needs no smooth shading.
 PAIRS = 1 << 21
@@ -136,9 +133,8 @@ class Surfaces:
         return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
     def _bent(
-        self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats,
-        points: Floats,
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+        self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
+    ) -> tuple[Floats, Floats]:
         """Return smooth normals, and points lifted from flat faces to the curved surface.
 
         Without this, flat faces of a round surface shadow each other at grazing light (Hanika 2021,

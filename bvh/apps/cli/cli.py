@@ -13,17 +13,17 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typer import Context, Exit, Option, Typer
+from typer import Argument, Context, Exit, Option, Typer
 
 import bvh
 from bvh.apps.cli import clusters, console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
-from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_parts
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
+from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
@@ -66,15 +66,15 @@ def info(
     flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
 ) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
-    file = files.opened_parts(scene, threads, flatten)
-    if isinstance(file.source, Parts):
+    source, read, _ = files.opened_parts(scene, threads, flatten)
+    if isinstance(source, Parts):
         if epo:
             raise ValueError(f"--epo is for trees, and {scene} holds parts")
-        figures: dict[str, Any] = parts_figures(file.source, details)
-    elif isinstance(file.source, Scene):
-        figures = _scene_figures(file.source, file.read, epo, details or epo)
+        figures: dict[str, Any] = _parts_figures(source, details)
+    elif isinstance(source, Scene):
+        figures = _scene_figures(source, read, epo, details or epo)
     else:
-        figures = _mesh_figures(file.source, file.read, epo)
+        figures = _mesh_figures(source, read, epo)
     figures = {"file": scene} | figures
     lines = figures.pop("tree_lines", [])
     if as_json:
@@ -90,9 +90,9 @@ def info(
     if lines:
         console.out.print("\n".join(["", *lines]))
     _print_list("first id", "first", sources)
-    if details and isinstance(file.source, Parts):
+    if details and isinstance(source, Parts):
         console.out.print()
-        print_parts(file.source)
+        _print_parts(source)
 
 
 @app.command()
@@ -112,7 +112,25 @@ def build(
     console.out.print(f"{output}: {files.content_of(source)}, {size}")
 
 
-app.command(name="partition")(partition_command)
+@app.command(name="partition")
+def partition_command(
+    meshes: Annotated[list[Path], Argument(
+        metavar="MESH...", help="Files of meshes; binary .ply and .stl may exceed the memory.")],
+    output: Annotated[str, Option(
+        "--output", "-o", help="Folder, new or empty, or a URL such as s3://...")],
+    memory: Annotated[str, Option(help="Memory to stay within, from 50MB on.")] = "2GB",
+    quality: files.BuildQuality = "medium", threads: files.Threads = None,
+) -> None:  # fmt: skip
+    """Cut meshes that are larger than memory into parts, for info, cast and render.
+
+    Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
+    run uses again.
+    """
+    with console.bar("partitioning") as tell:
+        parts = partition(
+            meshes, output, memory=memory, quality=quality, threads=threads, progress=tell
+        )
+    console.out.print(f"{output}: {files.content_of(parts)}, {console.mebibytes(parts.nbytes)}")
 
 
 @app.command()
@@ -228,6 +246,30 @@ def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[st
         figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
         figures["tree_lines"] = found.tree_lines()
     return figures
+
+
+def _parts_figures(parts: Parts, details: bool) -> dict[str, object]:
+    """Return what `bvh info` prints of parts; with details, also of each of them."""
+    sizes = [part.triangles for part in parts.records]
+    figures: dict[str, object] = {
+        "triangles": len(parts), "parts": len(sizes), **_corners(parts.bounds),
+        "smallest_part": min(sizes, default=0), "largest_part": max(sizes, default=0),
+        "bytes": parts.nbytes, "sources": [asdict(source) for source in parts.sources],
+    }  # fmt: skip
+    if details:
+        figures["part_records"] = [asdict(record) for record in parts.records]
+    return figures
+
+
+def _print_parts(parts: Parts) -> None:
+    """Print the number of triangles, the size and the box of each part."""
+    rows = [("part", "triangles", "size", "lower", "upper")]
+    for number, part in enumerate(parts.records):
+        box = part.bounds or [np.nan] * 6
+        size = console.mebibytes(part.tree_bytes + part.ids_bytes)
+        corners = console.numbers(box[:3]), console.numbers(box[3:])
+        rows.append((str(number), str(part.triangles), size, *corners))
+    console.print_table(rows, right=True)
 
 
 def _cast(

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Scheduler = Annotated[str | None, Option(
-    metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786.",
-)]  # fmt: skip
+    metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786.")]  # fmt: skip
 Threads = Annotated[int | None, Option(
     min=-1, help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
     "each task, one by default: a worker does several tasks at a time.",

@@ -29,10 +29,8 @@ from bvh.scene.scene import Scene
 # Programs of processes that compile for another level or folder, and for a file's rays.
 FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
 CAST = "from bvh.apps.cli.compiling import cast_at_nothing; cast_at_nothing({}, {})"
-
 # Prefix of cache files of the kernel that takes longest to compile.
 RAYS = "bvh.traversal.rays.closest_hit."
-
 # Suffixes of scene files.
 SCENES = (".glb", ".gltf")
 

@@ -7,7 +7,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Generic, NamedTuple, TypeVar, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +32,16 @@ PartsPath = Annotated[str, Argument(
     metavar="SCENE",
     help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
 )]  # fmt: skip
-Flatten = Annotated[
-    bool, Option("--flatten", help="Take a scene as one mesh in world coordinates.")
-]
+Flatten = Annotated[bool, Option(
+    "--flatten", help="Take a scene as one mesh in world coordinates.")]  # fmt: skip
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
-Threads = Annotated[
-    int | None, Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
-]
+Threads = Annotated[int | None, Option(
+    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
 # What takes an option of named values checks it, and says so in a line.
-BuildQuality = Annotated[
-    Quality, Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}.")
-]
-
-Memory = Annotated[
-    str | None, Option(help="Parts to have in memory at a time, in each process; 2GB by default.")
-]
+BuildQuality = Annotated[Quality, Option(
+    parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip
+Memory = Annotated[str | None, Option(
+    help="Parts to have in memory at a time, in each process; 2GB by default.")]  # fmt: skip
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_ENDINGS = (".npz", ".csv")
@@ -56,21 +51,10 @@ PIPE = "-"
 NPY = b"\x93NUMPY"
 
 
-Source = TypeVar("Source", covariant=True)
-
-
-class Opened(NamedTuple, Generic[Source]):
-    """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
-
-    source: Source
-    read: object
-    up: str
-
-
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
-) -> Opened[BVH | Scene]:
-    """Return the tree or scene of a file."""
+) -> tuple[BVH | Scene, object, str]:
+    """Return the tree or scene of a file; what trimesh read, None for a saved one; its up axis."""
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -78,13 +62,13 @@ def opened(
         mesh = source.flattened()[:2]
         with bar("building") as tell:
             source = BVH._of_triangles(*mesh, quality=quality, threads=threads, progress=tell)
-    return Opened(source, read, up)
+    return source, read, up
 
 
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
-) -> Opened[BVH | Scene | Parts]:
-    """Return the tree or scene of a file, or the parts of a folder or URL."""
+) -> tuple[BVH | Scene | Parts, object, str]:
+    """Return what `opened` does, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
         if memory is not None:
@@ -95,7 +79,7 @@ def opened_parts(
     parts = Parts(place if is_url(place) else path.absolute(), **given)
     if flatten:
         raise ValueError(f"--flatten is for scenes, and {place} holds parts")
-    return Opened(parts, None, "z")
+    return parts, None, "z"
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:

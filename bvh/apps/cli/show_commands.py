@@ -127,7 +127,7 @@ def plot_command(
 ) -> None:  # fmt: skip
     """Plot the cost and the fill of a tree, level by level."""
     check_chart_path(output)
-    source = files.opened(scene, threads, flatten=flatten).source
+    source, _, _ = files.opened(scene, threads, flatten=flatten)
     name = scene.name
     if isinstance(source, Scene):
         trees = source.leaves.trees

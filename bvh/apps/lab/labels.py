@@ -22,6 +22,8 @@ Anchor = Literal[
     "top-left", "top-center", "top-right", "center-left", "center-right", "bottom-left",
     "bottom-center", "bottom-right",
 ]  # fmt: skip
+# Where the corner of a label that the anchor names is, in drawn coordinates.
+Spot = tuple[Array, Anchor]
 
 # Directions from a point to its label, with y up, and the corner of the label that is there.
 SIDES: dict[tuple[int, int], Anchor] = {
@@ -36,13 +38,6 @@ class Label(NamedTuple):
     name: str
     text: str
     point: Array
-
-
-class Spot(NamedTuple):
-    """Where the corner of a label that `anchor` names is, in drawn coordinates."""
-
-    position: Array
-    anchor: Anchor
 
 
 def first_camera(flat: bool) -> Camera:
@@ -67,7 +62,7 @@ def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict
         taken.append(choices[best])
         right, up = GAP * depth * sides[best]
         position = label.point + right * camera.step_x + up * camera.step_y
-        found[label.name] = Spot(position, list(SIDES.values())[best])
+        found[label.name] = position, list(SIDES.values())[best]
     return found
 
 

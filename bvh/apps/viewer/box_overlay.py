@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import corners_of, edges_of
+from bvh.apps.viewer.drawing import Floats, corners_of, edges_of
 from bvh.geometry.transforms import moved
 from bvh.runtime.arguments import number_of
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.stats import wide_levels
 from bvh.tree.wide_nodes import lanes_of
-
-Floats = NDArray[np.float64]
 
 OFF, TREE, TOP = "off", "tree", "top level"
 # Boxes that are drawn of a level, the largest first.

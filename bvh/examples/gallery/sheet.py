@@ -92,12 +92,10 @@ class Sheet:
     """A figure of matplotlib, 12 inches wide, in which an inch is a 12th of `width` pixels."""
 
     def __init__(self, width: int, height: float, title: str, text: str = "") -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         self.pixels = width / 12.0
         self.figure = Figure(figsize=(12.0, height), dpi=self.pixels, facecolor=PAPER)
-        FigureCanvasAgg(self.figure)
         self.height = height
         self.text(0.3, 0.44, title, size=19, weight="bold")
         self.text(0.3, 0.76, text, size=12.5, color=FAINT)
