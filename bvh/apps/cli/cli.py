@@ -179,11 +179,8 @@ def cast(
     terminal.print(console.rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
-app.command(name="render")(render_command)
-app.command(name="plot")(plot_command)
-app.command(name="pick")(pick_command)
-app.command(name="view")(view_command)
-app.command(name="lab")(lab_command)
+for command in (render_command, plot_command, pick_command, view_command, lab_command):
+    app.command(name=command.__name__.removesuffix("_command"))(command)
 
 
 # The benchmarks parse their own options, because they also run where typer is not installed.

@@ -35,6 +35,7 @@ MAX_MARKED = 200_000
 MAX_MOVED = 20_000
 # Marks are drawn nearer to the eye by this share of their distance.
 LIFT = 2e-3
+Colour = tuple[int, int, int]
 ORANGE, BLUE, GREY = (255, 120, 20), (30, 110, 255), (90, 90, 90)
 # Length of the normal, as a share of the distance from the eye.
 NORMAL_SHARE = 0.09
@@ -298,9 +299,6 @@ class Session:
         self._tracer.choose(None if chosen == MESH else chosen)
 
     def _show_picture(self, pixels: NDArray[np.uint8] | None, text: str) -> None:
-        if pixels is None:
-            self.client.scene.set_background_image(None)
-            return
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 
@@ -318,16 +316,14 @@ class Session:
         """Return points a little nearer to the eye, at the same pixels."""
         return points + LIFT * (self.frame.to_page(eye) - points)
 
-    def _surface(self, name: str, corners: Floats, colour: tuple[int, int, int]) -> None:
+    def _surface(self, name: str, corners: Floats, colour: Colour) -> None:
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
         self._marks[name] = self.client.scene.add_mesh_simple(
             f"/marks/{name}", corners.reshape(-1, 3).astype(np.float32), faces, color=colour,
             flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
         )  # fmt: skip
 
-    def _lines(
-        self, name: str, points: Floats, colour: tuple[int, int, int], thickness: float
-    ) -> None:
+    def _lines(self, name: str, points: Floats, colour: Colour, thickness: float) -> None:
         self._marks[name] = self.client.scene.add_line_segments(
             f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
             thickness_units="screen",
