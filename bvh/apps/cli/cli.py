@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from typer import Argument, Context, Exit, Option, Typer
 
 import bvh
-from bvh.apps.cli import clusters, console, files
+from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
+from bvh.distributed.clusters.connection import connected
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
@@ -143,8 +144,8 @@ def cast(
     output: Annotated[Path | None, Option(
         "--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output.")] = None,
     camera: CameraOptions = NO_CAMERA, flatten: files.Flatten = False,
-    threads: clusters.Threads = None, memory: files.Memory = None,
-    scheduler: clusters.Scheduler = None,
+    threads: files.WorkerThreads = None, memory: files.Memory = None,
+    scheduler: files.Scheduler = None,
 ) -> None:  # fmt: skip
     """Cast rays from a file or of a camera, and write the closest hits.
 
@@ -161,7 +162,7 @@ def cast(
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
-    with clusters.cluster(scheduler) as client:
+    with connected(scheduler) as client:
         source, read, up = files.opened_parts(scene, threads, flatten, memory)
         if columns is None:
             given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from bvh.apps.cli import camera_options, clusters, files
+from bvh.apps.cli import camera_options, files
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
 from bvh.apps.lab import page as lab_page
@@ -16,6 +16,7 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.camera.camera import Camera
+from bvh.distributed.clusters.connection import connected
 from bvh.distributed.clusters.rendered_bands import render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
@@ -57,8 +58,8 @@ def render_command(
         "Largest distance of what hides the sky; by default a share of the size of all.")] = None,
     ground: Annotated[bool | None, Option("--ground/--no-ground", help=
         "Soft shadow on the plane below; by default in clay and material.")] = None,
-    threads: clusters.Threads = None, memory: files.Memory = None,
-    scheduler: clusters.Scheduler = None,
+    threads: files.WorkerThreads = None, memory: files.Memory = None,
+    scheduler: files.Scheduler = None,
 ) -> None:  # fmt: skip
     """Render a picture of a mesh, a scene or parts by casting rays.
 
@@ -78,7 +79,7 @@ def render_command(
         lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    with clusters.cluster(scheduler) as client:
+    with connected(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
         source, read, up = files.opened_parts(scene, threads, memory=memory)

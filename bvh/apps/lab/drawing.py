@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import viser
 
 Colour = tuple[int, int, int]
+Ends = dict[str, tuple[Array, str]]
 
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
@@ -90,9 +91,10 @@ class LabNodes:
         closest = nearest(state)
         ray = drawn_ray(state, frame)
         self._draw_boxes(state, frame, closest)
-        self._draw_ray(state, ray, closest)
+        ends = _ends(state, ray, closest)
+        self._draw_ray(state, ray, closest, ends)
         marks = self._draw_crossings(state, frame, ray, closest or 0, planes)
-        self._draw_labels(state, frame, ray, closest, marks)
+        self._draw_labels(state, frame, ray, ends, marks)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
         boxes = state.drawn_boxes
@@ -104,7 +106,9 @@ class LabNodes:
                 edges.points = edges_of(points[None]).astype(np.float32)
                 faces.opacity = 0.32 if index == closest else 0.18
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
+    def _draw_ray(
+        self, state: LabState, ray: DrawnRay | None, closest: int | None, ends: Ends
+    ) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
 
         def part(t0: float, t1: float) -> Array | None:
@@ -121,16 +125,14 @@ class LabNodes:
             ahead = ahead[1] - [[0.25], [0.0]] * ray.unit
         _draw_lines(self._head, ahead)
         _place(self._origin, _seen(ray, 0.0))
-        ends = dict(_ends(state, ray, closest))
         for name, node in self._ends.items():
             _place(node, ends.get(name, (None, ""))[0])
 
     def _draw_labels(
-        self, state: LabState, frame: Frame, ray: DrawnRay | None, closest: int | None,
-        marks: list[Array],
-    ) -> None:  # fmt: skip
+        self, state: LabState, frame: Frame, ray: DrawnRay | None, ends: Ends, marks: list[Array]
+    ) -> None:
         """Place the labels of points and boxes, clear of each other and of what is marked."""
-        labels = [Label(name, text, point) for name, (point, text) in _ends(state, ray, closest)]
+        labels = [Label(name, text, point) for name, (point, text) in ends.items()]
         origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
         # A tip that is drawn at the origin needs no second label.
         if ray is not None and ray.along(1.0) <= 0.1:
@@ -226,18 +228,18 @@ def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Ar
     return edges_of(corners_of(planes) @ turn.T + middle)
 
 
-def _ends(
-    state: LabState, ray: DrawnRay | None, closest: int | None
-) -> Iterator[tuple[str, tuple[Array, str]]]:
-    """Yield where the ray enters and leaves the closest box, as far as in view, and the label."""
+def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> Ends:
+    """Return where the ray enters and leaves the closest box, as far as in view, and labels."""
+    ends: Ends = {}
     if closest is None:
-        return
+        return ends
     span = interval(state, closest)
     touch = span.near == span.far
     for name, t in (("entry", span.near), ("exit", span.far)):
         point = _seen(ray, t)
         if point is not None and not (touch and name == "exit"):
-            yield name, (point, f"{'touch' if touch else name}, t = {t:.9g}")
+            ends[name] = point, f"{'touch' if touch else name}, t = {t:.9g}"
+    return ends
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:

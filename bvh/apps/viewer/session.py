@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from viser import ClientHandle, SceneClickEvent, SceneNodeHandle, SceneRectSelectEvent
 
 Floats = NDArray[np.float64]
+Ids = NDArray[np.integer]
 
 # Faces of a selection that are drawn at most; all are counted.
 MAX_MARKED = 200_000
@@ -49,7 +50,7 @@ class Marked(NamedTuple):
     path: tuple[int, ...]
     tree: BVH
     leaf: int
-    ids: NDArray[np.integer]
+    ids: Ids
     matrix: Floats
     arrays: TreeArrays
 
@@ -202,9 +203,9 @@ class Session:
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
         """Mark a face that was picked, and its outline."""
-        corners = self._of_faces(face_triangles, marked.leaf, marked.ids)
-        edges = self._of_faces(face_outlines, marked.leaf, marked.ids)
+        corners = self._of_faces(face_triangles, marked)
         self._surface("face", self._lifted(corners, camera.eye), ORANGE)
+        edges = self._of_faces(face_outlines, marked)
         self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
 
     def _dragged(self, event: SceneRectSelectEvent) -> None:
@@ -229,17 +230,16 @@ class Session:
 
     def _colour_selection(self, camera: Camera) -> None:
         """Mark the faces that are selected."""
-        marks = [self._of_faces(face_triangles, each.leaf, each.ids) for each in self._selected]
+        marks = [self._of_faces(face_triangles, each) for each in self._selected]
         if sum(map(len, marks)):
             self._surface("selection", self._lifted(np.concatenate(marks), camera.eye), BLUE)
         else:
             self._unmark("selection")
 
-    def _marked(self, leaf: int, ids: NDArray[np.integer]) -> Marked:
+    def _marked(self, leaf: int, ids: Ids) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
-        leaves = self.scene.leaves
+        leaves, path = self.scene.leaves, self.scene.path(leaf)
         tree = leaves.trees[leaves.tree_of[leaf]]
-        path = self.scene.path(leaf)
         return Marked(path, tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
     def _follow_marks(self) -> None:
@@ -289,7 +289,8 @@ class Session:
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
-            edges = self._of_faces(face_outlines, pick.leaf, np.array([pick.prim_id]))
+            hovered = self._marked(pick.leaf, np.array([pick.prim_id]))
+            edges = self._of_faces(face_outlines, hovered)
             self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
 
     def _choose_picture(self) -> None:
@@ -302,14 +303,10 @@ class Session:
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 
-    def _of_faces(
-        self, shape: Callable[[BVH, NDArray[np.integer]], Floats], leaf: int,
-        ids: NDArray[np.integer],
-    ) -> Floats:  # fmt: skip
-        """Return triangles or lines of faces of an instance, in page coordinates."""
-        leaves = self.scene.leaves
-        local = shape(leaves.trees[leaves.tree_of[leaf]], ids)
-        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), leaves.matrices[leaf])
+    def _of_faces(self, shape: Callable[[BVH, Ids], Floats], marked: Marked) -> Floats:
+        """Return triangles or lines of marked faces, in page coordinates."""
+        local = shape(marked.tree, marked.ids)
+        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
         return self.frame.to_page(world).reshape(local.shape)
 
     def _lifted(self, points: Floats, eye: Floats) -> Floats:
