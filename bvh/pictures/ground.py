@@ -1,8 +1,7 @@
 """Ground under what is shown, of which only the shadow is seen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +39,7 @@ class Ground:
     lights: Lights
 
     @classmethod
-    def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Ground | None:
+    def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
         """Return the ground below bounds, or None if they are those of nothing."""
         if not np.isfinite(bounds).all():
             return None

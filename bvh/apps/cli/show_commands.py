@@ -84,7 +84,11 @@ def render_command(
             compile_ahead(Path(scene), counters=shade == "cost")
         source, read, up = files.opened_parts(scene, threads, memory=memory)
         view = camera.camera_of(Path(scene), source, up, read)
-        target = _pictured(source, read, shade)
+        target = source
+        if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
+            # Trees have no texture coordinates and no colours.
+            target = Scene()
+            target.add(read)
         if client is None:
             picture = _render(target, view, options, threads)
         else:
@@ -92,16 +96,6 @@ def render_command(
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
     out.print(rate(picture.rays, picture.seconds))
-
-
-def _pictured(source: BVH | Scene | Parts, read: object, shade: str) -> BVH | Scene | Parts:
-    """Return what is to be rendered for the content of a file."""
-    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
-        # Trees have no texture coordinates and no colours.
-        scene = Scene()
-        scene.add(read)
-        return scene
-    return source
 
 
 def _render(

@@ -73,9 +73,6 @@ class BoxOverlay:
             if len(drawn) < len(boxes):
                 text += f", the {readouts.count(len(drawn))} largest drawn"
             self._summary.content = readouts.boxes_shown(text)
-            if len(drawn) == 0:
-                session._unmark("boxes")
-                return
             lines = edges_of(session.frame.to_page(corners))
             session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 

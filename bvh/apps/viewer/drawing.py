@@ -1,10 +1,8 @@
 """Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +49,7 @@ class PageFrame:
     scale: float
 
     @classmethod
-    def around(cls, bounds: Floats) -> PageFrame:
+    def around(cls, bounds: Floats) -> Self:
         """Return the frame of a scene with bounds of shape (2, 3), which are NaN if it is empty."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)

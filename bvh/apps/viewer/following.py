@@ -44,7 +44,7 @@ class Follower:
         threads: int | None,
     ) -> None:  # fmt: skip
         self.copy = SceneCopy(scene)
-        self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
+        self._title, self.up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
         self._ended = threading.Event()
         # Set while there is a page, or nothing more to do.
@@ -96,7 +96,7 @@ class Follower:
         bounds = self.copy.scene.bounds
         empty = not np.isfinite(bounds).all()
         box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else self._frame.to_page(bounds)
-        return Camera.framing(box, up=self._up, fov_y=FOV)
+        return Camera.framing(box, up=self.up, fov_y=FOV)
 
     def _run(self) -> None:
         """Follow the scene until the end."""
@@ -130,7 +130,7 @@ class Follower:
         for session in list(self._sessions.values()):
             session.show(self._drawing, head)
             if was_empty and not self._empty:
-                session.look_from(self.first_view().eye, self._up)
+                session.look_from(self.first_view().eye, self.up)
 
     def _drawn(self, before: PageDrawing | None) -> PageDrawing:
         """Return the drawing of the scene as the copy has it, in a frame that holds it."""

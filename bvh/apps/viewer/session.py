@@ -131,10 +131,7 @@ class Session:
         if np.array_equal(drawing.boxes, self._left_out):
             return
         self._left_out = drawing.boxes
-        if len(drawing.boxes):
-            self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
-        else:
-            self._unmark("left_out")
+        self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
 
     def camera(self) -> Camera:
         """Return the page's current camera, in world coordinates."""
@@ -231,10 +228,8 @@ class Session:
     def _colour_selection(self, camera: Camera) -> None:
         """Mark the faces that are selected."""
         marks = [self._of_faces(face_triangles, each) for each in self._selected]
-        if sum(map(len, marks)):
-            self._surface("selection", self._lifted(np.concatenate(marks), camera.eye), BLUE)
-        else:
-            self._unmark("selection")
+        corners = np.concatenate([np.empty((0, 3, 3)), *marks])
+        self._surface("selection", self._lifted(corners, camera.eye), BLUE)
 
     def _marked(self, leaf: int, ids: Ids) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
@@ -314,6 +309,8 @@ class Session:
         return points + LIFT * (self.frame.to_page(eye) - points)
 
     def _surface(self, name: str, corners: Floats, colour: Colour) -> None:
+        if not len(corners):
+            return self._unmark(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
         self._marks[name] = self.client.scene.add_mesh_simple(
             f"/marks/{name}", corners.reshape(-1, 3).astype(np.float32), faces, color=colour,
@@ -321,6 +318,8 @@ class Session:
         )  # fmt: skip
 
     def _lines(self, name: str, points: Floats, colour: Colour, thickness: float) -> None:
+        if not len(points):
+            return self._unmark(name)
         self._marks[name] = self.client.scene.add_line_segments(
             f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
             thickness_units="screen",
