@@ -195,10 +195,7 @@ def _check_origin(where: str, origin: object) -> None:
 
 
 def public_url(given: str | None) -> tuple[str, str]:
-    """Return the address or path of pages for browsers, and what said so; "" for the usual one.
-
-    It may contain ``{port}``, and ends with a slash, as pages ask for what is below it.
-    """
+    """Return the address or path of pages, which ends with a slash, or "", and what said so."""
     where, url = "url", given
     if given is None:
         where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")

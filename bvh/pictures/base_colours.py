@@ -56,11 +56,7 @@ def base_colours(
     material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
     weights: Floats, images: Images,
 ) -> Floats:  # fmt: skip
-    """Return the linear colours of hits, shape (n, 3).
-
-    `corners` are the vertices of the faces that were hit (n, 3), `weights` those of the corners,
-    and `uv` the texture coordinates of all vertices.
-    """
+    """Return the linear colours (n, 3) of hits on faces with corners and weights (n, 3)."""
     found = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
         at = np.einsum("nkj,nk->nj", uv[corners], weights)

@@ -56,11 +56,7 @@ class Lights:
         return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
     def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
-        """Return for each spot the visible share of the sky, and the light from there.
-
-        Both are means over directions, weighted by the cosine; the light is also weighted by the
-        brightness of the sky.
-        """
+        """Return for each spot the visible share of the sky, by the cosine, and the light of it."""
         # A point of the unit sphere plus the normal is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
         # With smooth normals some point into the face, and are mirrored.

@@ -57,10 +57,7 @@ class CameraOptions(NamedTuple):
         help="Device pixels to a unit of x and y; 1 by default.")] = None  # fmt: skip
 
     def camera_of(self, path: Path, source: BVH | Scene | Parts, up: str, read: object) -> Camera:
-        """Return the camera; by default one that sees all of a tree, scene or parts.
-
-        `up` is the up axis there; `read` is what trimesh read from the file, or None.
-        """
+        """Return the camera, by default one that sees all; `read` is what trimesh read, or None."""
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
             for name in ("eye", "target", "up", "fov", "ortho"):

@@ -155,10 +155,7 @@ def content_of(source: BVH | Scene | Parts) -> str:
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:
-    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-".
-
-    Text has commas or spaces between numbers, and may begin with a line of names.
-    """
+    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-"."""
     name = "standard input" if is_pipe(path) else str(path)
     if is_pipe(path):
         if sys.stdin is None or sys.stdin.isatty():
@@ -193,11 +190,7 @@ def is_pipe(path: Path | None) -> bool:
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
-    """Write the columns of hits to a .npz file, or to a .csv file with their names.
-
-    For "-" the lines of the latter go to standard output. An existing file is replaced only by a
-    complete one. Hits of polygons have a column `face_id`.
-    """
+    """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
     columns = fields(SceneHits if isinstance(hits, SceneHits) else Hits)
     arrays = {column.name: np.atleast_1d(getattr(hits, column.name)) for column in columns}
     faces = _face_ids(source, hits)
@@ -235,6 +228,7 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
 
 
 def _read_text(data: bytes) -> NDArray[np.float64]:
+    """Read numbers with commas or spaces between them, below a line of names if there is one."""
     lines = data.decode("utf-8-sig").splitlines()
     separator = "," if any("," in line for line in lines[:2]) else None
     first = next(csv.reader(lines[:1]), []) if separator else "".join(lines[:1]).split()

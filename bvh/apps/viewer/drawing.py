@@ -121,10 +121,7 @@ class PageDrawing(NamedTuple):
 def drawing_of(
     scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
 ) -> PageDrawing:
-    """Return what a page draws of a scene: the smallest meshes first, each in full.
-
-    Arrays that are the same in an earlier drawing are taken from there: they are those objects.
-    """
+    """Return what a page draws: the smallest meshes first; arrays that stay are those of before."""
     leaves = scene.leaves
     drawn_before = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
@@ -133,7 +130,8 @@ def drawing_of(
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placements(leaves, frame)
-    sizes = [face_count(tree) for tree in leaves.trees]
+    # Faces of each; a solid is shown as a box.
+    sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
@@ -207,11 +205,6 @@ def _placements(
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
-
-
-def face_count(tree: BVH) -> int:
-    """Return the number of faces that show a tree on the page."""
-    return len(tree) * (1 if isinstance(tree.arrays.primitives, Triangles) else len(BOX_FACES))
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
