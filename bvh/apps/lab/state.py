@@ -158,13 +158,11 @@ def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:
     """Return the crossings with a box's planes, at most six, sorted by t."""
-    found = [
-        Crossing(slab.axis, entering, t)
-        for slab in slabs(state, index)
-        for entering, t in ((True, slab.near), (False, slab.far))
-        if math.isfinite(t)
-    ]
-    return sorted(found, key=lambda crossing: (crossing.t, not crossing.entering))
+    found = []
+    for axis, _, near, far in slabs(state, index):
+        found += [Crossing(axis, True, near), Crossing(axis, False, far)]
+    finite = [crossing for crossing in found if math.isfinite(crossing.t)]
+    return sorted(finite, key=lambda crossing: (crossing.t, not crossing.entering))
 
 
 def nearest(state: LabState) -> int | None:

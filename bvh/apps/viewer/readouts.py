@@ -48,8 +48,7 @@ if (!window.bvhWatches) {
   document.addEventListener('pointermove', event => {
     const canvas = picture();
     if (!canvas || event.buttons) return;
-    const inside = event.target === canvas || event.target.contains(canvas);
-    if (!inside) return report('');
+    if (event.target !== canvas && !event.target.contains(canvas)) return report('');
     const box = canvas.getBoundingClientRect();
     const x = 100 * (event.clientX - box.left + 0.5) / box.width;
     const y = 100 * (event.clientY - box.top + 0.5) / box.height;
@@ -61,13 +60,9 @@ if (!window.bvhWatches) {
     frames += 1;
     found();
     if (now - since > 500) {
-      const place = document.getElementById('bvh-frame');
-      if (place) {
-        const each = (now - since) / frames;
-        place.textContent = each.toFixed(1) + ' ms (' + (1000 / each).toFixed(0) + ' a second)';
-      }
-      frames = 0;
-      since = now;
+      const place = document.getElementById('bvh-frame'), each = (now - since) / frames;
+      if (place) place.textContent = `${each.toFixed(1)} ms (${(1000 / each).toFixed(0)} a second)`;
+      [frames, since] = [0, now];
     }
     requestAnimationFrame(frame);
   };
