@@ -49,10 +49,7 @@ class LabBox:
     @property
     def matrix(self) -> Array:
         """Affine matrix that moves the box -half..half here, shape (4, 4)."""
-        matrix = np.eye(4)
-        matrix[:3, :3] = rotation(self.turn)
-        matrix[:3, 3] = self.centre
-        return matrix
+        return np.vstack([np.column_stack([rotation(self.turn), self.centre]), np.eye(4)[3]])
 
 
 @dataclass(frozen=True)
