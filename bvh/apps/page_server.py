@@ -51,17 +51,11 @@ class Page:
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
-        try:
-            import viser
-        except ImportError as error:
-            raise ImportError(
-                'pages in the browser need viser: pip install "raybvh[view]"'
-            ) from error
+        viser = need_viser()
         self._ended = threading.Event()
         number = _free_port(host, number)
         with _silent(), _own_pages_only(host, allowed):
-            server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
-        self._server = server
+            self._server = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         # No page may request a public address.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
@@ -131,11 +125,21 @@ class Page:
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
         url = html.escape(self._frame_url)
-        look = (
-            f'width="100%" height="{self._height}" style="border:1px solid #ddd;border-radius:4px"'
+        style = "border:1px solid #ddd;border-radius:4px"
+        frame = (
+            f'<iframe src="{url}" width="100%" height="{self._height}" style="{style}"></iframe>'
         )
-        link = f'<a href="{url}" target="_blank">{url}</a>'
-        return f'<iframe src="{url}" {look}></iframe><div>{link}</div>'
+        return f'{frame}<div><a href="{url}" target="_blank">{url}</a></div>'
+
+
+def need_viser() -> Any:
+    """Import viser, or raise ImportError with the name of the extra."""
+    try:
+        import viser
+    except ImportError as error:
+        message = 'pages in the browser need viser: pip install "raybvh[view]"'
+        raise ImportError(message) from error
+    return viser
 
 
 def _free_port(host: str, first: int) -> int:
@@ -152,8 +156,8 @@ def _free_port(host: str, first: int) -> int:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 message = f"host {host!r} is not an address of this machine: {error}"
                 raise OSError(message) from error
-            continue
-        return port
+        else:
+            return port
     raise OSError(f"no port of host {host!r} is free from {first} on")
 
 
@@ -191,10 +195,7 @@ def _check_origin(where: str, origin: object) -> None:
 
 
 def public_url(given: str | None) -> tuple[str, str]:
-    """Return the address or path of pages for browsers, and what said so; "" for the usual one.
-
-    It may contain ``{port}``, and ends with a slash, as pages ask for what is below it.
-    """
+    """Return the address or path of pages, which ends with a slash, or "", and what said so."""
     where, url = "url", given
     if given is None:
         where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")

@@ -15,18 +15,9 @@ import bvh
 def plotter_of(surface: Any, other: Any, origins: ArrayLike, directions: ArrayLike) -> Any:
     """Return a plotter, off screen, of a PyVista mesh coloured by its distance to another one.
 
-    Parameters
-    ----------
-    surface, other : pyvista.PolyData
-        ``surface`` gets a point array ``distance``, negative inside `other`, which is closed.
-    origins, directions : array_like, shape (n, 3)
-        Rays, drawn up to their hits on `surface`; those that miss are left out.
-
-    Returns
-    -------
-    pyvista.Plotter
-        With the actors ``surface``, ``other``, ``rays`` and ``hits``. Faces that are hit have a 1
-        in the cell array ``seen`` of `surface`.
+    `surface` gets a point array "distance", negative inside `other`, which is closed, and a cell
+    array "seen", 1 for faces that are hit. Rays (n, 3) are drawn up to their hits; actors are
+    "surface", "other", "rays" and "hits".
     """
     import pyvista as pv
 

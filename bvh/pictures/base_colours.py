@@ -37,11 +37,10 @@ class Images:
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)
         right, down = (x - left)[:, None], (y - top)[:, None]
-        columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
+        here, beyond = ((left + k).astype(np.int64) % width for k in (0, 1))
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
         above, below = (
-            OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
-            + OF_BYTES[pixels[row, columns[1]]] * right
+            OF_BYTES[pixels[row, here]] * (1.0 - right) + OF_BYTES[pixels[row, beyond]] * right
             for row in rows
         )
         return np.asarray(above * (1.0 - down) + below * down)
@@ -57,11 +56,7 @@ def base_colours(
     material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
     weights: Floats, images: Images,
 ) -> Floats:  # fmt: skip
-    """Return the linear colours of hits, shape (n, 3).
-
-    `corners` are the vertices of the faces that were hit (n, 3), `weights` those of the corners,
-    and `uv` the texture coordinates of all vertices.
-    """
+    """Return the linear colours (n, 3) of hits on faces with corners and weights (n, 3)."""
     found = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
         at = np.einsum("nkj,nk->nj", uv[corners], weights)

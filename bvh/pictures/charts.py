@@ -83,15 +83,11 @@ def chart(tree: BVH, title: str | None = None) -> Figure:
         2, 3, gridspec_kw={"left": 0.06, "right": 0.975, "top": 0.80, "bottom": 0.09,
                            "wspace": 0.26, "hspace": 0.58},
     )  # fmt: skip
-    primitives = number_of(stats.primitives, tree.kind, ",")
-    figure.text(
-        0.06, 0.945, title or primitives, size=17, weight="bold",
-        color=INK,
-        # Names of files may contain a dollar sign.
-        parse_math=False,
-    )  # fmt: skip
+    count = number_of(stats.primitives, tree.kind, ",")
+    # Names of files may contain a dollar sign.
+    figure.text(0.06, 0.945, title or count, size=17, weight="bold", color=INK, parse_math=False)
     summary = (
-        f"{primitives}  ·  {number_of(stats.nodes, 'nodes', ',')} of {WIDTH}  ·  "
+        f"{count}  ·  {number_of(stats.nodes, 'nodes', ',')} of {WIDTH}  ·  "
         f"{number_of(stats.leaves, 'leaves', ',')}  ·  depth {stats.depth}  ·  "
         f"SAH cost {stats.sah_cost:.4g}  ·  {stats.bytes_per_primitive:.3g} bytes each"
     )
@@ -147,21 +143,16 @@ def anatomy_of(tree: BVH) -> Anatomy:
         part = slice(start, start + CHUNK)
         shared[part, 0] = _shared_areas(bounds[part], used[part])
     surface = sums(used, areas)
-    memory = {
-        "nodes": sum(array.nbytes for array in arrays.nodes),
-        "groups": int(arrays.groups.nbytes),
-        tree.kind: sum(array.nbytes for array in arrays_of(arrays.primitives)),
-    }
+    stored = {"nodes": arrays.nodes, "groups": [arrays.groups]}
+    stored[tree.kind] = arrays_of(arrays.primitives)
     return Anatomy(
-        nodes=np.bincount(level, minlength=depth),
-        leaves=np.array(stats.leaf_depths, np.int64),
-        node_cost=node_cost,
-        leaf_cost=sums(view.leaf, leaf_cost),
+        nodes=np.bincount(level, minlength=depth), leaves=np.array(stats.leaf_depths, np.int64),
+        node_cost=node_cost, leaf_cost=sums(view.leaf, leaf_cost),
         overlap=np.divide(sums(used, shared), surface, out=np.zeros(depth), where=surface > 0.0),
         fill=np.bincount(used.sum(axis=1), minlength=WIDTH + 1),
         leaf_sizes=np.array(stats.leaf_sizes, np.int64),
-        memory=memory,
-    )
+        memory={name: sum(array.nbytes for array in each) for name, each in stored.items()},
+    )  # fmt: skip
 
 
 def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Floats:
@@ -177,13 +168,10 @@ def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Float
 def _figure(size: tuple[float, float]) -> Figure:
     """Return an empty figure without a window."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('charts need matplotlib: pip install "raybvh[plot]"') from error
-    figure = Figure(figsize=size, dpi=150, facecolor=PAPER)
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=size, dpi=150, facecolor=PAPER)
 
 
 def _prepare(axis: Axes, title: str, below: str, beside: str) -> None:

@@ -1,20 +1,18 @@
 """Ground under what is shown, of which only the shadow is seen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
+from bvh.camera.fitting import corners_of
 from bvh.camera.placement import AXES, upward
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import Occluders, Pictured
-from bvh.pictures.surfaces import ROUNDINGS, Spots
+from bvh.pictures.surfaces import ROUNDINGS, Floats, Ints, Spots
 from bvh.scene.scene import Scene
-
-Floats = NDArray[np.float64]
 
 # Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
 SOFTNESS = 12.0
@@ -41,11 +39,11 @@ class Ground:
     lights: Lights
 
     @classmethod
-    def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Ground | None:
+    def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
         """Return the ground below bounds, or None if they are those of nothing."""
         if not np.isfinite(bounds).all():
             return None
-        corners = np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
+        corners = corners_of(bounds)
         heights = corners @ up
         level = float(heights.min())
         side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
@@ -64,7 +62,7 @@ class Ground:
         return cls(up, level, across, near, soft)
 
     def light(
-        self, occluders: Occluders, origins: Floats, directions: Floats, cells: NDArray[np.int64]
+        self, occluders: Occluders, origins: Floats, directions: Floats, cells: Ints
     ) -> tuple[Floats, int]:
         """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
         found = np.ones(len(origins))

@@ -9,21 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.pictures.render_source import Occluders
-from bvh.pictures.surfaces import Spots
+from bvh.pictures.surfaces import Floats, Ints, Spots
 
 # Shifts repeat in tiles of TILE x TILE samples.
 TILE = 32
-
 # Step of the golden ratio sequence.
 STEP = 0.6180339887498949
-
 # Reciprocal of the real root of x**3 = x + 1, the plastic number, for sequences in two dimensions.
 R2 = 0.7548776662466927
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +55,8 @@ class Lights:
         side, up = radius * np.cos(angle), radius * np.sin(angle)
         return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
-    def of_sky(
-        self, occluders: Occluders, spots: Spots, cells: NDArray[np.int64]
-    ) -> tuple[Floats, Floats]:
-        """Return for each spot the visible share of the sky, and the light from there.
-
-        Both are means over directions, weighted by the cosine; the light is also weighted by the
-        brightness of the sky.
-        """
+    def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
+        """Return for each spot the visible share of the sky, by the cosine, and the light of it."""
         # A point of the unit sphere plus the normal is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
         # With smooth normals some point into the face, and are mirrored.
@@ -85,7 +74,7 @@ class Lights:
         light = np.maximum(whole - lost, 0.0)
         return 1.0 - hidden.mean(axis=1), light
 
-    def of_lamp(self, occluders: Occluders, spots: Spots, cells: NDArray[np.int64]) -> Floats:
+    def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each spot the visible share of the lamp, 0 where it faces away."""
         found = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
@@ -99,7 +88,7 @@ class Lights:
         return found
 
 
-def cells_of(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+def cells_of(rows: Ints, columns: Ints) -> Ints:
     """Return the cell of the tile for each sample of a picture."""
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 

@@ -20,10 +20,8 @@ from bvh.runtime.arguments import number_of
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"
-
 # Largest width in notebooks.
 WIDEST = 640
-
 # The legend of pictures of costs.
 LABEL = "nodes and groups a ray visits"
 PAPER, INK = (18, 20, 26), (235, 238, 242)
@@ -147,10 +145,7 @@ class Picture:
 
 
 def with_legend(picture: Picture) -> Picture:
-    """Return a picture of costs with a legend in its lower left corner, if it is large enough.
-
-    A picture of anything else is returned unchanged.
-    """
+    """Return a picture with a legend at its lower left, if it is of costs and large enough."""
     height, width = picture.pixels.shape[:2]
     if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture

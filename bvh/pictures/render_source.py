@@ -1,7 +1,5 @@
 """Sources of pictures: what rays of a camera hit, and what hides the light."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

@@ -30,14 +30,11 @@ from bvh.scene.scene import Scene
 # little memory and frequent progress.
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
-
 # Shades with a shadow on the ground by default.
 GROUNDED = ("clay", "material")
-
 # Default of `reach` as a share of the diagonal of everything, and where the camera is inside, so
 # that rooms are not dark.
 REACH, INDOORS = 0.25, 0.08
-
 # Shades, and numbers behind pictures, that depend on smooth normals.
 SMOOTH = {"clay", "material", "ao", "shadow"}
 
@@ -63,21 +60,12 @@ class RenderOptions:
 
 
 def render(
-    source: Pictured,
-    camera: Camera,
-    shade: Shade = "normals",
-    *,
-    samples: int = 1,
-    data: str | Iterable[str] = (),
-    lamp: ArrayLike | None = None,
-    softness: float = 0.0,
-    light_rays: int = 16,
-    reach: float | None = None,
-    hottest: float | None = None,
-    ground: bool | str | ArrayLike | None = None,
-    threads: int | None = None,
+    source: Pictured, camera: Camera, shade: Shade = "normals", *, samples: int = 1,
+    data: str | Iterable[str] = (), lamp: ArrayLike | None = None, softness: float = 0.0,
+    light_rays: int = 16, reach: float | None = None, hottest: float | None = None,
+    ground: bool | str | ArrayLike | None = None, threads: int | None = None,
     progress: ProgressLike | None = None,
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Render a picture of a tree, a scene or parts by a camera's rays.
 
     The picture is the same, bit for bit, for any number of threads.
@@ -170,9 +158,8 @@ def render(
                 pixels = camera.width * camera.height
                 report(done, total + pixels * samples**2)
 
-        options = RenderOptions(
-            shade, samples, data, lamp, softness, light_rays, reach, hottest, ground
-        )
+        light = lamp, softness, light_rays, reach
+        options = RenderOptions(shade, samples, data, *light, hottest, ground)
         drawing = BandRenderer(source, camera, options, threads, looking)
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
+from bvh.camera.fitting import corners_of
 from bvh.io.materials import srgb_of
 from bvh.pictures import colours
 from bvh.pictures.ground import Ground
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import RenderSource
-from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
+from bvh.pictures.surfaces import Floats, Ints, Spots, Surfaces, leaf_of
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.simd import WIDTH
 
@@ -30,23 +31,16 @@ PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
 GAMMA = 1.6
 # The lamp of pictures of materials, and the linear base colour of meshes without one.
 WHITE, PLAIN = np.array([1.0, 0.97, 0.93]), np.array([0.72, 0.71, 0.69])
-
 # Share of the sky's light that reaches hidden places indirectly.
 BOUNCED = 0.06
 
-Floats = NDArray[np.float64]
-
 
 class Sight:
-    """What the rays of a band see; each property is computed on first access.
-
-    Rays have shape (height, width); properties of hits have a row for each hit.
-    """
+    """What the rays (height, width) of a band see; properties of hits have a row for each."""
 
     def __init__(
-        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats,
-        cells: NDArray[np.int64],
-    ) -> None:  # fmt: skip
+        self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
+    ) -> None:
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
@@ -95,7 +89,7 @@ class Sight:
         return np.asarray(counted.nodes + counted.tests / WIDTH)
 
     @property
-    def instances(self) -> NDArray[np.integer]:
+    def instances(self) -> Ints:
         """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
         return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
@@ -109,11 +103,10 @@ class Stage:
     ) -> None:
         self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
         self.surfaces = Surfaces(source.surface)
-        corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
-        depth = (corners - camera.eye) @ camera.forward
+        depth = (corners_of(source.bounds) - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
-    def ids(self, hits: Hits) -> NDArray[np.integer]:
+    def ids(self, hits: Hits) -> Ints:
         """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])

@@ -22,14 +22,10 @@ Ints = NDArray[np.integer]
 # A point computed from a face's corners is off its plane by less than 12 roundings of the largest
 # intermediate number; this is far more, and too small to be seen.
 ROUNDINGS = 64.0 * np.finfo(np.float64).eps
-
-
 # Largest angle between faces, in degrees, across which normals are smooth.
 CREASE = 42.0
-
-# Pairs of faces that are compared at a time, and the largest number of faces around a vertex whose
-# pairs are compared: the tip of a fan of thousands needs no smooth shading.
-PAIRS = 1 << 21
+# Largest number of faces around a vertex whose pairs are compared: the tip of a fan of thousands
+# needs no smooth shading.
 MAX_FACES = 64
 
 
@@ -136,9 +132,8 @@ class Surfaces:
         return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
     def _bent(
-        self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats,
-        points: Floats,
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+        self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
+    ) -> tuple[Floats, Floats]:
         """Return smooth normals, and points lifted from flat faces to the curved surface.
 
         Without this, flat faces of a round surface shadow each other at grazing light (Hanika 2021,
@@ -258,31 +253,26 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     index = owners.copy()
     corners = np.flatnonzero(creased[owners])
     index[corners] = count + np.arange(len(corners))
-    own = unit(_around(owners[corners], corners // 3, flat, weighted[corners]))
+    own = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
     return np.concatenate([means, own]), index.reshape(-1, 3)
 
 
-def _around(owners: Ints, faces: Ints, flat: Floats, weighted: Floats) -> Floats:
+def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
     """Return for each corner the sum over the corners at its vertex without a crease to it."""
     order = np.argsort(owners, kind="stable")
-    faces, weighted = faces[order], weighted[order]
+    (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
     _, first, size = np.unique(owners[order], return_index=True, return_counts=True)
-    sums = weighted.copy()
-    group = np.repeat(np.arange(len(first)), size)
-    todo = np.flatnonzero(size[group] <= MAX_FACES)
-    bound = math.cos(math.radians(CREASE))
-    step = max(1, PAIRS // MAX_FACES)
-    for begin in range(0, len(todo), step):
-        rows = todo[begin : begin + step]
-        sizes = size[group[rows]]
-        first_of_pair = np.repeat(rows, sizes)
-        ends = np.cumsum(sizes)
-        second = np.arange(ends[-1]) - np.repeat(ends - sizes - first[group[rows]], sizes)
-        together = (flat[faces[first_of_pair]] * flat[faces[second]]).sum(axis=1) >= bound
-        together |= first_of_pair == second
-        part = np.repeat(np.arange(len(rows)), sizes)[together]
-        for k in range(3):
-            sums[rows, k] = np.bincount(part, weighted[second[together], k], len(rows))
+    first, size = first.repeat(size), size.repeat(size)
+    rows = np.flatnonzero(size <= MAX_FACES)
+    sums, bound = weighted.copy(), math.cos(math.radians(CREASE))
+    sums[rows] = 0.0
+    # Each corner with the first at its vertex, then with the second, and so on.
+    for k in range(int(size[rows].max(initial=0))):
+        rows = rows[size[rows] > k]
+        other = first[rows] + k
+        smooth = x[rows] * x[other] + y[rows] * y[other] + z[rows] * z[other] >= bound
+        smooth |= rows == other
+        sums[rows[smooth]] += weighted[other[smooth]]
     found = np.empty_like(sums)
     found[order] = sums
     return found

@@ -25,15 +25,9 @@ ShownBy = Literal["t", "prim_id", "instance_id", "cost"]
 
 
 def show(
-    what: Pictured | Hits | Picture,
-    camera: Camera | None = None,
-    *,
-    shade: Shade | None = None,
-    by: ShownBy = "t",
-    up: Axis | ArrayLike | None = None,
-    width: int = WIDTH,
-    height: int = HEIGHT,
-) -> Picture:
+    what: Pictured | Hits | Picture, camera: Camera | None = None, *, shade: Shade | None = None,
+    by: ShownBy = "t", up: Axis | ArrayLike | None = None, width: int = WIDTH, height: int = HEIGHT,
+) -> Picture:  # fmt: skip
     """Return a small picture of a tree, a scene, parts or hits, which notebooks display.
 
     Parameters
@@ -100,20 +94,19 @@ def _of_hits(hits: Hits, by: ShownBy) -> Picture:
     if np.ndim(mask) != 2 or not mask.size:
         shape = np.shape(mask)
         raise ValueError(f"hits must have the shape (height, width) of a picture, got {shape}")
-    height, width = mask.shape
-    rows = (np.arange(height) + 0.5) / height
-    found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
-    hottest = None
     if by == "cost":
         counted: Any = hits
         if not hasattr(hits, "nodes"):
             raise ValueError('by="cost" needs hits with counters')
         cost = counted.nodes + counted.tests / LANES
         hottest = colours.hottest_of(cost)
-        found = colours.heat(cost, hottest)
-    elif mask.any():
+        return Picture(colours.in_bytes(colours.heat(cost, hottest)), shade=by, hottest=hottest)
+    height, width = mask.shape
+    rows = (np.arange(height) + 0.5) / height
+    found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
+    if mask.any():
         found[mask] = _coloured(hits[mask], by)
-    return Picture(colours.in_bytes(found), shade=by, hottest=hottest)
+    return Picture(colours.in_bytes(found), shade=by)
 
 
 def _coloured(hits: Hits, by: ShownBy) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ that the next query compacts; changes are logged in journals, which readers foll
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -248,6 +248,11 @@ class Instances:
         named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
         return named[rows.reshape(ids.shape)]
 
+    def used_children(self) -> list[TreeBase | InstanceHolder]:
+        """Return the children that have instances."""
+        used = np.unique(self.column("child"))
+        return [self.children[k] for k in used[used >= 0].tolist()]
+
     def record(self, row: int) -> Instance:
         """Return one instance."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
@@ -350,19 +355,23 @@ class InstanceHolder:
     _saved: SavedScene | None
 
 
-def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
+def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHolder]:
     """Return a scene and all scenes nested in it, each once, inner ones first."""
+
+    def children_of(part: InstanceHolder) -> Iterator[TreeBase | InstanceHolder]:
+        if compact:
+            part._instances.compact()
+        return iter(part._instances.children if compact else part._instances.used_children())
+
     found: list[InstanceHolder] = []
     seen = {id(top)}
-    top._instances.compact()
-    open_parts = [(top, iter(top._instances.children))]
+    open_parts = [(top, children_of(top))]
     while open_parts:
         part, children = open_parts[-1]
         for child in children:
             if isinstance(child, InstanceHolder) and id(child) not in seen:
                 seen.add(id(child))
-                child._instances.compact()
-                open_parts.append((child, iter(child._instances.children)))
+                open_parts.append((child, children_of(child)))
                 break
         else:
             found.append(part)

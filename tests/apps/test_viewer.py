@@ -22,7 +22,6 @@ from bvh.apps.viewer.drawing import (
     drawing_of,
     edges_of,
     face_triangles,
-    rotation_of,
     surface_of,
 )
 from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
@@ -33,7 +32,14 @@ from bvh.pictures.colours import HEAT
 from bvh.runtime.simd import WIDTH
 from tests.oracles.viewer import boxes_at, pixel_ray
 
+pytest.importorskip("viser")
+
 BALL = trimesh.creation.icosphere(subdivisions=2)
+
+
+def turned(wxyz: np.ndarray) -> np.ndarray:
+    """Return the rotation matrix of a quaternion."""
+    return np.asarray(trimesh.transformations.quaternion_matrix(wxyz)[:3, :3])
 
 
 def far_away(value: Any, exact: Any, scale: float) -> float:
@@ -63,13 +69,13 @@ def test_the_camera_is_that_of_the_page(rng: np.random.Generator, offset: float)
         assert far_away(origin, world, max(abs(float(part)) for part in world)) < 3e-16
 
 
-def test_turning_is_that_of_viser(rng: np.random.Generator) -> None:
-    """Quaternions mean the same here and there."""
-    turns = pytest.importorskip("viser.transforms")
-    for _ in range(20):
-        wxyz = rng.normal(size=4)
-        wxyz /= np.linalg.norm(wxyz)
-        np.testing.assert_allclose(rotation_of(wxyz), turns.SO3(wxyz).as_matrix(), atol=1e-14)
+def test_the_camera_turns_as_its_quaternion(rng: np.random.Generator) -> None:
+    """It looks along its z, with y down."""
+    frame = PageFrame.around(np.array([[-1.0] * 3, [1.0] * 3]))
+    for wxyz in rng.normal(size=(20, 4)):
+        camera = frame.camera(wxyz, np.zeros(3), 0.9, 40, 30)
+        axes = np.stack([camera.right, -camera.up, camera.forward], axis=1)
+        np.testing.assert_allclose(axes, turned(wxyz), atol=1e-14)
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-3, 1.0, 7.0, 1e140])
@@ -169,7 +175,7 @@ def test_what_is_drawn_is_what_there_is() -> None:
     drawn = []
     for part in drawing.parts:
         for turn, place, scale in zip(part.turns, part.places, part.scales, strict=True):
-            page = part.vertices * scale @ rotation_of(turn).T + place
+            page = part.vertices * scale @ turned(turn).T + place
             drawn.append(page[part.faces.astype(int)])
     wanted = [frame.to_page(world_triangles(scene, leaf)) for leaf in range(4)]
     assert sorted(map(len, drawn)) == sorted(map(len, wanted)) == [12, 320, 320, 320]

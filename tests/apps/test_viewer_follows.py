@@ -11,9 +11,11 @@ import pytest
 import trimesh
 
 from bvh import BVH, Scene, view
-from bvh.apps.viewer.drawing import PageFrame, drawing_of, quaternions_of
+from bvh.apps.viewer.drawing import PageFrame, drawing_of
 from bvh.apps.viewer.following import TICK
 from bvh.apps.viewer.scene_copy import SceneCopy
+
+pytest.importorskip("viser")
 
 BALL = trimesh.creation.icosphere(subdivisions=1)
 
@@ -31,7 +33,6 @@ def row_of_balls(count: int) -> tuple[Scene, BVH, np.ndarray]:
 
 def served(scene: Scene, **options: Any) -> tuple[Any, Any]:
     """Return the page of a scene and a client that has been shown it."""
-    pytest.importorskip("viser")
     from tests.apps.page_client import PageClient
 
     viewer = view(scene, port=0, **options)
@@ -292,8 +293,9 @@ def test_quaternions(rng: np.random.Generator) -> None:
     """They turn as their matrices do, whichever of their numbers are zero."""
     turns = [trimesh.transformations.random_rotation_matrix(r) for r in rng.random((40, 3))]
     turns += [np.eye(4), *(np.diag([*row, 1.0]) for row in 2 * np.eye(3) - 1)]
-    matrices = np.array(turns)[:, :3, :3]
-    for wxyz, matrix in zip(quaternions_of(matrices), matrices, strict=True):
-        again = trimesh.transformations.quaternion_matrix(wxyz)[:3, :3]
+    scene = Scene()
+    scene.add_many(BVH.from_mesh(BALL), turns)
+    (part,) = drawing_of(scene, PageFrame.around(scene.bounds)).parts
+    for wxyz, matrix in zip(part.turns, turns, strict=True):
+        again = trimesh.transformations.quaternion_matrix(wxyz)
         np.testing.assert_allclose(again, matrix, atol=1e-14)
-    assert quaternions_of(np.empty((0, 3, 3))).shape == (0, 4)

@@ -25,57 +25,39 @@ FOV = 35.0
 KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
 
 Text = str | None
-Up = Annotated[
-    Text,
-    Option(
-        metavar="AXIS|X,Y,Z",
-        help="Up direction, such as y, -z or 0,1,0; by default that of the scene: y for .glb and "
-        ".gltf; z for meshes.",
-    ),
-]
+Number = float | None
+Up = Annotated[Text, Option(
+    metavar="AXIS|X,Y,Z", help="Up direction, such as y, -z or 0,1,0; by default that of the "
+    "scene: y for .glb and .gltf; z for meshes.",
+)]  # fmt: skip
 
 
 class CameraOptions(NamedTuple):
     """Options of a command; None for those that are not given."""
 
-    camera: Annotated[
-        Text,
-        Option(
-            "--camera",
-            metavar="FILE.json|scene",
-            help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that '
-            'of the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
-            f"{', '.join(KINDS)}; its other members are arguments of that method of bvh.Camera.",
-        ),
-    ] = None
-    eye: Annotated[
-        Text, Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all.")
-    ] = None
-    target: Annotated[
-        Text, Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all.")
-    ] = None
+    camera: Annotated[Text, Option(
+        metavar="FILE.json|scene", help='The camera, instead of --eye, --target, --up, --fov and '
+        '--ortho. "scene": that of the SCENE file, as trimesh reads it. Else a file with an '
+        f'object: "kind" is one of {", ".join(KINDS)}; its other members are arguments of that '
+        "method of bvh.Camera.",
+    )] = None  # fmt: skip
+    eye: Annotated[Text, Option(metavar="X,Y,Z", help=
+        "Position of the camera; by default it sees all.")] = None  # fmt: skip
+    target: Annotated[Text, Option(metavar="X,Y,Z", help=
+        "Point it looks at; by default the centre of all.")] = None  # fmt: skip
     up: Up = None
-    fov: Annotated[
-        float | None, Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
-    ] = None
-    ortho: Annotated[
-        float | None,
-        Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
-    ] = None
-    size: Annotated[
-        Text,
-        Option(metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."),
-    ] = None
+    fov: Annotated[Number, Option(
+        help=f"Vertical field of view in degrees; {FOV:g} by default.")] = None  # fmt: skip
+    ortho: Annotated[Number, Option(metavar="HEIGHT", help=
+        "Parallel rays; height of the picture in space.")] = None  # fmt: skip
+    size: Annotated[Text, Option(metavar="WxH", help=
+        f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default.")] = None  # fmt: skip
     y: Annotated[Text, Option(metavar="up|down", help="Direction of y; down by default.")] = None
-    pixel_ratio: Annotated[
-        float | None, Option(help="Device pixels to a unit of x and y; 1 by default.")
-    ] = None
+    pixel_ratio: Annotated[Number, Option(
+        help="Device pixels to a unit of x and y; 1 by default.")] = None  # fmt: skip
 
     def camera_of(self, path: Path, source: BVH | Scene | Parts, up: str, read: object) -> Camera:
-        """Return the camera; by default one that sees all of a tree, scene or parts.
-
-        `up` is the up axis there; `read` is what trimesh read from the file, or None.
-        """
+        """Return the camera, by default one that sees all; `read` is what trimesh read, or None."""
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
             for name in ("eye", "target", "up", "fov", "ortho"):
@@ -206,10 +188,8 @@ def axis_or_direction(given: str) -> str | NDArray[np.float64]:
     if name in AXES:
         return name
     if "," not in given:
-        axes = ", ".join(AXES)
-        raise ValueError(
-            f"--up must be three numbers such as 0,0,1, or one of {axes}; got {given!r}"
-        )
+        names = f"three numbers such as 0,0,1, or one of {', '.join(AXES)}"
+        raise ValueError(f"--up must be {names}; got {given!r}")
     return triple("--up", given)
 
 

@@ -13,17 +13,18 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typer import Context, Exit, Option, Typer
+from typer import Argument, Context, Exit, Option, Typer
 
 import bvh
-from bvh.apps.cli import clusters, console, files
+from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
-from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_parts
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
+from bvh.distributed.clusters.connection import connected
+from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
@@ -59,26 +60,22 @@ def run() -> None:
 @app.command()
 def info(
     scene: files.PartsPath,
-    details: Annotated[
-        bool, Option("--details", help="Also list the trees of a scene, or the parts.")
-    ] = False,
-    epo: Annotated[
-        bool, Option("--epo", help="Also compute the effective partial overlap of trees: slow.")
-    ] = False,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-    as_json: files.AsJson = False,
-) -> None:
+    details: Annotated[bool, Option(
+        "--details", help="Also list the trees of a scene, or the parts.")] = False,
+    epo: Annotated[bool, Option(
+        "--epo", help="Also compute the effective partial overlap of trees: slow.")] = False,
+    flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
+) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
-    file = files.opened_parts(scene, threads, flatten)
-    if isinstance(file.source, Parts):
+    source, read, _ = files.opened_parts(scene, threads, flatten)
+    if isinstance(source, Parts):
         if epo:
             raise ValueError(f"--epo is for trees, and {scene} holds parts")
-        figures: dict[str, Any] = parts_figures(file.source, details)
-    elif isinstance(file.source, Scene):
-        figures = _scene_figures(file.source, file.read, epo, details or epo)
+        figures: dict[str, Any] = _parts_figures(source, details)
+    elif isinstance(source, Scene):
+        figures = _scene_figures(source, read, epo, details or epo)
     else:
-        figures = _mesh_figures(file.source, file.read, epo)
+        figures = _mesh_figures(source, read, epo)
     figures = {"file": scene} | figures
     lines = figures.pop("tree_lines", [])
     if as_json:
@@ -94,54 +91,62 @@ def info(
     if lines:
         console.out.print("\n".join(["", *lines]))
     _print_list("first id", "first", sources)
-    if details and isinstance(file.source, Parts):
+    if details and isinstance(source, Parts):
         console.out.print()
-        print_parts(file.source)
+        _print_parts(source)
 
 
 @app.command()
 def build(
     scene: files.ScenePath,
     output: Annotated[Path, Option("--output", "-o", help="File to write to.")],
-    quality: files.BuildQuality = "medium",
-    flatten: files.Flatten = False,
+    quality: files.BuildQuality = "medium", flatten: files.Flatten = False,
     threads: files.Threads = None,
-) -> None:
+) -> None:  # fmt: skip
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
     files.check_folder(output)
     source, read, _ = files.opened(scene, threads, quality, flatten)
     if read is None and not flatten:
         raise ValueError(f"{scene} has been built and saved before")
     source.save(output, threads=threads)
-    console.out.print(
-        f"{output}: {files.content_of(source)}, {console.mebibytes(output.stat().st_size)}"
-    )
+    size = console.mebibytes(output.stat().st_size)
+    console.out.print(f"{output}: {files.content_of(source)}, {size}")
 
 
-app.command(name="partition")(partition_command)
+@app.command(name="partition")
+def partition_command(
+    meshes: Annotated[list[Path], Argument(
+        metavar="MESH...", help="Files of meshes; binary .ply and .stl may exceed the memory.")],
+    output: Annotated[str, Option(
+        "--output", "-o", help="Folder, new or empty, or a URL such as s3://...")],
+    memory: Annotated[str, Option(help="Memory to stay within, from 50MB on.")] = "2GB",
+    quality: files.BuildQuality = "medium", threads: files.Threads = None,
+) -> None:  # fmt: skip
+    """Cut meshes that are larger than memory into parts, for info, cast and render.
+
+    Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
+    run uses again.
+    """
+    with console.bar("partitioning") as tell:
+        parts = partition(
+            meshes, output, memory=memory, quality=quality, threads=threads, progress=tell
+        )
+    console.out.print(f"{output}: {files.content_of(parts)}, {console.mebibytes(parts.nbytes)}")
 
 
 @app.command()
 @with_camera(*OF_PICTURES)
 def cast(
     scene: files.PartsPath,
-    rays: Annotated[
-        Path | None,
-        Option(
-            help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads "
-            "one of these, or numbers with spaces, from standard input."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
-    ] = None,
-    camera: CameraOptions = NO_CAMERA,
-    flatten: files.Flatten = False,
-    threads: clusters.Threads = None,
-    memory: files.Memory = None,
-    scheduler: clusters.Scheduler = None,
-) -> None:
+    rays: Annotated[Path | None, Option(
+        help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads one of "
+        "these, or numbers with spaces, from standard input.")] = None,
+    output: Annotated[Path | None, Option(
+        "--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output.")] = None,
+    camera: CameraOptions = NO_CAMERA, flatten: files.Flatten = False,
+    threads: files.WorkerThreads = None, memory: files.Memory = None,
+    scheduler: files.Scheduler = None,
+) -> None:  # fmt: skip
     """Cast rays from a file or of a camera, and write the closest hits.
 
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
@@ -157,7 +162,7 @@ def cast(
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
-    with clusters.cluster(scheduler) as client:
+    with connected(scheduler) as client:
         source, read, up = files.opened_parts(scene, threads, flatten, memory)
         if columns is None:
             given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)
@@ -175,11 +180,8 @@ def cast(
     terminal.print(console.rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
-app.command(name="render")(render_command)
-app.command(name="plot")(plot_command)
-app.command(name="pick")(pick_command)
-app.command(name="view")(view_command)
-app.command(name="lab")(lab_command)
+for command in (render_command, plot_command, pick_command, view_command, lab_command):
+    app.command(name=command.__name__.removesuffix("_command"))(command)
 
 
 # The benchmarks parse their own options, because they also run where typer is not installed.
@@ -233,15 +235,39 @@ def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[st
     leaves = scene.leaves
     counts = np.array([tree.primitives for tree in found.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
-    members = [
-        {"id": each.id, "name": each.name, "triangles": int(sums[each.id])} for each in scene
-    ]
-    figures |= {"bytes": found.bytes, "instance_bytes": found.instance_bytes, "members": members}
+    figures |= {
+        "bytes": found.bytes, "instance_bytes": found.instance_bytes,
+        "members": [{"id": k.id, "name": k.name, "triangles": int(sums[k.id])} for k in scene],
+    }  # fmt: skip
     if details:
         pairs = zip(found.placed, found.trees, strict=True)
         figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
         figures["tree_lines"] = found.tree_lines()
     return figures
+
+
+def _parts_figures(parts: Parts, details: bool) -> dict[str, object]:
+    """Return what `bvh info` prints of parts; with details, also of each of them."""
+    sizes = [part.triangles for part in parts.records]
+    figures: dict[str, object] = {
+        "triangles": len(parts), "parts": len(sizes), **_corners(parts.bounds),
+        "smallest_part": min(sizes, default=0), "largest_part": max(sizes, default=0),
+        "bytes": parts.nbytes, "sources": [asdict(source) for source in parts.sources],
+    }  # fmt: skip
+    if details:
+        figures["part_records"] = [asdict(record) for record in parts.records]
+    return figures
+
+
+def _print_parts(parts: Parts) -> None:
+    """Print the number of triangles, the size and the box of each part."""
+    rows = [("part", "triangles", "size", "lower", "upper")]
+    for number, part in enumerate(parts.records):
+        box = part.bounds or [np.nan] * 6
+        size = console.mebibytes(part.tree_bytes + part.ids_bytes)
+        corners = console.numbers(box[:3]), console.numbers(box[3:])
+        rows.append((str(number), str(part.triangles), size, *corners))
+    console.print_table(rows, right=True)
 
 
 def _cast(
@@ -270,8 +296,7 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     console.out.print()
     rows = [(title, "triangles", "name")]
     for each in listed[:LISTED]:
-        name = "-" if each["name"] is None else console.one_line(each["name"])
-        rows.append((str(each[number]), str(each["triangles"]), name))
+        rows.append((str(each[number]), str(each["triangles"]), console.one_line(each["name"])))
     console.print_table(rows, right=True)
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")

@@ -29,32 +29,22 @@ from bvh.scene.scene import Scene
 # Programs of processes that compile for another level or folder, and for a file's rays.
 FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
 CAST = "from bvh.apps.cli.compiling import cast_at_nothing; cast_at_nothing({}, {})"
-
 # Prefix of cache files of the kernel that takes longest to compile.
 RAYS = "bvh.traversal.rays.closest_hit."
-
 # Suffixes of scene files.
 SCENES = (".glb", ".gltf")
 
 
 def warmup_command(
-    processes: Annotated[
-        int | None, Option(min=1, help="Number of processes; one for each CPU by default.")
-    ] = None,
-    to: Annotated[
-        Path | None, Option(help="Folder to fill for BVH_KERNELS; your own cache by default.")
-    ] = None,
-    cpu: Annotated[
-        str | None,
-        Option(help="Levels to compile for, with commas between; this CPU's by default."),
-    ] = None,
-    parts: Annotated[
-        str | None,
-        Option(
-            help="Parts to compile, with commas between; all by default. A wrong name lists them."
-        ),
-    ] = None,
-) -> None:
+    processes: Annotated[int | None, Option(
+        min=1, help="Number of processes; one for each CPU by default.")] = None,
+    to: Annotated[Path | None, Option(
+        help="Folder to fill for BVH_KERNELS; your own cache by default.")] = None,
+    cpu: Annotated[str | None, Option(
+        help="Levels to compile for, with commas between; this CPU's by default.")] = None,
+    parts: Annotated[str | None, Option(help=
+        "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
+) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
     processes = processes or os.cpu_count() or 1
     known = list(all_recipes())
@@ -134,10 +124,8 @@ def fill(processes: int, parts: Sequence[str]) -> None:
 
 
 def compile_ahead(path: Path, counters: bool) -> None:
-    """Start a process that compiles kernels of rays, if there are none and a CPU is free.
-
-    This process loads them from the cache when it needs them, or waits for their locks.
-    """
+    """Start a process that compiles kernels of rays, if there are none and a CPU is free."""
+    # This process loads them from the cache when it needs them, or waits for their locks.
     if thread_count(None) < 2 or not _is_empty():
         return
     command = _python(CAST.format(path.suffix.lower() in SCENES, counters))
@@ -179,12 +167,9 @@ def _is_empty() -> bool:
     """Return whether there is a writable cache without kernels of rays."""
     folder = cache_directory()
     try:
-        return (
-            folder is not None
-            and os.access(folder, os.W_OK)
-            and not kernel_shelves()
-            and not any(name.startswith(RAYS) for name in os.listdir(folder))
-        )
+        if folder is None or not os.access(folder, os.W_OK) or kernel_shelves():
+            return False
+        return not any(name.startswith(RAYS) for name in os.listdir(folder))
     except OSError:
         return False
 

@@ -61,9 +61,10 @@ def print_table(rows: Sequence[Sequence[str]], right: bool = False) -> None:
         out.print("  ".join([*padded, row[-1]]).rstrip())
 
 
-def one_line(text: str) -> str:
-    """Return text without control characters."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+def one_line(text: str | None) -> str:
+    """Return text without control characters; a dash for None."""
+    shown = "-" if text is None else text
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
 
 
 def numbers(values: Sequence[float] | NDArray[np.float64], digits: int = 9) -> str:

@@ -2,13 +2,12 @@
 
 import csv
 import io
-import os
 import re
 import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Generic, NamedTuple, TypeVar, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,44 +16,37 @@ from typer import Argument, Option
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
-from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
+from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
-ScenePath = Annotated[
-    Path,
-    Argument(
-        metavar="SCENE",
-        help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
-        "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
-    ),
-]
-PartsPath = Annotated[
-    str,
-    Argument(
-        metavar="SCENE",
-        help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
-    ),
-]
-Flatten = Annotated[
-    bool, Option("--flatten", help="Take a scene as one mesh in world coordinates.")
-]
+ScenePath = Annotated[Path, Argument(
+    metavar="SCENE", help="Any file that trimesh or meshio reads, .npz with vertices and faces, a "
+    "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes.",
+)]  # fmt: skip
+PartsPath = Annotated[str, Argument(
+    metavar="SCENE",
+    help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
+)]  # fmt: skip
+Flatten = Annotated[bool, Option(
+    "--flatten", help="Take a scene as one mesh in world coordinates.")]  # fmt: skip
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
-Threads = Annotated[
-    int | None, Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
-]
+Threads = Annotated[int | None, Option(
+    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
+WorkerThreads = Annotated[int | None, Option(
+    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
+    "each task, one by default: a worker does several tasks at a time.")]  # fmt: skip
+Scheduler = Annotated[str | None, Option(
+    metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786.")]  # fmt: skip
 # What takes an option of named values checks it, and says so in a line.
-BuildQuality = Annotated[
-    Quality, Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}.")
-]
-
-Memory = Annotated[
-    str | None, Option(help="Parts to have in memory at a time, in each process; 2GB by default.")
-]
+BuildQuality = Annotated[Quality, Option(
+    parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip
+Memory = Annotated[str | None, Option(
+    help="Parts to have in memory at a time, in each process; 2GB by default.")]  # fmt: skip
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_ENDINGS = (".npz", ".csv")
@@ -64,37 +56,24 @@ PIPE = "-"
 NPY = b"\x93NUMPY"
 
 
-Source = TypeVar("Source", covariant=True)
-
-
-class Opened(NamedTuple, Generic[Source]):
-    """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
-
-    source: Source
-    read: object
-    up: str
-
-
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
-) -> Opened[BVH | Scene]:
-    """Return the tree or scene of a file."""
+) -> tuple[BVH | Scene, object, str]:
+    """Return the tree or scene of a file; what trimesh read, None for a saved one; its up axis."""
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
     if flatten and isinstance(source, Scene):
-        vertices, faces, _, _ = source.flattened()
-        with bar("building") as progress:
-            source = BVH._of_triangles(
-                vertices, faces, quality=quality, threads=threads, progress=progress
-            )
-    return Opened(source, read, up)
+        mesh = source.flattened()[:2]
+        with bar("building") as tell:
+            source = BVH._of_triangles(*mesh, quality=quality, threads=threads, progress=tell)
+    return source, read, up
 
 
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
-) -> Opened[BVH | Scene | Parts]:
-    """Return the tree or scene of a file, or the parts of a folder or URL."""
+) -> tuple[BVH | Scene | Parts, object, str]:
+    """Return what `opened` does, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
         if memory is not None:
@@ -105,7 +84,7 @@ def opened_parts(
     parts = Parts(place if is_url(place) else path.absolute(), **given)
     if flatten:
         raise ValueError(f"--flatten is for scenes, and {place} holds parts")
-    return Opened(parts, None, "z")
+    return parts, None, "z"
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
@@ -176,10 +155,7 @@ def content_of(source: BVH | Scene | Parts) -> str:
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:
-    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-".
-
-    Text has commas or spaces between numbers, and may begin with a line of names.
-    """
+    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-"."""
     name = "standard input" if is_pipe(path) else str(path)
     if is_pipe(path):
         if sys.stdin is None or sys.stdin.isatty():
@@ -214,11 +190,7 @@ def is_pipe(path: Path | None) -> bool:
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
-    """Write the columns of hits to a .npz file, or to a .csv file with their names.
-
-    For "-" the lines of the latter go to standard output. An existing file is replaced only by a
-    complete one. Hits of polygons have a column `face_id`.
-    """
+    """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
     columns = fields(SceneHits if isinstance(hits, SceneHits) else Hits)
     arrays = {column.name: np.atleast_1d(getattr(hits, column.name)) for column in columns}
     faces = _face_ids(source, hits)
@@ -239,7 +211,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
         return
-    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+    write(path, stream)
 
 
 def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:
@@ -256,6 +228,7 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
 
 
 def _read_text(data: bytes) -> NDArray[np.float64]:
+    """Read numbers with commas or spaces between them, below a line of names if there is one."""
     lines = data.decode("utf-8-sig").splitlines()
     separator = "," if any("," in line for line in lines[:2]) else None
     first = next(csv.reader(lines[:1]), []) if separator else "".join(lines[:1]).split()

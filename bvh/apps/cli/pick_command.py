@@ -21,34 +21,21 @@ NOTHING = 1
 def pick_command(
     scene: ScenePath,
     *,
-    at: Annotated[
-        str | None, Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
-    ] = None,
-    rect: Annotated[
-        str | None, Option("--rect", metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it.")
-    ] = None,
-    radius: Annotated[
-        float | None,
-        Option(metavar="PIXELS", help="With --at: also what is so close to the cursor."),
-    ] = None,
-    everything: Annotated[
-        bool, Option("--all", help="With --at: all hits of its ray, front to back.")
-    ] = False,
-    what: Annotated[
-        Selected | None,
-        Option(parser=str, help=f"With --rect: {', '.join(KINDS)}; faces by default."),
-    ] = None,
-    mode: Annotated[
-        RegionMode | None,
-        Option(parser=str, help=f"With --rect: {' or '.join(MODES)}; touching by default."),
-    ] = None,
-    visible_only: Annotated[
-        bool, Option("--visible-only", help="With --rect: only what the camera sees.")
-    ] = False,
-    camera: CameraOptions = NO_CAMERA,
-    threads: Threads = None,
-    as_json: AsJson = False,
-) -> None:
+    at: Annotated[str | None, Option(metavar="X,Y", help="Cursor: print what is under it.")] = None,
+    rect: Annotated[str | None, Option(
+        metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it.")] = None,
+    radius: Annotated[float | None, Option(
+        metavar="PIXELS", help="With --at: also what is so close to the cursor.")] = None,
+    everything: Annotated[bool, Option(
+        "--all", help="With --at: all hits of its ray, front to back.")] = False,
+    what: Annotated[Selected | None, Option(
+        parser=str, help=f"With --rect: {', '.join(KINDS)}; faces by default.")] = None,
+    mode: Annotated[RegionMode | None, Option(
+        parser=str, help=f"With --rect: {' or '.join(MODES)}; touching by default.")] = None,
+    visible_only: Annotated[bool, Option(
+        "--visible-only", help="With --rect: only what the camera sees.")] = False,
+    camera: CameraOptions = NO_CAMERA, threads: Threads = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
     """Print what is under a cursor (--at), or in a rectangle of the picture (--rect).
 
     The picture is that of `bvh render` with the same options. Pixels are counted from its upper
@@ -111,10 +98,6 @@ def _check(
         raise ValueError("--all has no --radius: it prints the hits of the cursor's own ray")
 
 
-def _name(name: str | None) -> str:
-    return "-" if name is None else one_line(name)
-
-
 def _path(path: tuple[int, ...]) -> str:
     return "/".join(map(str, path))
 
@@ -125,7 +108,7 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
     on_face = values["vertex"] is not None
     rows = [
         ("instance", str(pick.instance_id)),
-        ("name", _name(pick.name)),
+        ("name", one_line(pick.name)),
         ("path", _path(pick.path)),
         ("leaf", str(pick.leaf)),
         ("primitive", str(pick.prim_id)),
@@ -143,10 +126,8 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
         near = values[name]
         if near is not None:
             ids = near["id"] if name == "vertex" else "-".join(map(str, near["vertices"]))
-            position = numbers(near["position"])
-            rows.append(
-                (name, f"{ids} at {position}, {number_of(near['distance'], 'pixels', '.3g')} away")
-            )
+            away = number_of(near["distance"], "pixels", ".3g")
+            rows.append((name, f"{ids} at {numbers(near['position'])}, {away} away"))
     if pick.screen_distance:
         rows.append(("beside", f"the cursor by {number_of(pick.screen_distance, 'pixels', '.3g')}"))
     return [row for row in rows if row[1]]
@@ -157,7 +138,9 @@ def _list(picks: list[Pick]) -> list[tuple[str, str, str, str, str]]:
     rows = [("t", "instance", "primitive", "side", "name")]
     for pick in picks:
         side = "front" if pick.front else "back"
-        rows.append((f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id), side, _name(pick.name)))
+        rows.append(
+            (f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id), side, one_line(pick.name))
+        )
     return rows
 
 
@@ -178,6 +161,6 @@ def _print_selection(scene: Scene, found: Selection) -> None:
     rows = [("instance", "name") if whole else ("instance", found.what, "name")]
     for row in _selected(scene, found)["selected"]:
         ids = (str(row["instance_id"]),) if whole else (_path(row["path"]), str(len(row["ids"])))
-        rows.append((*ids, _name(row["name"])))
+        rows.append((*ids, one_line(row["name"])))
     print_table(rows, right=True)
     out.print(number_of(len(found), found.what))

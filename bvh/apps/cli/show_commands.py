@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from bvh.apps.cli import camera_options, clusters, files
+from bvh.apps.cli import camera_options, files
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
 from bvh.apps.lab import page as lab_page
@@ -16,6 +16,7 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.camera.camera import Camera
+from bvh.distributed.clusters.connection import connected
 from bvh.distributed.clusters.rendered_bands import render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
@@ -29,62 +30,37 @@ from bvh.scene.scene import Scene
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
 Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
-Origins = Annotated[
-    list[str] | None,
-    Option(
-        "--origin",
-        metavar="ORIGIN",
-        help="Origin of pages that may connect, beside this machine's: that of a proxy, such as "
-        "https://hub.example.org. May be given again; also BVH_ORIGINS.",
-    ),
-]
-Url = Annotated[
-    str | None,
-    Option(
-        help="Address under which browsers find the page, with {port} for its port; also BVH_URL."
-    ),
-]
+Origins = Annotated[list[str] | None, Option(
+    "--origin", metavar="ORIGIN", help="Origin of pages that may connect, beside this machine's: "
+    "that of a proxy, such as https://hub.example.org. May be given again; also BVH_ORIGINS.",
+)]  # fmt: skip
+Url = Annotated[str | None, Option(
+    help="Address under which browsers find the page, with {port} for its port; also BVH_URL.",
+)]  # fmt: skip
 
 
 @camera_options.with_camera(*camera_options.OF_PICTURES)
 def render_command(
     scene: files.PartsPath,
-    output: Annotated[
-        Path, Option("--output", "-o", help="Picture to write, or .npy for numbers.")
-    ],
+    output: Annotated[Path, Option(
+        "--output", "-o", help="Picture to write, or .npy for numbers.")],
     *,
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
     camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
     samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
-    lamp: Annotated[
-        str | None,
-        Option(
-            metavar="X,Y,Z", help="Direction to the lamp; by default behind the camera, up left."
-        ),
-    ] = None,
-    softness: Annotated[
-        float, Option(metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")
-    ] = 0.0,
-    light_rays: Annotated[
-        int, Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
-    ] = 16,
-    reach: Annotated[
-        float | None,
-        Option(
-            help="Largest distance of what hides the sky; by default a share of the size of all."
-        ),
-    ] = None,
-    ground: Annotated[
-        bool | None,
-        Option(
-            "--ground/--no-ground",
-            help="Soft shadow on the plane below; by default in clay and material.",
-        ),
-    ] = None,
-    threads: clusters.Threads = None,
-    memory: files.Memory = None,
-    scheduler: clusters.Scheduler = None,
-) -> None:
+    lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
+        "Direction to the lamp; by default behind the camera, up left.")] = None,
+    softness: Annotated[float, Option(
+        metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")] = 0.0,
+    light_rays: Annotated[int, Option(
+        min=1, help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
+    reach: Annotated[float | None, Option(help=
+        "Largest distance of what hides the sky; by default a share of the size of all.")] = None,
+    ground: Annotated[bool | None, Option("--ground/--no-ground", help=
+        "Soft shadow on the plane below; by default in clay and material.")] = None,
+    threads: files.WorkerThreads = None, memory: files.Memory = None,
+    scheduler: files.Scheduler = None,
+) -> None:  # fmt: skip
     """Render a picture of a mesh, a scene or parts by casting rays.
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
@@ -103,12 +79,16 @@ def render_command(
         lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    with clusters.cluster(scheduler) as client:
+    with connected(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
         source, read, up = files.opened_parts(scene, threads, memory=memory)
         view = camera.camera_of(Path(scene), source, up, read)
-        target = _pictured(source, read, shade)
+        target = source
+        if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
+            # Trees have no texture coordinates and no colours.
+            target = Scene()
+            target.add(read)
         if client is None:
             picture = _render(target, view, options, threads)
         else:
@@ -116,16 +96,6 @@ def render_command(
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
     out.print(rate(picture.rays, picture.seconds))
-
-
-def _pictured(source: BVH | Scene | Parts, read: object, shade: str) -> BVH | Scene | Parts:
-    """Return what is to be rendered for the content of a file."""
-    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
-        # Trees have no texture coordinates and no colours.
-        scene = Scene()
-        scene.add(read)
-        return scene
-    return source
 
 
 def _render(
@@ -145,17 +115,14 @@ def _render(
 def plot_command(
     scene: files.ScenePath,
     output: Annotated[Path, Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")],
-    tree: Annotated[
-        int | None,
-        Option(min=0, help="Index of a scene's tree; by default that of the most primitives."),
-    ] = None,
+    tree: Annotated[int | None, Option(
+        min=0, help="Index of a scene's tree; by default that of the most primitives.")] = None,
     title: Annotated[str | None, Option(help="Title of the chart.")] = None,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-) -> None:
+    flatten: files.Flatten = False, threads: files.Threads = None,
+) -> None:  # fmt: skip
     """Plot the cost and the fill of a tree, level by level."""
     check_chart_path(output)
-    source = files.opened(scene, threads, flatten=flatten).source
+    source, _, _ = files.opened(scene, threads, flatten=flatten)
     name = scene.name
     if isinstance(source, Scene):
         trees = source.leaves.trees
@@ -172,19 +139,12 @@ def plot_command(
 
 
 def view_command(
-    scene: files.ScenePath,
-    host: Host = HOST,
-    port: Port = PORT,
-    no_open: NoOpen = False,
-    origins: Origins = None,
-    url: Url = None,
-    up: camera_options.Up = None,
-    max_faces: Annotated[
-        int, Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond.")
-    ] = MAX_FACES,
-    flatten: files.Flatten = False,
-    threads: files.Threads = None,
-) -> None:
+    scene: files.ScenePath, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
+    origins: Origins = None, url: Url = None, up: camera_options.Up = None,
+    max_faces: Annotated[int, Option(min=1, help=
+        "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
+    flatten: files.Flatten = False, threads: files.Threads = None,
+) -> None:  # fmt: skip
     """Show a mesh or a scene in the browser, until Ctrl-C.
 
     Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bvh.apps.lab.naive import Claim, claims, flaw, local
-from bvh.apps.lab.state import AXES, LabState, at, in_plane, interval, nearest, number, slabs
+from bvh.apps.lab.state import AXES, LabState, at, interval, nearest, number, slabs
 
 SAME, ROUNDED, WRONG = "same", "rounded", "wrong"
 MARKS = {SAME: "\N{CHECK MARK}", ROUNDED: "\N{ALMOST EQUAL TO}", WRONG: "\N{MULTIPLICATION SIGN}"}
@@ -108,18 +108,13 @@ def exact_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return a bar for the range of t in each slab, and one for that in the box, as HTML.
-
-    The box is the closest that is hit, or else the first.
-    """
+    """Return bars, as HTML, of t in the closest box that is hit, or else the first, and slabs."""
     index = nearest(state) or 0
     stay, scale = interval(state, index), scale_of(state, index)
-    rows = [
-        _bar(
-            AXES[s.axis], s.near, s.far, scale, "" if s.kind == "crossed" else f"parallel, {s.kind}"
-        )
-        for s in slabs(state, index)
-    ]
+    rows = []
+    for axis, kind, near, far in slabs(state, index):
+        text = "" if kind == "crossed" else f"parallel, {kind}"
+        rows.append(_bar(AXES[axis], near, far, scale, text))
     rows.append(_bar("box", stay.near, stay.far, scale, "" if stay.hit else "no t"))
     which = f", box {index + 1}" if len(state.boxes) > 1 else ""
     return (
@@ -194,7 +189,7 @@ def _plane(state: LabState, index: int, axis: int, entering: bool) -> str:
     """Return the equation of the plane where the ray enters or leaves a slab."""
     _, d, lower, upper = local(state, index)
     level = lower[axis] if (d[axis] > 0.0) == entering else upper[axis]
-    whose = "its " if in_plane(state).boxes[index].turned else ""
+    whose = "its " if state.seen.boxes[index].turned else ""
     return f"{whose}{AXES[axis]} = {number(level)}"
 
 

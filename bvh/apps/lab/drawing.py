@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bvh.apps.lab.frame import DrawnRay, Frame, Pose, corners, drawn_boxes, drawn_ray, pose
+from bvh.apps.lab.frame import DrawnRay, Frame, Pose, corners, drawn_ray, pose
 from bvh.apps.lab.labels import Label, placed
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
 from bvh.apps.viewer.drawing import corners_of, edges_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import viser
 
 Colour = tuple[int, int, int]
+Ends = dict[str, tuple[Array, str]]
 
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
@@ -64,10 +65,7 @@ class LabNodes:
         self._origin = _ball(scene, "/ray/origin", INK, 0.07)
         self._names = {name: scene.add_label(f"/names/{name}", name) for name in NAMES}
         # Translucent balls around the entry and the exit.
-        self._ends = {
-            name: _ball(scene, f"/meet/{name}", GOLD, 0.15, opacity=0.5)
-            for name in ("entry", "exit")
-        }
+        self._ends = {k: _ball(scene, f"/meet/{k}", GOLD, 0.15, opacity=0.5) for k in NAMES[:2]}
         # Crossings are solid for an entry, wireframes for an exit.
         self._crossings = [
             (
@@ -93,22 +91,24 @@ class LabNodes:
         closest = nearest(state)
         ray = drawn_ray(state, frame)
         self._draw_boxes(state, frame, closest)
-        self._draw_ray(state, ray, closest)
+        ends = _ends(state, ray, closest)
+        self._draw_ray(state, ray, closest, ends)
         marks = self._draw_crossings(state, frame, ray, closest or 0, planes)
-        self._draw_labels(state, frame, ray, closest, marks)
+        self._draw_labels(state, frame, ray, ends, marks)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
-        boxes = drawn_boxes(state)
+        boxes = state.drawn_boxes
         for index, (faces, edges, _) in enumerate(self._boxes):
-            there = index < len(boxes)
-            faces.visible = edges.visible = there
-            if there:
+            faces.visible = edges.visible = index < len(boxes)
+            if index < len(boxes):
                 points = frame.drawn(corners(boxes[index]))
                 faces.vertices = points.astype(np.float32)
                 edges.points = edges_of(points[None]).astype(np.float32)
                 faces.opacity = 0.32 if index == closest else 0.18
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
+    def _draw_ray(
+        self, state: LabState, ray: DrawnRay | None, closest: int | None, ends: Ends
+    ) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
 
         def part(t0: float, t1: float) -> Array | None:
@@ -116,42 +116,36 @@ class LabNodes:
 
         span = None if closest is None else interval(state, closest)
         near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
-        _draw_line(self._behind, part(-math.inf, state.t_min))
-        _draw_line(self._ray, part(state.t_min, near))
-        _draw_line(self._inside, part(near, far) if span else None)
-        _draw_line(self._beyond, part(far, state.t_max) if span else None)
+        _draw_lines(self._behind, part(-math.inf, state.t_min))
+        _draw_lines(self._ray, part(state.t_min, near))
+        _draw_lines(self._inside, part(near, far) if span else None)
+        _draw_lines(self._beyond, part(far, state.t_max) if span else None)
         ahead = part(state.t_min, state.t_max)
         if ray is not None and ahead is not None:
             ahead = ahead[1] - [[0.25], [0.0]] * ray.unit
-        _draw_line(self._head, ahead)
+        _draw_lines(self._head, ahead)
         _place(self._origin, _seen(ray, 0.0))
-        ends = dict(_ends(state, ray, closest))
         for name, node in self._ends.items():
             _place(node, ends.get(name, (None, ""))[0])
 
     def _draw_labels(
-        self, state: LabState, frame: Frame, ray: DrawnRay | None, closest: int | None,
-        marks: list[Array],
-    ) -> None:  # fmt: skip
+        self, state: LabState, frame: Frame, ray: DrawnRay | None, ends: Ends, marks: list[Array]
+    ) -> None:
         """Place the labels of points and boxes, clear of each other and of what is marked."""
-        labels = [Label(name, text, point) for name, (point, text) in _ends(state, ray, closest)]
+        labels = [Label(name, text, point) for name, (point, text) in ends.items()]
         origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
         # A tip that is drawn at the origin needs no second label.
         if ray is not None and ray.along(1.0) <= 0.1:
             tip = None
-        points = {"origin": origin, "tip": tip}
         marks = [*marks, *(label.point for label in labels)]
-        for name, point in points.items():
+        for name, point in (("origin", origin), ("tip", tip)):
             if point is not None:
                 labels.append(Label(name, name, point))
                 # Its arrows are to be seen, too.
                 marks += [point, *(point + ARROW * np.eye(3))]
-        boxes = drawn_boxes(state) if len(state.boxes) > 1 else ()
-        for k, box in enumerate(boxes):
-            points_of = frame.drawn(corners(box))
-            labels.append(
-                Label(f"box {k + 1}", f"box {k + 1}", points_of[6] / 2 + points_of[7] / 2)
-            )
+        for k, box in enumerate(state.drawn_boxes if len(state.boxes) > 1 else ()):
+            *_, a, b = frame.drawn(corners(box))
+            labels.append(Label(f"box {k + 1}", f"box {k + 1}", a / 2 + b / 2))
         spots = placed(labels, marks, state.flat)
         texts = {label.name: label.text for label in labels}
         nodes = self._names | {f"box {k + 1}": parts[2] for k, parts in enumerate(self._boxes)}
@@ -172,18 +166,15 @@ class LabNodes:
             marks = [points.get((axis, entering)) for entering in (True, False)]
             for node, point in zip(nodes, marks, strict=True):
                 _place(node, point)
-            shown = planes and axis < state.dimensions
-            hit = [point for point in marks if point is not None]
-            lines = _outlines(state, frame, index, axis, hit) if shown else None
+            hit, lines = [point for point in marks if point is not None], None
+            if planes and axis < state.dimensions:
+                lines = _outlines(state, frame, index, axis, hit)
             _draw_lines(self._planes[axis], lines)
         return [point for point in points.values() if point is not None]
 
 
 class Handles:
-    """Gizmos of viser, one for each handle; those of what is chosen are visible.
-
-    `moved` is called with a handle's name and its new pose.
-    """
+    """Gizmos of viser; `moved` is called with the name of the dragged one, and its new pose."""
 
     def __init__(self, server: viser.ViserServer, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None
@@ -224,7 +215,7 @@ class Handles:
 
 def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Array]) -> Array:
     """Return the outlines of both planes of an axis, around the box and the crossings."""
-    box = drawn_boxes(state)[index]
+    box = state.drawn_boxes[index]
     turn, middle = rotation(box.turn), frame.drawn(box.centre)
     half = np.nan_to_num(np.abs(box.half), posinf=0.0) * frame.scale
     local = [turn.T @ (point - middle) for point in hit]
@@ -237,18 +228,18 @@ def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Ar
     return edges_of(corners_of(planes) @ turn.T + middle)
 
 
-def _ends(
-    state: LabState, ray: DrawnRay | None, closest: int | None
-) -> Iterator[tuple[str, tuple[Array, str]]]:
-    """Yield where the ray enters and leaves the closest box, as far as in view, and the label."""
+def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> Ends:
+    """Return where the ray enters and leaves the closest box, as far as in view, and labels."""
+    ends: Ends = {}
     if closest is None:
-        return
+        return ends
     span = interval(state, closest)
     touch = span.near == span.far
     for name, t in (("entry", span.near), ("exit", span.far)):
         point = _seen(ray, t)
         if point is not None and not (touch and name == "exit"):
-            yield name, (point, f"{'touch' if touch else name}, t = {t:.9g}")
+            ends[name] = point, f"{'touch' if touch else name}, t = {t:.9g}"
+    return ends
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:
@@ -265,14 +256,11 @@ def _place(node: viser.SceneNodeHandle, point: Array | None) -> None:
         node.position = point
 
 
-def _draw_line(node: viser.LineSegmentsHandle | viser.ArrowsHandle, part: Array | None) -> None:
-    _draw_lines(node, None if part is None else part[None])
-
-
-def _draw_lines(node: viser.LineSegmentsHandle | viser.ArrowsHandle, parts: Array | None) -> None:
-    node.visible = parts is not None
-    if parts is not None:
-        node.points = parts.astype(np.float32)
+def _draw_lines(node: viser.LineSegmentsHandle | viser.ArrowsHandle, lines: Array | None) -> None:
+    """Draw lines (n, 2, 3), a single one (2, 3), or none."""
+    node.visible = lines is not None
+    if lines is not None:
+        node.points = lines.reshape(-1, 2, 3).astype(np.float32)
 
 
 def _line(

@@ -5,18 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bvh.apps.lab.state import (
-    Array,
-    LabBox,
-    LabState,
-    Vector,
-    at,
-    crossings,
-    flattened,
-    in_plane,
-    rotation,
-    turn_of,
-)
+from bvh.apps.lab.state import Array, LabBox, LabState, Vector, at, crossings, rotation, turn_of
 from bvh.apps.viewer.drawing import corners_of
 
 # Boxes fit a ball of radius FIT; the ray is drawn up to REACH from its centre.
@@ -45,16 +34,12 @@ class Frame:
         return np.where(np.isfinite(found), found, 0.0)
 
     def point(self, drawn: Array | Vector, near: Vector) -> Vector:
-        """Return the point drawn here, in round numbers.
-
-        Coordinates that are drawn where those of `near` are keep their bits.
-        """
+        """Return the point drawn here, in round numbers, or with bits of `near` if drawn there."""
         point = np.asarray(drawn, np.float64)
         moved = point / self.scale + np.array(self.centre)
         kept = np.abs(point - self.drawn(near)) < 1e-4
-        return tuple(
-            n if k else self.tidy(m) for n, m, k in zip(near, moved.tolist(), kept, strict=True)
-        )
+        rows = zip(near, moved.tolist(), kept, strict=True)
+        return tuple(old if keep else self.tidy(new) for old, new, keep in rows)
 
     def tidy(self, x: float) -> float:
         """Round x to a step that is small beside what is drawn."""
@@ -71,21 +56,15 @@ def corners(box: LabBox) -> Array:
     return found
 
 
-def drawn_boxes(state: LabState) -> tuple[LabBox, ...]:
-    """Return the boxes to draw: if flat, without height."""
-    return flattened(state.boxes, 0.0) if state.flat else state.boxes
-
-
 @np.errstate(all="ignore")
 def fitted(state: LabState) -> Frame:
     """Return the frame around all boxes, and the ray's ends and crossings that are not far away."""
-    seen = in_plane(state)
-    points = np.concatenate([corners(box) for box in drawn_boxes(state)])
+    points = np.concatenate([corners(box) for box in state.drawn_boxes])
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         points = np.array([[-1.0] * 3, [1.0] * 3])
     middle, radius = _ball(points)
-    near = [(np.array(end), WITHIN) for end in (seen.origin, seen.tip)]
+    near = [(np.array(end), WITHIN) for end in (state.seen.origin, state.seen.tip)]
     near += [(at(state, crossing.t), CROSSING_WITHIN) for crossing in crossings(state)]
     for point, within in near:
         if np.isfinite(point).all() and np.linalg.norm(point - middle) <= within * radius:
@@ -140,16 +119,15 @@ class DrawnRay:
 
 def drawn_ray(state: LabState, frame: Frame) -> DrawnRay | None:
     """Return the ray to draw, or None for an invalid one."""
-    seen = in_plane(state)
-    if not seen.is_ray:
+    if not state.is_ray:
         return None
-    d = np.array(seen.direction)
+    d = np.array(state.seen.direction)
     # Scaled by a power of two, so that the norm neither underflows nor overflows.
     largest = float(np.abs(d).max())
     unit = np.ldexp(d, -math.frexp(largest)[1])
     norm = float(np.linalg.norm(unit))
     length = float(np.ldexp(norm, math.frexp(largest)[1]))
-    return DrawnRay(frame.drawn(seen.origin), unit / norm, length, frame.scale)
+    return DrawnRay(frame.drawn(state.seen.origin), unit / norm, length, frame.scale)
 
 
 @dataclass(frozen=True)
@@ -162,11 +140,10 @@ class Pose:
 
 def pose(state: LabState, frame: Frame, name: str, index: int) -> Pose:
     """Return the pose of a handle: "origin" or "tip" of the ray, "middle" or "size" of a box."""
-    seen = in_plane(state)
     if name in ("origin", "tip"):
-        return Pose(frame.drawn(getattr(seen, name)), np.eye(3))
+        return Pose(frame.drawn(getattr(state.seen, name)), np.eye(3))
     # A flat box is unbounded along z and drawn at z = 0.
-    box = seen.boxes[index]
+    box = state.seen.boxes[index]
     turn = rotation(box.turn)
     half = np.where(np.isfinite(box.half), box.half, 0.0) if name == "size" else np.zeros(3)
     return Pose(frame.drawn(box.centre) + turn @ (half * frame.scale), turn)
@@ -184,14 +161,13 @@ def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> Lab
 
 def _move_end(state: LabState, frame: Frame, name: str, to: Pose) -> LabState:
     """Move the origin or the tip; the other one stays."""
-    ends = {"origin": state.origin, "tip": state.tip}
-    old, new = ends[name], _point(state, frame, to, ends[name])
-    ends[name] = new
+    old = {"origin": state.origin, "tip": state.tip}
+    new = old | {name: _point(state, frame, to, old[name])}
     direction = tuple(
-        d if new[k] == old[k] else frame.tidy(ends["tip"][k] - ends["origin"][k])
+        d if new[name][k] == old[name][k] else frame.tidy(new["tip"][k] - new["origin"][k])
         for k, d in enumerate(state.direction)
     )
-    return replace(state, origin=ends["origin"], direction=direction)
+    return replace(state, origin=new["origin"], direction=direction)
 
 
 def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:

@@ -22,6 +22,8 @@ Anchor = Literal[
     "top-left", "top-center", "top-right", "center-left", "center-right", "bottom-left",
     "bottom-center", "bottom-right",
 ]  # fmt: skip
+# Where the corner of a label that the anchor names is, in drawn coordinates.
+Spot = tuple[Array, Anchor]
 
 # Directions from a point to its label, with y up, and the corner of the label that is there.
 SIDES: dict[tuple[int, int], Anchor] = {
@@ -38,13 +40,6 @@ class Label(NamedTuple):
     point: Array
 
 
-class Spot(NamedTuple):
-    """Where the corner of a label that `anchor` names is, in drawn coordinates."""
-
-    position: Array
-    anchor: Anchor
-
-
 def first_camera(flat: bool) -> Camera:
     """Return the first camera of the page over the smallest picture, with y up."""
     position, up, degrees = FROM_ABOVE if flat else FROM_AN_ANGLE
@@ -52,10 +47,7 @@ def first_camera(flat: bool) -> Camera:
 
 
 def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict[str, Spot]:
-    """Return a spot for each label, as seen by the page's first camera.
-
-    The first labels have the first choice. `points` are to be left visible.
-    """
+    """Return a spot for each label, the first ones choosing first, that leaves points visible."""
     camera, sides = first_camera(flat), np.array(list(SIDES))
     marks = np.stack(camera.project(np.reshape(points, (-1, 3)))[:2], axis=1)
     taken: list[Array] = []
@@ -70,7 +62,7 @@ def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict
         taken.append(choices[best])
         right, up = GAP * depth * sides[best]
         position = label.point + right * camera.step_x + up * camera.step_y
-        found[label.name] = Spot(position, list(SIDES.values())[best])
+        found[label.name] = position, list(SIDES.values())[best]
     return found
 
 

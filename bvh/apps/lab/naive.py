@@ -10,11 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.apps.lab.state import LabState, in_plane, interval, rotation
+from bvh.apps.lab.state import Array, LabState, interval, rotation
 
-Array = NDArray[np.float64]
 Test = Callable[[Array, Array, Array, Array], float | None]
 
 # The search range of an article's oriented boxes, and the slopes that articles take for parallel.
@@ -136,10 +134,8 @@ FIRST = Naive("first", "Returns the first box that is hit", divide)
 @np.errstate(all="ignore")
 def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
     """Return origin, direction and corners in a box's own coordinates, in plain floating point."""
-    n = state.dimensions
-    seen = in_plane(state)
-    box = seen.boxes[index]
-    o, d = np.array(seen.origin), np.array(seen.direction)
+    n, seen = state.dimensions, state.seen
+    box, o, d = seen.boxes[index], np.array(seen.origin), np.array(seen.direction)
     lower, upper = np.array(box.lower), np.array(box.upper)
     if box.turned:
         inverse = rotation(box.turn).T

@@ -121,10 +121,9 @@ class RayLab(Page):
             return
         camera = client.camera
         with client.atomic():
-            camera.up_direction = up
+            camera.up_direction, camera.fov = up, np.radians(degrees)
             camera.position = np.array(position) * _distance_factor(camera)
             camera.look_at = (0.0, 0.0, 0.0)
-            camera.fov = np.radians(degrees)
 
     def _connected(self, client: ClientHandle) -> None:
         """Set a new client's camera, and keep everything in view when its window is resized."""

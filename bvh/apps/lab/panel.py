@@ -32,15 +32,10 @@ HINTS = {
 
 
 class Panel:
-    """Controls and answers of the page.
-
-    Parameters
-    ----------
-    lab : RayLab
-        The page. Its lock is held while an event is handled, as events come from many threads.
-    """
+    """Controls and answers of the page."""
 
     def __init__(self, lab: Any) -> None:
+        # Its lock is held while an event is handled, as events come from many threads.
         self._lab = lab
         self._gui: Any = lab._server.gui
         # True while controls are set from here, which is no change by the user.
@@ -66,12 +61,9 @@ class Panel:
         self._silent = True
         try:
             self._preset.value = preset
-            text = next(
-                (p.text for p in PRESETS if p.name == preset), "A ray and a box of your own."
-            )
-            self._text.content = (
-                f'{STYLE}<div class="lab"><span class="grey">{escape(text)}</span></div>'
-            )
+            own = "A ray and a box of your own."
+            text = escape(next((p.text for p in PRESETS if p.name == preset), own))
+            self._text.content = f'{STYLE}<div class="lab"><span class="grey">{text}</span></div>'
             self._view.value = PLANE if state.flat else SPACE
             self._second.value = self._second_box.visible = len(state.boxes) > 1
             # Only what is there can be dragged.
@@ -99,9 +91,8 @@ class Panel:
         self._preset = gui.add_dropdown("Case", [*names, EDITED], initial_value=names[0])
         self._text = gui.add_html("")
         self._view = gui.add_dropdown("View", [SPACE, PLANE])
-        self._drag = gui.add_dropdown(
-            "Drag", list(DRAGS), hint="What the arrows in the scene move."
-        )
+        hint = "What the arrows in the scene move."
+        self._drag = gui.add_dropdown("Drag", list(DRAGS), hint=hint)
         self._planes = gui.add_checkbox("Planes", True, hint="Show the six planes of the box.")
         with gui.add_folder("Ray"):
             self._add_fields("origin", "direction", "t range")
@@ -151,8 +142,8 @@ class Panel:
             self.update()
 
     def _choose_view(self) -> None:
-        flat = self._view.value == PLANE
-        self._lab._show(replace(self._lab.state, flat=flat), self._preset.value)
+        state = replace(self._lab.state, flat=self._view.value == PLANE)
+        self._lab._show(state, self._preset.value)
 
     def _choose_second(self) -> None:
         boxes = self._lab.state.boxes[:1] + (SECOND,) * self._second.value

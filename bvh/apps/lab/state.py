@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,24 +44,17 @@ class LabBox:
     @property
     def half(self) -> Array:
         """Half extents, negative where the box is empty."""
-        half: Array = (np.array(self.upper) - np.array(self.lower)) / 2
-        return half
+        return np.subtract(self.upper, self.lower) / 2
 
     @property
     def matrix(self) -> Array:
         """Affine matrix that moves the box -half..half here, shape (4, 4)."""
-        matrix = np.eye(4)
-        matrix[:3, :3] = rotation(self.turn)
-        matrix[:3, 3] = self.centre
-        return matrix
+        return np.vstack([np.column_stack([rotation(self.turn), self.centre]), np.eye(4)[3]])
 
 
 @dataclass(frozen=True)
 class LabState:
-    """A ray o + t d with t from t_min to t_max, and the one or two boxes that a picking loop tests.
-
-    If flat, it has two dimensions: rectangles and a ray at z = 0.
-    """
+    """A ray o + t d, t from t_min to t_max, and one or two boxes; if flat, in the plane z = 0."""
 
     origin: Vector
     direction: Vector
@@ -83,9 +76,28 @@ class LabState:
     @property
     def is_ray(self) -> bool:
         """Whether the ray is finite, has a direction, and a range that is not empty."""
-        seen = in_plane(self)
-        finite = all(map(math.isfinite, (*seen.origin, *seen.direction)))
-        return finite and any(seen.direction) and self.t_min <= self.t_max
+        ray = (*self.seen.origin, *self.seen.direction)
+        return all(map(math.isfinite, ray)) and any(ray[3:]) and self.t_min <= self.t_max
+
+    @property
+    def seen(self) -> Self:
+        """The state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
+        if not self.flat:
+            return self
+        origin, direction = (*self.origin[:2], 0.0), (*self.direction[:2], 0.0)
+        return replace(self, origin=origin, direction=direction, boxes=self._flattened(INF))
+
+    @property
+    def drawn_boxes(self) -> tuple[LabBox, ...]:
+        """The boxes to draw: if flat, without height."""
+        return self._flattened(0.0) if self.flat else self.boxes
+
+    def _flattened(self, height: float) -> tuple[LabBox, ...]:
+        """Return the boxes from -height to height, turned about z only."""
+        return tuple(
+            LabBox((*box.lower[:2], -height), (*box.upper[:2], height), (0.0, 0.0, box.turn[2]))
+            for box in self.boxes
+        )
 
 
 class Interval(NamedTuple):
@@ -97,13 +109,11 @@ class Interval(NamedTuple):
 
 
 class Slab(NamedTuple):
-    """Range of t of a line between the two planes of an axis.
-
-    `kind` is "crossed", or, where the line is parallel to the planes, "inside" or "outside"; `near`
-    and `far` are correctly rounded, and infinite unless crossed.
-    """
+    """Range of t of a line between the two planes of an axis, correctly rounded."""
 
     axis: int
+    # "crossed", or, where the line is parallel to the planes and the ends infinite, "inside" or
+    # "outside".
     kind: str
     near: float
     far: float
@@ -117,61 +127,39 @@ class Crossing(NamedTuple):
     t: float
 
 
-def in_plane(state: LabState) -> LabState:
-    """Return the state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
-    if not state.flat:
-        return state
-    boxes = flattened(state.boxes, INF)
-    origin, direction = (*state.origin[:2], 0.0), (*state.direction[:2], 0.0)
-    return replace(state, origin=origin, direction=direction, boxes=boxes)
-
-
-def flattened(boxes: tuple[LabBox, ...], height: float) -> tuple[LabBox, ...]:
-    """Return boxes from -height to height, turned about z only."""
-    return tuple(
-        LabBox((*box.lower[:2], -height), (*box.upper[:2], height), (0.0, 0.0, box.turn[2]))
-        for box in boxes
-    )
-
-
 # Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
 @lru_cache(maxsize=64)
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in a box, clipped to the ray's range."""
-    seen = in_plane(state)
-    box = seen.boxes[index]
-    return _stay(seen, box, box.lower, box.upper)
+    box = state.seen.boxes[index]
+    return _stay(state.seen, box, box.lower, box.upper)
 
 
 @lru_cache(maxsize=64)
 def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
     """Return the exact range of t of the ray's line in each slab of a box."""
-    line = replace(in_plane(state), t_min=-INF, t_max=INF)
+    line = replace(state.seen, t_min=-INF, t_max=INF)
     box = line.boxes[index]
-    found: list[Slab] = []
+    found = []
     for axis in range(state.dimensions):
         # A slab is a box that is unbounded along the other axes.
         lower, upper = [-INF] * 3, [INF] * 3
         lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
-        stay = _stay(line, box, lower, upper)
-        if not stay.hit:
-            found.append(Slab(axis, "outside", INF, -INF))
-        elif math.isinf(stay.near) and math.isinf(stay.far):
-            found.append(Slab(axis, "inside", -INF, INF))
-        else:
-            found.append(Slab(axis, "crossed", stay.near, stay.far))
+        hit, near, far = _stay(line, box, lower, upper)
+        kind = "crossed" if hit else "outside"
+        if hit and math.isinf(near) and math.isinf(far):
+            kind, near, far = "inside", -INF, INF
+        found.append(Slab(axis, kind, near, far))
     return tuple(found)
 
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:
     """Return the crossings with a box's planes, at most six, sorted by t."""
-    found = [
-        Crossing(slab.axis, entering, t)
-        for slab in slabs(state, index)
-        for entering, t in ((True, slab.near), (False, slab.far))
-        if math.isfinite(t)
-    ]
-    return sorted(found, key=lambda crossing: (crossing.t, not crossing.entering))
+    found = []
+    for axis, _, near, far in slabs(state, index):
+        found += [Crossing(axis, True, near), Crossing(axis, False, far)]
+    finite = [crossing for crossing in found if math.isfinite(crossing.t)]
+    return sorted(finite, key=lambda crossing: (crossing.t, not crossing.entering))
 
 
 def nearest(state: LabState) -> int | None:
@@ -183,16 +171,17 @@ def nearest(state: LabState) -> int | None:
 
 def at(state: LabState, t: float) -> Array:
     """Return the ray's point at a finite t, rounded."""
-    seen = in_plane(state)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(seen.origin) + t * np.array(seen.direction)
+        return np.array(state.seen.origin) + t * np.array(state.seen.direction)
 
 
 def rotation(turn: Vector) -> Array:
     """Return the rotation about x, then y, then z in degrees, shape (3, 3); exact by quarters."""
     matrix = np.eye(3)
     for axis, degrees in enumerate(turn):
-        c, s = _cosine_and_sine(degrees)
+        c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+        if degrees % 90.0 == 0.0:
+            c, s = round(c), round(s)
         step = np.eye(3)
         j, k = (axis + 1) % 3, (axis + 2) % 3
         step[j, j], step[j, k], step[k, j], step[k, k] = c, -s, s, c
@@ -202,21 +191,9 @@ def rotation(turn: Vector) -> Array:
 
 def turn_of(matrix: Array) -> Vector:
     """Return the degrees about x, then y, then z of a rotation."""
-    s = float(np.clip(-matrix[2, 0], -1.0, 1.0))
-    if abs(s) > 1.0 - 1e-9:
-        # Gimbal lock: x and z turn about the same axis, so z is 0.
-        about_x = math.atan2(math.copysign(1.0, s) * matrix[0, 1], matrix[1, 1])
-        return math.degrees(about_x), math.copysign(90.0, s), 0.0
-    about_x = math.atan2(matrix[2, 1], matrix[2, 2])
-    about_z = math.atan2(matrix[1, 0], matrix[0, 0])
-    return math.degrees(about_x), math.degrees(math.asin(s)), math.degrees(about_z)
+    from trimesh.transformations import euler_from_matrix
 
-
-def _cosine_and_sine(degrees: float) -> tuple[float, float]:
-    quarters = degrees / 90.0
-    if quarters == round(quarters):
-        return [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][round(quarters) % 4]
-    return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return tuple(map(math.degrees, euler_from_matrix(matrix, "sxyz")))  # type: ignore[no-untyped-call]
 
 
 def _stay(seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]) -> Interval:
@@ -253,14 +230,11 @@ def numbers_of(name: str, text: str, count: int) -> Vector:
 
 def texts_of(state: LabState) -> dict[str, str]:
     """Return the texts of all fields; names of the second box end in " 2"."""
-    texts = {
-        "origin": text_of(state.origin),
-        "direction": text_of(state.direction),
-        "t range": text_of((state.t_min, state.t_max)),
-    }
+    span = (state.t_min, state.t_max)
+    fields = {"origin": state.origin, "direction": state.direction, "t range": span}
     for box, suffix in zip(state.boxes, ("", " 2"), strict=False):
-        texts |= {f"{part}{suffix}": text_of(getattr(box, part)) for part in BOX_FIELDS}
-    return texts
+        fields |= {f"{part}{suffix}": getattr(box, part) for part in BOX_FIELDS}
+    return {name: text_of(numbers) for name, numbers in fields.items()}
 
 
 def edited(state: LabState, name: str, text: str) -> LabState:

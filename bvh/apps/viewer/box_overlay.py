@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import corners_of, edges_of
+from bvh.apps.viewer.drawing import Floats, corners_of, edges_of
 from bvh.geometry.transforms import moved
 from bvh.runtime.arguments import number_of
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.stats import wide_levels
 from bvh.tree.wide_nodes import lanes_of
-
-Floats = NDArray[np.float64]
 
 OFF, TREE, TOP = "off", "tree", "top level"
 # Boxes that are drawn of a level, the largest first.
@@ -45,33 +42,45 @@ class BoxOverlay:
         # Both are shown with the boxes.
         self._level = gui.add_slider("Level", 0, 1, 1, 1, visible=False)
         self._summary = gui.add_html("", visible=False)
-        self._of.on_update(lambda _: self.follow())
-        self._level.on_update(lambda _: self._draw())
+        for control in (self._of, self._level):
+            control.on_update(lambda _: self.follow())
 
     def follow(self) -> None:
-        """Draw the boxes of the tree that is chosen now."""
-        with self._session._lock:
+        """Draw one level of the tree that is chosen now, and show how many boxes are drawn."""
+        session = self._session
+        with session._lock:
             if self._of.options != self._choices():
                 self._of.options = self._choices()
-            levels = self._chosen()
+            pick, leaves = session.pick, session.scene.leaves
+            leaf = 0 if pick is None or pick.leaf >= len(leaves) else pick.leaf
+            levels = self._chosen(leaf)
             self._level.visible = self._summary.visible = levels is not None
-            if levels is not None:
-                deepest = max(levels.depth, 1)
-                if self._level.value > deepest:
-                    self._level.value = deepest
-                self._level.max = deepest
-            self._draw()
+            if levels is None:
+                session._unmark("boxes")
+                return
+            deepest = max(levels.depth, 1)
+            level = min(int(self._level.value), deepest)
+            if self._level.value > deepest:
+                self._level.value = deepest
+            self._level.max = deepest
+            boxes = levels.boxes(level)
+            drawn = largest(boxes, MAX_BOXES)
+            corners = corners_of(drawn)
+            if self._of.value == TREE:
+                world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), leaves.matrices[leaf])
+                corners = world.reshape(-1, 8, 3)
+            text = f"level {level}: {number_of(readouts.count(len(boxes)), 'boxes')}"
+            if len(drawn) < len(boxes):
+                text += f", the {readouts.count(len(drawn))} largest drawn"
+            self._summary.content = readouts.boxes_shown(text)
+            lines = edges_of(session.frame.to_page(corners))
+            session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
         """Return what there can be boxes of."""
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
-    def _leaf(self) -> int:
-        """Return the leaf that was picked last, or the first if there is none."""
-        pick = self._session.pick
-        return 0 if pick is None or pick.leaf >= len(self._session.scene.leaves) else pick.leaf
-
-    def _chosen(self) -> BoxLevels | None:
+    def _chosen(self, leaf: int) -> BoxLevels | None:
         """Return the levels of the tree that is chosen, or None."""
         scene = self._session.scene
         if self._of.value == OFF or len(scene.leaves) == 0:
@@ -79,7 +88,7 @@ class BoxOverlay:
         if self._of.value == TOP:
             # Not stored: the top level changes when instances move.
             return BoxLevels(scene._current().arrays)
-        arrays = scene.leaves.trees[scene.leaves.tree_of[self._leaf()]].arrays
+        arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
         if id(arrays) not in self._levels:
             if len(self._levels) == KEPT:
                 # Trees that are refitted have others each time.
@@ -87,38 +96,11 @@ class BoxOverlay:
             self._levels[id(arrays)] = arrays, BoxLevels(arrays)
         return self._levels[id(arrays)][1]
 
-    def _draw(self) -> None:
-        """Draw one level, and show how many of its boxes are drawn."""
-        session = self._session
-        with session._lock:
-            levels = self._chosen()
-            if levels is None:
-                session._unmark("boxes")
-                return
-            level = int(self._level.value)
-            boxes = levels.boxes(level)
-            drawn = largest(boxes, MAX_BOXES)
-            corners = corners_of(drawn)
-            if self._of.value == TREE:
-                matrix = session.scene.leaves.matrices[self._leaf()]
-                world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), matrix)
-                corners = world.reshape(-1, 8, 3)
-            text = f"level {level}: {number_of(readouts.count(len(boxes)), 'boxes')}"
-            if len(drawn) < len(boxes):
-                text += f", the {readouts.count(len(drawn))} largest drawn"
-            self._summary.content = readouts.boxes_shown(text)
-            if len(drawn) == 0:
-                session._unmark("boxes")
-                return
-            lines = edges_of(session.frame.to_page(corners))
-            session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
-
 
 class BoxLevels:
-    """Boxes of a tree's nodes, level by level; level 0 is the box of the root.
+    """Boxes of a tree's nodes: level 0 is the root's, level k + 1 those of children on level k.
 
-    Level k + 1 holds the boxes of all children of the nodes of level k, leaves included. The
-    deepest level is `depth`, -1 if the tree is empty.
+    Leaves are included. The deepest level is `depth`, -1 if the tree is empty.
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
@@ -128,11 +110,7 @@ class BoxLevels:
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1
 
     def boxes(self, level: int) -> Floats:
-        """Return the lower and upper corners of a level's boxes in the tree's coordinates.
-
-        They are those of the nodes, rounded outward to float32 in the tree's frame; shape
-        (n, 2, 3).
-        """
+        """Return corners (n, 2, 3) of a level's boxes, rounded outward to float32 in the frame."""
         used = self._lanes.inner | self._lanes.leaf
         used = used & (self._levels == max(level - 1, 0))[:, None]
         local = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)

@@ -1,14 +1,13 @@
 """Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.apps.page_server import need_viser
 from bvh.apps.viewer.glb import glb_of
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
@@ -50,7 +49,7 @@ class PageFrame:
     scale: float
 
     @classmethod
-    def around(cls, bounds: Floats) -> PageFrame:
+    def around(cls, bounds: Floats) -> Self:
         """Return the frame of a scene with bounds of shape (2, 3), which are NaN if it is empty."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)
@@ -73,34 +72,19 @@ class PageFrame:
     ) -> Camera:
         """Return the world camera of a page's camera: its rotation to the page, eye and pixels.
 
-        The page's camera looks along its z, with x to the right and y down; the vertical field of
-        view is in radians.
+        It looks along its z, with y down; the vertical field of view is in radians.
         """
-        turn = rotation_of(wxyz)
-        made = Camera.look_at(
-            np.zeros(3), turn[:, 2], -turn[:, 1], math.degrees(fov), width, height
-        )
+        _, down, along = need_viser().transforms.SO3(np.asarray(wxyz)).as_matrix().T
+        made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
         # Directions are the same in both.
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a camera of one pixel, whose centre (0.5, 0.5) has the given page ray.
-
-        t is the distance in the world.
-        """
+        """Return a camera of one pixel: its centre has a page ray; t is the world's distance."""
         along = np.asarray(direction, np.float64)
         up = np.eye(3)[int(np.abs(along).argmin())]
-        return replace(
-            Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1), eye=self.to_world(origin)
-        )
-
-
-def rotation_of(wxyz: ArrayLike) -> Floats:
-    """Return the rotation matrix of a quaternion of any length, w first."""
-    import trimesh
-
-    matrix = trimesh.transformations.quaternion_matrix(wxyz)  # type: ignore[no-untyped-call]
-    return np.asarray(matrix[:3, :3])
+        made = Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1)
+        return replace(made, eye=self.to_world(origin))
 
 
 class DrawnMesh(NamedTuple):
@@ -137,10 +121,7 @@ class PageDrawing(NamedTuple):
 def drawing_of(
     scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
 ) -> PageDrawing:
-    """Return what a page draws of a scene: the smallest meshes first, each in full.
-
-    Arrays that are the same in an earlier drawing are taken from there: they are those objects.
-    """
+    """Return what a page draws: the smallest meshes first; arrays that stay are those of before."""
     leaves = scene.leaves
     drawn_before = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
@@ -149,7 +130,8 @@ def drawing_of(
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placements(leaves, frame)
-    sizes = [face_count(tree) for tree in leaves.trees]
+    # Faces of each; a solid is shown as a box.
+    sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
@@ -177,29 +159,26 @@ def drawing_of(
             if old is not None and same_frame and np.array_equal(old.maps, maps):
                 parts.append(old._replace(colours=colours[group]))
                 continue
-            points, faces = (None, None) if old is None else (old.vertices, old.faces)
-            if points is None or faces is None:
-                corners, faces = surface_of(tree)
-            if number < 0 and points is None:
-                points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
             placed = turns[group], places[group], scales[group]
-            if number >= 0:
-                # A page cannot shear meshes.
-                world = moved(np.ascontiguousarray(surface_of(tree)[0]), maps[0])
-                points = frame.to_page(world).astype(np.float32)
-                placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
-            assert points is not None
-            glb = None
-            if old is not None and points is old.vertices:
-                glb = old.glb
-            elif known.material is not None:
+            if old is not None and number < 0:
+                points, faces, glb = old.vertices, old.faces, old.glb
+            else:
+                corners, faces = surface_of(tree)
+                if number < 0:
+                    points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
+                else:
+                    # A page cannot shear meshes.
+                    world = moved(np.ascontiguousarray(corners), maps[0])
+                    points = frame.to_page(world).astype(np.float32)
+                    placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
+                faces = faces if old is None else old.faces
                 # Normals of the mesh are not those of an oblique copy.
-                glb = glb_of(points, faces, known, smooth, number < 0)
-            made = DrawnMesh(
+                plain = known.material is None
+                glb = None if plain else glb_of(points, faces, known, smooth, number < 0)
+            parts.append(DrawnMesh(
                 (id(tree), number), tree, arrays, maps, points, faces, *placed, colours[group],
                 smooth, glb,
-            )  # fmt: skip
-            parts.append(made)
+            ))  # fmt: skip
     corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))
     return PageDrawing(frame, parts, left_out, corners)
 
@@ -207,32 +186,32 @@ def drawing_of(
 def _placements(
     leaves: Leaves, frame: PageFrame
 ) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
-    """Return which leaves a page can place, and rotations, scales and places there of these.
-
-    Meshes are placed that are centred and scaled to size one, so that float32 is precise.
-    """
-    maps = leaves.matrices
-    square = _are_square(maps)
-    turns, scales = _turns_and_scales(np.where(square[:, None, None], maps, np.eye(3, 4)))
+    """Return which leaves a page can place, and rotations, scales and places there of these."""
+    # Meshes are centred and scaled to size one, so that float32 is precise.
+    maps, linear = leaves.matrices, leaves.matrices[:, :, :3]
+    scales = np.linalg.norm(linear, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = linear / scales[:, None]
+        off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3))
+    square = np.asarray((off < SQUARE).all(axis=(1, 2)))
+    unit[~square], scales[~square] = np.eye(3), 1.0
+    # A reflection is a negative scale.
+    signs = np.where(np.linalg.det(unit) < 0.0, -1.0, 1.0)
+    scales[:, 0] *= signs
+    unit[:, :, 0] *= signs[:, None]
+    turns = need_viser().transforms.SO3.from_matrix(unit).wxyz
     frames = [PageFrame.around(tree.bounds) for tree in leaves.trees]
     middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
-    places = np.einsum("kij,kj->ki", maps[:, :, :3], middles) + maps[:, :, 3]
+    places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
-
-
-def face_count(tree: BVH) -> int:
-    """Return the number of faces that show a tree on the page."""
-    return len(tree) * (1 if isinstance(tree.arrays.primitives, Triangles) else len(BOX_FACES))
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
     """Return vertices and faces of a tree, without faces that are not finite."""
     points, faces, _ = projected.surface_of(tree)
-    finite = np.all(np.isfinite(points), axis=1)
-    if not finite.all():
-        points = np.where(finite[:, None], points, 0.0)
-    return points, faces.astype(np.uint32)
+    finite = np.isfinite(points).all(axis=1, keepdims=True)
+    return np.where(finite, points, 0.0), faces.astype(np.uint32)
 
 
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
@@ -250,41 +229,6 @@ def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
         return edges_of(outlines_of(primitives, ids))
     triangles = face_triangles(tree, ids)
     return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
-
-
-def _are_square(maps: Floats) -> NDArray[np.bool_]:
-    """Return which maps (n, 3, 4) rotate, scale along axes and translate, and nothing else."""
-    linear = maps[:, :, :3]
-    lengths = np.linalg.norm(linear, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = linear / lengths[:, None]
-        off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3))
-    return np.asarray((off < SQUARE).all(axis=(1, 2)))
-
-
-def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
-    """Return rotations, w first, and scales of matrices (n, 3, 4) with orthogonal columns."""
-    scales = np.linalg.norm(maps[:, :, :3], axis=1)
-    # A reflection is a negative scale.
-    scales[:, 0] *= np.where(np.linalg.det(maps[:, :, :3] / scales[:, None]) < 0.0, -1.0, 1.0)
-    return quaternions_of(maps[:, :, :3] / scales[:, None]), scales
-
-
-def quaternions_of(turns: Floats) -> Floats:
-    """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
-    x, y, z = (turns[:, k, k] for k in range(3))
-    # 4 q q', of whose rows, all multiples of q, the longest is taken.
-    products = np.empty((len(turns), 4, 4))
-    signs = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
-    for k, (sx, sy, sz) in enumerate(signs):
-        products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
-    for k in range(3):
-        i, j = (k + 1) % 3, (k + 2) % 3
-        products[:, 0, k + 1] = products[:, k + 1, 0] = turns[:, j, i] - turns[:, i, j]
-        products[:, i + 1, j + 1] = products[:, j + 1, i + 1] = turns[:, i, j] + turns[:, j, i]
-    largest = np.einsum("nkk->nk", products).argmax(axis=1)
-    found = products[np.arange(len(turns)), largest]
-    return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
 
 
 def _colours(leaves: Leaves) -> NDArray[np.uint8]:

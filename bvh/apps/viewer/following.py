@@ -44,7 +44,7 @@ class Follower:
         threads: int | None,
     ) -> None:  # fmt: skip
         self.copy = SceneCopy(scene)
-        self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
+        self._title, self.up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
         self._ended = threading.Event()
         # Set while there is a page, or nothing more to do.
@@ -96,7 +96,7 @@ class Follower:
         bounds = self.copy.scene.bounds
         empty = not np.isfinite(bounds).all()
         box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else self._frame.to_page(bounds)
-        return Camera.framing(box, up=self._up, fov_y=FOV)
+        return Camera.framing(box, up=self.up, fov_y=FOV)
 
     def _run(self) -> None:
         """Follow the scene until the end."""
@@ -130,7 +130,7 @@ class Follower:
         for session in list(self._sessions.values()):
             session.show(self._drawing, head)
             if was_empty and not self._empty:
-                session.look_from(self.first_view().eye, self._up)
+                session.look_from(self.first_view().eye, self.up)
 
     def _drawn(self, before: PageDrawing | None) -> PageDrawing:
         """Return the drawing of the scene as the copy has it, in a frame that holds it."""
@@ -150,10 +150,10 @@ class Follower:
         """Return the HTML of the head of the panel."""
         notices = []
         if self._drawing.left_out:
+            missing, limit = map(readouts.count, (self._drawing.left_out, self._max_faces))
             notices.append(
-                f"{readouts.count(self._drawing.left_out)} faces are not drawn (limit "
-                f"{readouts.count(self._max_faces)}): grey boxes stand for them. Ray-cast pictures "
-                "show all of them, and picks and rectangles find them."
+                f"{missing} faces are not drawn (limit {limit}): grey boxes stand for them. "
+                "Ray-cast pictures show all of them, and picks and rectangles find them."
             )
         if error is not None:
             notices.append(f"The scene is shown as it was: {error}")

@@ -13,10 +13,7 @@ def glb_of(
     vertices: NDArray[np.floating], faces: NDArray[np.integer], known: Attributes, smooth: bool,
     given_normals: bool,
 ) -> bytes:  # fmt: skip
-    """Return a mesh with its material, of which there is one.
-
-    Normals are those of the mesh if there are any and `given_normals`, else smooth or flat.
-    """
+    """Return a mesh with its material; normals are its own if `given_normals`, or computed."""
     import trimesh
     from trimesh.exchange import gltf
 

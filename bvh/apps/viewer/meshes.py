@@ -24,13 +24,8 @@ class Meshes:
         self._numbers = itertools.count()
         self._visible = True
 
-    @property
-    def visible(self) -> bool:
-        """Whether the meshes can be seen."""
-        return self._visible
-
-    @visible.setter
-    def visible(self, visible: bool) -> None:
+    def set_visible(self, visible: bool) -> None:
+        """Show or hide the meshes."""
         self._visible = visible
         for _, handle in self._shown.values():
             handle.visible = visible

@@ -48,8 +48,7 @@ if (!window.bvhWatches) {
   document.addEventListener('pointermove', event => {
     const canvas = picture();
     if (!canvas || event.buttons) return;
-    const inside = event.target === canvas || event.target.contains(canvas);
-    if (!inside) return report('');
+    if (event.target !== canvas && !event.target.contains(canvas)) return report('');
     const box = canvas.getBoundingClientRect();
     const x = 100 * (event.clientX - box.left + 0.5) / box.width;
     const y = 100 * (event.clientY - box.top + 0.5) / box.height;
@@ -61,13 +60,9 @@ if (!window.bvhWatches) {
     frames += 1;
     found();
     if (now - since > 500) {
-      const place = document.getElementById('bvh-frame');
-      if (place) {
-        const each = (now - since) / frames;
-        place.textContent = each.toFixed(1) + ' ms (' + (1000 / each).toFixed(0) + ' a second)';
-      }
-      frames = 0;
-      since = now;
+      const place = document.getElementById('bvh-frame'), each = (now - since) / frames;
+      if (place) place.textContent = `${each.toFixed(1)} ms (${(1000 / each).toFixed(0)} a second)`;
+      [frames, since] = [0, now];
     }
     requestAnimationFrame(frame);
   };
@@ -120,9 +115,8 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return the size of a selection; None before the first one."""
     if found is None:
-        return _block(
-            f'<span id="bvh-selection" style="{_DIM}">Hold shift and drag a rectangle.</span>'
-        )
+        hint = "Hold shift and drag a rectangle."
+        return _block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
     instances = len(np.unique(found.instance_id))
     text = (
         f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
@@ -178,15 +172,13 @@ def watching_html() -> str:
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the position in the text field as shares of the picture, or None.
-
-    Shares, because the page reduces its number of pixels when it has much to draw.
-    """
+    """Return the position in the text field as shares of the picture, or None."""
+    # Shares, because the page reduces its number of pixels when it has much to draw.
     try:
-        x, y = (float(part) for part in text.replace("%", "").split(","))
+        x, y = (float(part) / 100.0 for part in text.replace("%", "").split(","))
     except ValueError:
         return None
-    return x / 100.0, y / 100.0
+    return x, y
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:

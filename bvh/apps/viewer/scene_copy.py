@@ -4,14 +4,12 @@ import threading
 
 import numpy as np
 
-from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import TreeBase
-from bvh.scene.instances import COLUMNS, Instances, table_guard
+from bvh.scene.instances import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.scene.scene import Scene
 from bvh.tree.changes import changes
 
 # A scene, its copy, and the position in its journals.
-_Part = tuple[Scene, Scene, tuple[int, ...]]
+_Part = tuple[InstanceHolder, Scene, tuple[int, ...]]
 
 
 class SceneCopy:
@@ -54,7 +52,7 @@ class SceneCopy:
         """Copy all tables."""
         parts: list[_Part] = []
         copies: dict[int, Scene] = {}
-        for part in _nested(self.source):
+        for part in nested_scenes(self.source, compact=False):
             copy = Scene()
             copy._begin(_copied(part._instances, copies), dict(part._attributes))
             copy._up = part._up
@@ -63,39 +61,15 @@ class SceneCopy:
         self._parts, self.scene = parts, copies[id(self.source)]
 
 
-def _nested(top: Scene) -> list[Scene]:
-    """Return a scene and those nested in it, each once, inner ones first; compact none of them."""
-    found: list[Scene] = []
-    seen = {id(top)}
-    pending = [(top, iter(_used(top._instances)))]
-    while pending:
-        part, children = pending[-1]
-        for child in children:
-            if not isinstance(child, TreeBase) and id(child) not in seen:
-                seen.add(id(child))
-                pending.append((child, iter(_used(child._instances))))
-                break
-        else:
-            found.append(part)
-            pending.pop()
-    return found
-
-
-def _used(table: Instances) -> list[BVH | Scene]:
-    """Return the children that have instances."""
-    used = np.unique(table.column("child"))
-    return [table.children[k] for k in used[used >= 0].tolist()]
-
-
 def _copied(table: Instances, copies: dict[int, Scene]) -> Instances:
     """Return a copy of a table without gaps; it shares the trees and the dictionary of names."""
     rows = np.flatnonzero(table.column("child") >= 0)
     columns = {name: table.column(name)[rows] for name in COLUMNS}
-    used, columns["child"] = np.unique(columns["child"], return_inverse=True)
-    columns["child"] = columns["child"].astype(np.int32).reshape(-1)
-    children = [table.children[k] for k in used.tolist()]
+    _, children = np.unique(columns["child"], return_inverse=True)
+    columns["child"] = children.astype(np.int32).reshape(-1)
     return Instances.of_state({
-        "columns": columns, "children": [copies.get(id(child), child) for child in children],
+        "columns": columns,
+        "children": [copies.get(id(child), child) for child in table.used_children()],
         "names": table.names, "next_id": table.next_id,
     })  # fmt: skip
 
@@ -105,7 +79,7 @@ def _position(table: Instances) -> tuple[int, ...]:
     return table.shape, table.moved.end, table.masked.end
 
 
-def _followed(part: Scene, copy: Scene, at: tuple[int, ...]) -> _Part:
+def _followed(part: InstanceHolder, copy: Scene, at: tuple[int, ...]) -> _Part:
     """Apply to a copy what has changed in its scene since a position; return the new one."""
     table, mine = part._instances, copy._instances
     copy._up = part._up

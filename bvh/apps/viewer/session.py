@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from viser import ClientHandle, SceneClickEvent, SceneNodeHandle, SceneRectSelectEvent
 
 Floats = NDArray[np.float64]
+Ids = NDArray[np.integer]
 
 # Faces of a selection that are drawn at most; all are counted.
 MAX_MARKED = 200_000
@@ -35,6 +36,7 @@ MAX_MARKED = 200_000
 MAX_MOVED = 20_000
 # Marks are drawn nearer to the eye by this share of their distance.
 LIFT = 2e-3
+Colour = tuple[int, int, int]
 ORANGE, BLUE, GREY = (255, 120, 20), (30, 110, 255), (90, 90, 90)
 # Length of the normal, as a share of the distance from the eye.
 NORMAL_SHARE = 0.09
@@ -48,16 +50,13 @@ class Marked(NamedTuple):
     path: tuple[int, ...]
     tree: BVH
     leaf: int
-    ids: NDArray[np.integer]
+    ids: Ids
     matrix: Floats
     arrays: TreeArrays
 
 
 class Session:
-    """State of one client of the server, with its last pick and its last selection.
-
-    `copy` is the copy of the scene that it queries; `head` the HTML of the head of the panel.
-    """
+    """One client: what it queries, a copy of the scene, and shows; `head` is HTML of the panel."""
 
     def __init__(
         self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
@@ -132,10 +131,7 @@ class Session:
         if np.array_equal(drawing.boxes, self._left_out):
             return
         self._left_out = drawing.boxes
-        if len(drawing.boxes):
-            self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
-        else:
-            self._unmark("left_out")
+        self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
 
     def camera(self) -> Camera:
         """Return the page's current camera, in world coordinates."""
@@ -153,9 +149,8 @@ class Session:
         self._cursor = gui.add_text("Cursor", "")
         with gui.add_folder("Selection"):
             self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
-            self._visible_only = gui.add_checkbox(
-                "Visible only", True, hint="A rectangle selects only faces that can be seen."
-            )
+            hint = "A rectangle selects only faces that can be seen."
+            self._visible_only = gui.add_checkbox("Visible only", True, hint=hint)
         with gui.add_folder("View"):
             self._picture = gui.add_dropdown(
                 "Shading", (MESH, *shades_of(self.scene)), initial_value=MESH,
@@ -205,9 +200,9 @@ class Session:
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
         """Mark a face that was picked, and its outline."""
-        corners = self._of_faces(face_triangles, marked.leaf, marked.ids)
-        edges = self._of_faces(face_outlines, marked.leaf, marked.ids)
+        corners = self._of_faces(face_triangles, marked)
         self._surface("face", self._lifted(corners, camera.eye), ORANGE)
+        edges = self._of_faces(face_outlines, marked)
         self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
 
     def _dragged(self, event: SceneRectSelectEvent) -> None:
@@ -232,17 +227,14 @@ class Session:
 
     def _colour_selection(self, camera: Camera) -> None:
         """Mark the faces that are selected."""
-        marks = [self._of_faces(face_triangles, each.leaf, each.ids) for each in self._selected]
-        if sum(map(len, marks)):
-            self._surface("selection", self._lifted(np.concatenate(marks), camera.eye), BLUE)
-        else:
-            self._unmark("selection")
+        marks = [self._of_faces(face_triangles, each) for each in self._selected]
+        corners = np.concatenate([np.empty((0, 3, 3)), *marks])
+        self._surface("selection", self._lifted(corners, camera.eye), BLUE)
 
-    def _marked(self, leaf: int, ids: NDArray[np.integer]) -> Marked:
+    def _marked(self, leaf: int, ids: Ids) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
-        leaves = self.scene.leaves
+        leaves, path = self.scene.leaves, self.scene.path(leaf)
         tree = leaves.trees[leaves.tree_of[leaf]]
-        path = self.scene.path(leaf)
         return Marked(path, tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
     def _follow_marks(self) -> None:
@@ -292,46 +284,42 @@ class Session:
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
-            edges = self._of_faces(face_outlines, pick.leaf, np.array([pick.prim_id]))
+            hovered = self._marked(pick.leaf, np.array([pick.prim_id]))
+            edges = self._of_faces(face_outlines, hovered)
             self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
 
     def _choose_picture(self) -> None:
         chosen = self._picture.value
-        self._meshes.visible = chosen == MESH
+        self._meshes.set_visible(chosen == MESH)
         self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 
     def _show_picture(self, pixels: NDArray[np.uint8] | None, text: str) -> None:
-        if pixels is None:
-            self.client.scene.set_background_image(None)
-            return
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 
-    def _of_faces(
-        self, shape: Callable[[BVH, NDArray[np.integer]], Floats], leaf: int,
-        ids: NDArray[np.integer],
-    ) -> Floats:  # fmt: skip
-        """Return triangles or lines of faces of an instance, in page coordinates."""
-        leaves = self.scene.leaves
-        local = shape(leaves.trees[leaves.tree_of[leaf]], ids)
-        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), leaves.matrices[leaf])
+    def _of_faces(self, shape: Callable[[BVH, Ids], Floats], marked: Marked) -> Floats:
+        """Return triangles or lines of marked faces, in page coordinates."""
+        local = shape(marked.tree, marked.ids)
+        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
         return self.frame.to_page(world).reshape(local.shape)
 
     def _lifted(self, points: Floats, eye: Floats) -> Floats:
         """Return points a little nearer to the eye, at the same pixels."""
         return points + LIFT * (self.frame.to_page(eye) - points)
 
-    def _surface(self, name: str, corners: Floats, colour: tuple[int, int, int]) -> None:
+    def _surface(self, name: str, corners: Floats, colour: Colour) -> None:
+        if not len(corners):
+            return self._unmark(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
         self._marks[name] = self.client.scene.add_mesh_simple(
             f"/marks/{name}", corners.reshape(-1, 3).astype(np.float32), faces, color=colour,
             flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
         )  # fmt: skip
 
-    def _lines(
-        self, name: str, points: Floats, colour: tuple[int, int, int], thickness: float
-    ) -> None:
+    def _lines(self, name: str, points: Floats, colour: Colour, thickness: float) -> None:
+        if not len(points):
+            return self._unmark(name)
         self._marks[name] = self.client.scene.add_line_segments(
             f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
             thickness_units="screen",

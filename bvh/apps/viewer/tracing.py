@@ -66,11 +66,7 @@ class Latest:
 
 
 class Tracer:
-    """Caster of a page's pictures.
-
-    `camera()` is the page's current camera; `show(pixels, text)` takes an image (h, w, 3) of uint8
-    and HTML about it, or None and an empty text.
-    """
+    """Caster of a page's pictures; `show` takes an image (h, w, 3), or None, and HTML about it."""
 
     def __init__(
         self, scene: Scene, camera: Callable[[], Camera],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer.drawing import MAX_FACES
@@ -46,14 +46,11 @@ class Viewer(Page):
     """
 
     def __init__(
-        self, scene: Scene, title: str, up: NDArray[np.float64], host: str, port: int,
-        max_faces: int, threads: int | None, origins: Sequence[str] | None = None,
+        self, follower: Follower, host: str, port: int, origins: Sequence[str] | None = None,
         url: str | None = None,
     ) -> None:  # fmt: skip
-        self.scene = scene
+        self.scene, self._follower, up = follower.copy.source, follower, follower.up
         self._last: Session | None = None
-        # All that may fail comes before the server starts.
-        self._follower = Follower(scene, title, up, max_faces, threads)
         super().__init__(host, port, "bvh", origins, url)
         self._dress(up, 1.2, control_width="medium", brand_color=(30, 110, 255))
         self._server.gui.main_panel.dock_right()
@@ -165,7 +162,9 @@ def view(
     scene, name = _scene_of(source, title)
     if direction is None:
         direction = upward(scene.up)
-    viewer = Viewer(scene, name, direction, host, port, limit, threads, origins, url)
+    # All that may fail comes before the server starts.
+    follower = Follower(scene, name, direction, limit, threads)
+    viewer = Viewer(follower, host, port, origins, url)
     if open_browser:
         webbrowser.open(viewer.url)
     return viewer

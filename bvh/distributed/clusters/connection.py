@@ -17,29 +17,33 @@ PATIENCE_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[Client]:
-    """Connect to a scheduler that has workers; raise a ConnectionError if it fails meanwhile."""
-    # At first, ImportErrors, ValueErrors and OSErrors say what is missing, or wrong with the
-    # address.
+def connected(address: str | None) -> Iterator[Client | None]:
+    """Connect to the scheduler, which has workers, of a command; yield None without an address.
+
+    Errors say what is missing, or wrong with the option, or that the scheduler failed meanwhile.
+    """
+    if address is None:
+        yield None
+        return
     try:
         from distributed import Client, KilledWorker
     except ImportError:
-        raise ImportError('scheduler needs distributed: pip install "raybvh[dask]"') from None
+        raise ImportError('--scheduler needs distributed: pip install "raybvh[dask]"') from None
     with _quiet():
         try:
             # As the default it would stay one if it fails.
             client = Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
         except OSError as error:
-            raise ConnectionError(f"scheduler: nothing answers at {address}: {error}") from None
+            raise ConnectionError(f"--scheduler: nothing answers at {address}: {error}") from None
         except ValueError as error:
-            raise ValueError(f"scheduler: {error}") from None
+            raise ValueError(f"--scheduler: {error}") from None
         with client, client.as_current(), warnings.catch_warnings():
             # What is cast at must reach the workers, however large it is.
             warnings.filterwarnings("ignore", "Sending large graph")
             try:
                 client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
             except TimeoutError:
-                raise TimeoutError(f"scheduler: {address} has no workers") from None
+                raise TimeoutError(f"--scheduler: {address} has no workers") from None
             try:
                 yield client
             # The last is what distributed raises where the packages of the cluster are others.

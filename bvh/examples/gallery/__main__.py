@@ -12,9 +12,8 @@ if __name__ == "__main__":
     text = "Draw the pictures of the gallery, all or those that are named."
     parser = ArgumentParser("python -m bvh.examples.gallery", description=text)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where pictures are written")
-    parser.add_argument(
-        "names", nargs="*", choices=SCRIPTS, metavar="NAME", help=", ".join(SCRIPTS)
-    )
+    names = ", ".join(SCRIPTS)
+    parser.add_argument("names", nargs="*", choices=SCRIPTS, metavar="NAME", help=names)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.names or SCRIPTS:

@@ -23,9 +23,8 @@ def main(path: Path, width: int = 1000, n: int = 121) -> dict[str, float]:
     scene.add(around)
     arm = [scene.add(link, part[moment]) for link, part in zip(links, motion, strict=True)]
     sheet, floor = Sheet(width, 6.4, "How close does the robot come?", TEXT), ground(scene)
-    camera = bvh.Camera.look_at(
-        [4.6, -4.6, 3.4], [1.15, 0, 0.6], fov_y=30, **sheet.raster(6.6, 5.3)
-    )
+    size = sheet.raster(6.6, 5.3)
+    camera = bvh.Camera.look_at([4.6, -4.6, 3.4], [1.15, 0, 0.6], fov_y=30, **size)
     view = Lit(scene, camera, floor)
     paint = np.full((len(view.id), 3), 0.8)
     for k, name in enumerate(PENS):

@@ -21,10 +21,8 @@ def main(path: Path, width: int = 1000, beams: int = 96, columns: int = 1800) ->
     cars = np.stack([turn / np.pi, 0 * turn, 0 * turn + 2.0], -1)
     found = np.full((beams, columns, lidar.RETURNS), np.nan)
     for k in range(columns):
-        ray = np.ascontiguousarray(pulses[:, k])
-        lidar.scan(
-            leaves.arrays, cars[0, k], ray, 80.0, 0.02, np.random.default_rng(k), found[:, k]
-        )
+        ray, rng = np.ascontiguousarray(pulses[:, k]), np.random.default_rng(k)
+        lidar.scan(leaves.arrays, cars[0, k], ray, 80.0, 0.02, rng, found[:, k])
     wall = solid.closest_hit(cars, pulses, t_max=80.0).t[..., None]
     found = np.sort(np.concatenate([np.where(found < wall, found, np.inf), wall], axis=2))[..., :3]
     counts: list[int] = np.isfinite(found).sum(axis=(0, 1)).tolist()

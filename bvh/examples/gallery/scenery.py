@@ -24,9 +24,8 @@ def bulge(points: Floats) -> Floats:
     """Return how far outside of its plan the tower was built, at points of it."""
     x, y, z = (points - PLACE).T
     a = np.arctan2(y, x)
-    return np.asarray(
-        0.035 * np.cos(3 * a + z / 25) * np.sin(z / 14) + 0.02 * np.cos(8 * a - z / 6)
-    )
+    waves = np.cos(3 * a + z / 25) * np.sin(z / 14)
+    return np.asarray(0.035 * waves + 0.02 * np.cos(8 * a - z / 6))
 
 
 def tower(n: int) -> tuple[Mesh, Mesh]:

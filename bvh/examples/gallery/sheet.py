@@ -36,10 +36,8 @@ def beside(name: str) -> Any:
 
 def ground(scene: bvh.Scene, centre: ArrayLike = (0.0, 0.0, 0.0), reach: float = 1e3) -> int:
     """Add a square on which a scene stands, 2 * reach wide; return its id."""
-    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach + np.asarray(
-        centre
-    )
-    return scene.add((corners, [[0, 1, 2, 3]]), name="ground")
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]) * reach
+    return scene.add((corners + np.asarray(centre), [[0, 1, 2, 3]]), name="ground")
 
 
 def colours(shares: ArrayLike, names: list[str]) -> Floats:
@@ -94,12 +92,10 @@ class Sheet:
     """A figure of matplotlib, 12 inches wide, in which an inch is a 12th of `width` pixels."""
 
     def __init__(self, width: int, height: float, title: str, text: str = "") -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         self.pixels = width / 12.0
         self.figure = Figure(figsize=(12.0, height), dpi=self.pixels, facecolor=PAPER)
-        FigureCanvasAgg(self.figure)
         self.height = height
         self.text(0.3, 0.44, title, size=19, weight="bold")
         self.text(0.3, 0.76, text, size=12.5, color=FAINT)

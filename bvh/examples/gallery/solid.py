@@ -20,9 +20,8 @@ def main(path: Path, width: int = 1000, frequency: int = 51, n: int = 72) -> dic
     size = sheet.raster(3.8, 4.2)
     camera = bvh.Camera.look_at([2.6, -6.5, 2.2], [0, 0, 0], fov_y=24, **size)
     sheet.panel(0.1, 1.1, 3.8, 4.2, Lit(shell, camera).painted())
-    x, z = np.meshgrid(
-        np.linspace(-1.4, 1.4, size["width"] // 2), np.linspace(1.55, -1.55, size["height"] // 2)
-    )
+    columns, rows = size["width"] // 2, size["height"] // 2
+    x, z = np.meshgrid(np.linspace(-1.4, 1.4, columns), np.linspace(1.55, -1.55, rows))
     cut = np.stack([x, np.zeros_like(x), z], axis=-1)
     winding, distance = shell.winding_number(cut), shell.distance(cut)
     signed = np.where(winding > 0.5, -distance, distance)

@@ -18,13 +18,11 @@ def thickness(tree: bvh.BVH, points: Floats, normals: Floats) -> Floats:
 
 def main(path: Path, width: int = 1000) -> dict[str, float]:
     """Draw the flange in the colours of its walls; return the thinnest and the thickest seen."""
-    part = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part())
-    scene = bvh.Scene()
+    part, scene = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part()), bvh.Scene()
     scene.add(part)
     floor = ground(scene)
-    sheet = Sheet(
-        width, 7.0, "How thick are the walls?", "A ray inward from every point that is seen"
-    )
+    text = "A ray inward from every point that is seen"
+    sheet = Sheet(width, 7.0, "How thick are the walls?", text)
     size = sheet.raster(11.4, 5.9)
     camera = bvh.Camera.look_at([210, -420, 330], [2, 0, 17], fov_y=11.0, **size)
     view = Lit(scene, camera, floor, lamp=[-0.55, -0.5, 0.9])
