@@ -201,13 +201,9 @@ class BoxHit(NamedTuple):
 
 
 def ray_box(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> BoxHit:
+    origins: ArrayLike, directions: ArrayLike, lower: ArrayLike, upper: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> BoxHit:  # fmt: skip
     """Intersect rays with axis-aligned boxes, one to one after broadcasting.
 
     Boxes are solid and closed: a ray in the plane of a face, along an edge or through a corner

@@ -241,14 +241,9 @@ def _ray_obb(rays, boxes, hits):
 
 
 def ray_obb(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    transform: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> BoxHit:
+    origins: ArrayLike, directions: ArrayLike, lower: ArrayLike, upper: ArrayLike,
+    transform: ArrayLike, t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> BoxHit:  # fmt: skip
     """Intersect rays with oriented boxes, one to one after broadcasting.
 
     An oriented box is an axis-aligned box in local coordinates, taken to world coordinates by an

@@ -178,15 +178,9 @@ class PlaneHit(NamedTuple):
 
 
 def ray_plane(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    normal: ArrayLike,
-    offset: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-    *,
-    cull: Cull | None = None,
-) -> PlaneHit:
+    origins: ArrayLike, directions: ArrayLike, normal: ArrayLike, offset: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf, *, cull: Cull | None = None,
+) -> PlaneHit:  # fmt: skip
     """Intersect rays with planes, one to one after broadcasting.
 
     The plane is {p : normal . p + offset = 0}, hit from both sides by default. Whether a ray is

@@ -216,13 +216,9 @@ class SphereHit(NamedTuple):
 
 
 def ray_sphere(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    center: ArrayLike,
-    radius: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> SphereHit:
+    origins: ArrayLike, directions: ArrayLike, center: ArrayLike, radius: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> SphereHit:  # fmt: skip
     """Intersect rays with solid balls, one to one after broadcasting.
 
     Balls are closed: a ray that touches one hits, and a ray that starts inside hits at the start

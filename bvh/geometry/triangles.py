@@ -281,16 +281,9 @@ class TriangleHit(NamedTuple):
 
 
 def ray_triangle(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    v0: ArrayLike,
-    v1: ArrayLike,
-    v2: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-    *,
-    cull: Cull | None = None,
-) -> TriangleHit:
+    origins: ArrayLike, directions: ArrayLike, v0: ArrayLike, v1: ArrayLike, v2: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf, *, cull: Cull | None = None,
+) -> TriangleHit:  # fmt: skip
     """Intersect rays with triangles, one to one after broadcasting.
 
     Hit or miss is decided exactly for the given doubles. Edges and vertices belong to the

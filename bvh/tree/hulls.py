@@ -75,20 +75,15 @@ def _find_extremes(points, used, centre, scale, extremes):
     extremes[:] = -INF
     for i in range(len(points)):
         if used[i]:
-            _reach_out(
-                (points[i, 0] - centre[0]) * scale[0],
-                (points[i, 1] - centre[1]) * scale[1],
-                (points[i, 2] - centre[2]) * scale[2],
-                extremes,
-            )
+            x, y, z = vector(points, i)
+            x, y, z = x - centre[0], y - centre[1], z - centre[2]
+            _reach_out(x * scale[0], y * scale[1], z * scale[2], extremes)
 
 
 def polytope(
-    points: NDArray[np.float64],
-    used: NDArray[np.bool_],
-    bounds: NDArray[np.float64],
+    points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
-) -> NDArray[np.float64] | None:
+) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the vertices (k, 3) of a polytope around points; None if over `max_count`."""
     # There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
     # wrong by 2**-52 of the largest coordinate.

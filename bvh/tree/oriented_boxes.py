@@ -132,12 +132,9 @@ def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
 
 
 def _boxes_of(
-    axes: NDArray[Any],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    used: NDArray[np.bool_],
-    bound: float,
-) -> NDArray[np.float32]:
+    axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
+    used: NDArray[np.bool_], bound: float,
+) -> NDArray[np.float32]:  # fmt: skip
     """Return boxes by their axes and what is between these along them."""
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound

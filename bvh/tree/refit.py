@@ -172,12 +172,9 @@ def members_of(arrays: TreeArrays) -> Members:
 
 
 def refitted(
-    arrays: TreeArrays,
-    points: NDArray[np.float64],
-    threads: int,
-    members: Members | None = None,
+    arrays: TreeArrays, points: NDArray[np.float64], threads: int, members: Members | None = None,
     progress: Progress | None = None,
-) -> tuple[TreeArrays, NDArray[np.float64]]:
+) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
     """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3)."""
     # `points` replace those of the primitives; `members` are those of the tree, if they are known.
     # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a

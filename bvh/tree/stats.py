@@ -111,11 +111,9 @@ def _pairs(histogram: tuple[int, ...]) -> str:
 
 
 def stats_of(
-    arrays: TreeArrays,
-    build_seconds: float,
-    epo: bool = False,
+    arrays: TreeArrays, build_seconds: float, epo: bool = False,
     bits: NDArray[np.uint32] | None = None,
-) -> TreeStats:
+) -> TreeStats:  # fmt: skip
     """Return the statistics of a tree, whose faces may have bits."""
     view = lanes_of(arrays.nodes.data)
     stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
@@ -223,12 +221,9 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
 
 
 def check_primitives(
-    leaves: NDArray[np.float32],
-    owner: NDArray[np.int64],
-    prims: NDArray[np.int64],
-    boxes: NDArray[np.float32],
-    ids: NDArray[np.int32],
-) -> None:
+    leaves: NDArray[np.float32], owner: NDArray[np.int64], prims: NDArray[np.int64],
+    boxes: NDArray[np.float32], ids: NDArray[np.int32],
+) -> None:  # fmt: skip
     """Check the leaves of primitives: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")

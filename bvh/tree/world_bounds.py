@@ -223,11 +223,9 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
 
 
 def box_instance_bounds(
-    extents: Extents,
-    tree_of: NDArray[np.int32],
-    rows: NDArray[np.float64],
+    extents: Extents, tree_of: NDArray[np.int32], rows: NDArray[np.float64],
     skews: NDArray[np.float64],
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles."""
     # `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
     back, status = inverses(rows)

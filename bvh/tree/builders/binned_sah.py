@@ -197,15 +197,10 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
 
 
 def build(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32] | None = None,
-    *,
-    threads: int = 1,
-    progress: Progress | None = None,
-    group_bits: int = GROUP_BITS,
-    max_leaf: int = MAX_LEAF,
+    records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
+    progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
     deepest: int | None = None,
-) -> Nodes:
+) -> Nodes:  # fmt: skip
     """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
     # `boxes` are records of the box of all and of that of their centres, if they are known. The
     # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<

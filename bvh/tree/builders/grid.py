@@ -184,11 +184,9 @@ def _bound_ranges(records, ranges, begin, end, boxes):
 
 
 def split_by_cells(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32],
-    limits: tuple[int, int, int],
+    records: NDArray[np.float32], boxes: NDArray[np.float32], limits: tuple[int, int, int],
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records, whose box and that of their centres are `boxes`, into ranges."""
     # `limits` are the records of a range that need not be split, the deepest level and the bits of
     # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),

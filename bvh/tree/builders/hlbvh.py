@@ -287,12 +287,9 @@ def _attach_cells(top, tasks, depths):
 
 
 def build(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32] | None = None,
-    *,
-    threads: int = 1,
+    records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None,
-) -> Nodes:
+) -> Nodes:  # fmt: skip
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
     if count == 0:

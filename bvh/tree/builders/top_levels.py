@@ -115,12 +115,9 @@ def _join_chunks(chunks, chunk_boxes, boxes):
 
 
 def split_top(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32],
-    deepest: int,
-    group_bits: int,
+    records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread."""
     # `boxes` are the box of all and that of their centres. Returns the links of the nodes above
     # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
@@ -196,13 +193,9 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 
 def _split_level(
-    records: NDArray[np.float32],
-    ranges: NDArray[np.int64],
-    centres: NDArray[np.float32],
-    deepest: int,
-    group_bits: int,
-    threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    records: NDArray[np.float32], ranges: NDArray[np.int64], centres: NDArray[np.float32],
+    deepest: int, group_bits: int, threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split each range; return the splits and the boxes of their halves, shape (k, 4, 8)."""
     half = len(records) // 2
     chunks = _chunks_of(ranges, half)
