@@ -53,34 +53,13 @@ class Instanced(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each tree
 
 
-@inlined
-def leaf_of(code):
-    """Return the row of a primitive's tree."""
-    return code >> CODE_BITS
-
-
-@inlined
-def prim_of(code):
-    """Return a primitive's id in its tree."""
-    return code & PRIM_MASK
-
-
-@inlined
-def code_of(leaf, prim):
-    """Return the code of a primitive."""
-    return (np.int64(leaf) << CODE_BITS) | np.int64(prim)
-
-
-@inlined
-def row_of(instanced, leaf):
-    """Return the row of a leaf's tree."""
-    return tree_rows.row_at(peek(instanced.trees, leaf))
-
-
-@inlined
-def kind_of(instanced, leaf):
-    """Return the kind of a tree's primitives."""
-    return tree_rows.kind(row_of(instanced, leaf))
+# The row of a primitive's tree, and its id there, by its code; and the code by both.
+leaf_of = inlined(lambda code: code >> CODE_BITS)
+prim_of = inlined(lambda code: code & PRIM_MASK)
+code_of = inlined(lambda leaf, prim: (np.int64(leaf) << CODE_BITS) | np.int64(prim))
+# The row of a leaf's tree, and the kind of its primitives.
+row_of = inlined(lambda instanced, leaf: tree_rows.row_at(peek(instanced.trees, leaf)))
+kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)))
 
 
 @inlined

@@ -177,22 +177,17 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
         pack_group(triangles, ids, c, s, extent, g, groups)
 
 
-@inlined
-def group_at(group):
-    """Return the position of a group, which the accessors below take."""
-    return group * GROUP_SIZE
-
-
-@inlined
-def group_origin(groups, at):
-    """Return the first vertices v0 of a group's triangles, as vectors of lanes."""
-    return three(groups, at + V0 * WIDTH)
-
-
-@inlined
-def group_edges(groups, at):
-    """Return the edges (e1, e2) of a group's triangles, as vectors of lanes."""
-    return three(groups, at + E1 * WIDTH), three(groups, at + E2 * WIDTH)
+# The position of a group, which the accessors below take.
+group_at = inlined(lambda group: group * GROUP_SIZE)
+# The first vertices v0 and the edges (e1, e2) of a group's triangles, as vectors of lanes.
+group_origin = inlined(lambda groups, at: three(groups, at + V0 * WIDTH))
+group_edges = inlined(
+    lambda groups, at: (three(groups, at + E1 * WIDTH), three(groups, at + E2 * WIDTH))
+)
+# The tolerances of edges, negative in unused lanes; the sizes that errors of distances have.
+group_tolerance = inlined(lambda groups, at: simd.load(groups, at + TOLERANCE * WIDTH, WIDTH))
+group_sizes = inlined(lambda groups, at: simd.load(groups, at + SIZE * WIDTH, WIDTH))
+used_lanes = inlined(lambda groups, at: group_tolerance(groups, at) >= np.float32(0.0))
 
 
 @inlined
@@ -200,18 +195,6 @@ def group_normal(groups, at):
     """Return the normals of a group's triangles, as vectors of lanes."""
     e1, e2 = group_edges(groups, at)
     return cross(e1, e2)
-
-
-@inlined
-def group_tolerance(groups, at):
-    """Return the tolerances of a group's edges; negative in unused lanes."""
-    return simd.load(groups, at + TOLERANCE * WIDTH, WIDTH)
-
-
-@inlined
-def group_sizes(groups, at):
-    """Return the sizes that errors of distances are proportional to."""
-    return simd.load(groups, at + SIZE * WIDTH, WIDTH)
 
 
 @inlined
@@ -223,12 +206,6 @@ def load_group(groups, group):
         group_origin(groups, at), e1, e2, cross(e1, e2), group_tolerance(groups, at),
         group_sizes(groups, at),
     )  # fmt: skip
-
-
-@inlined
-def used_lanes(groups, at):
-    """Return which lanes of a group hold a triangle."""
-    return group_tolerance(groups, at) >= np.float32(0.0)
 
 
 @inlined
