@@ -252,8 +252,4 @@ def ray_box(
     return intersect_each(_ray_box, BoxHit, rays, corners)
 
 
-@warms("rays and boxes")
-def _warm() -> None:
-    """Compile the kernel of `ray_box`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_box(*ray, np.zeros(3), np.ones(3))
+warms("rays and boxes")(lambda: ray_box([0, 0, 5], [0, 0, -1], [-1, -1, -1], [1, 1, 1]))

@@ -231,8 +231,4 @@ def ray_plane(
     return intersect_each(_ray_plane, PlaneHit, rays, planes, side)
 
 
-@warms("rays and planes")
-def _warm() -> None:
-    """Compile the kernel of `ray_plane`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_plane(*ray, np.ones(3), 0.0)
+warms("rays and planes")(lambda: ray_plane([0, 0, 5], [0, 0, -1], [0, 0, 1], 0))

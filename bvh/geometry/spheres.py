@@ -268,8 +268,4 @@ def ray_sphere(
     return intersect_each(_ray_sphere, SphereHit, rays, balls)
 
 
-@warms("rays and spheres")
-def _warm() -> None:
-    """Compile the kernel of `ray_sphere`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_sphere(*ray, np.zeros(3), 1.0)
+warms("rays and spheres")(lambda: ray_sphere([0, 0, 5], [0, 0, -1], [0, 0, 0], 1))

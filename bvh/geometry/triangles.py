@@ -324,8 +324,4 @@ def ray_triangle(
     return intersect_each(_ray_triangle, TriangleHit, rays, corners, side)
 
 
-@warms("rays and triangles")
-def _warm() -> None:
-    """Compile the kernel of `ray_triangle`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_triangle(*ray, *np.eye(3))
+warms("rays and triangles")(lambda: ray_triangle([5, 5, 5], [-1, -1, -1], *np.eye(3)))
