@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree.builders import records as record
-from bvh.tree.builders.bins import bound, groups
+from bvh.tree.builders.bins import bound, sweep
 from bvh.tree.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -38,14 +38,15 @@ LAYERS = 1 << AXIS_BITS
 CHUNK = 32768
 
 
-def axis_bits(extents: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the bits of a cell's number along each axis, for cells that are nearly cubes."""
-    extents, bits = np.array(extents, np.float64), np.zeros(3, np.int64)
-    for _ in range(min(count.bit_length() - RECORD_BITS, MOST_BITS)):
-        axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
+def halved_axes(extents: NDArray[np.float64], count: int, most: int) -> NDArray[np.int64]:
+    """Return the axes across which nearly cubic cells are halved, each `most` times at most."""
+    extents, left, axes = np.array(extents, np.float64), np.full(3, most), []
+    for _ in range(count):
+        axis = int(np.argmax(np.where(left > 0, extents, -1.0)))
         extents[axis] *= 0.5
-        bits[axis] += 1
-    return bits
+        left[axis] -= 1
+        axes.append(axis)
+    return np.array(axes, np.int64)
 
 
 @entry
@@ -60,7 +61,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
         counts[cell] += 1
-        record.store(cell_boxes, cell, record.join(record.load(cell_boxes, cell), r))
+        record.add(cell_boxes, cell, r)
 
 
 @entry
@@ -68,9 +69,7 @@ def _add_cells(boxes, counts, to_boxes, to_counts):
     """Add the counts and boxes of cells to others."""
     for cell in range(len(counts)):
         to_counts[cell] += counts[cell]
-        record.store(
-            to_boxes, cell, record.join(record.load(to_boxes, cell), record.load(boxes, cell))
-        )
+        record.add(to_boxes, cell, record.load(boxes, cell))
 
 
 @inlined
@@ -113,24 +112,10 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
                     cell = np.int64(order[i])
                     k = _layer(cell, axis, bits)
                     layer_counts[k] += counts[cell]
-                    record.store(
-                        layers, k, record.join(record.load(layers, k), record.load(boxes, cell))
-                    )
-                box, count = record.nothing(), 0
-                for k in range(size - 1, 0, -1):
-                    box = record.join(box, record.load(layers, k))
-                    count += layer_counts[k]
-                    costs[k] = np.float32(INF)
-                    if count > 0:
-                        costs[k] = record.half_area(box) * groups(count, group_bits)
-                box, count = record.nothing(), 0
-                for k in range(size - 1):
-                    box = record.join(box, record.load(layers, k))
-                    count += layer_counts[k]
-                    if count > 0:
-                        cost = record.half_area(box) * groups(count, group_bits) + costs[k + 1]
-                        if cost < best:
-                            best, best_axis, best_layer, best_count = cost, axis, k, count
+                    record.add(layers, k, record.load(boxes, cell))
+                cost, k, count = sweep(layers, layer_counts, 0, size, group_bits, costs)
+                if cost < best:
+                    best, best_axis, best_layer, best_count = cost, axis, k, count
         if best_axis < 0:
             for i in range(begin, end):
                 range_of[order[i]] = found
@@ -192,9 +177,9 @@ def split_by_cells(
     # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),
     # and the box of each and that of its centres, (k, 2, 8).
     half = len(records) // 2
-    bits = axis_bits(
-        boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3], half
-    )
+    extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
+    count_bits = min(half.bit_length() - RECORD_BITS, MOST_BITS)
+    bits = np.bincount(halved_axes(extents, count_bits, AXIS_BITS), minlength=3)
     size = 1 << int(bits.sum())
     cells, shelf = np.empty(half, np.uint16), Shelf(lambda: _new_cells(size))
 

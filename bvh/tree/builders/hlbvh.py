@@ -21,6 +21,7 @@ from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import GROUP_BITS
+from bvh.tree.builders.grid import halved_axes
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, NODE, RANGE_WIDTH, SMALLEST_TASK
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -41,21 +42,13 @@ CHUNK = 65536
 def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return tables that spread the bits of each axis, and the number of bits of each."""
     # Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
-    extents = np.array(extents, np.float64)
-    bits = np.zeros(3, np.int64)
-    positions: list[list[int]] = [[], [], []]
-    for position in range(CODE_BITS - 1, -1, -1):
-        axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
-        extents[axis] *= 0.5
-        bits[axis] += 1
-        positions[axis].append(position)
-    tables = np.zeros((6, 256), np.uint32)
-    values = np.arange(256)
+    axes = halved_axes(extents, CODE_BITS, AXIS_BITS)
+    tables, values = np.zeros((6, 256), np.uint32), np.arange(256)
     for axis in range(3):
-        for bit, position in enumerate(reversed(positions[axis])):
-            row = 2 * axis + bit // 8
-            tables[row] |= ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
-    return tables, bits
+        for bit, position in enumerate(CODE_BITS - 1 - np.flatnonzero(axes == axis)[::-1]):
+            spread = ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
+            tables[2 * axis + bit // 8] |= spread
+    return tables, np.bincount(axes, minlength=3)
 
 
 @inlined

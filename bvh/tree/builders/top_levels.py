@@ -20,7 +20,7 @@ from bvh.tree.builders.bins import (
     move,
 )
 from bvh.tree.builders.grid import LEAST, split_by_cells
-from bvh.tree.builders.records import WIDTH, join, lane4, lane_of, load, nothing, scales, store
+from bvh.tree.builders.records import WIDTH, add, lane4, lane_of, load, nothing, scales, store
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE, may_choose, task_size
 
 # Records of a range that a thread takes at a time.
@@ -64,7 +64,7 @@ def _choose(
             all_counts[b] = 0
         while past < len(chunks) and chunks[past, RANGE] == i:
             for b in range(3 * BINS):
-                store(all_bins, b, join(load(all_bins, b), load(bins, past * 6 * BINS + b)))
+                add(all_bins, b, load(bins, past * 6 * BINS + b))
                 all_counts[b] += counts[past * 6 * BINS + b]
             past += 1
         scale = scales(load(centres, i), np.float32(BINS))
@@ -111,7 +111,7 @@ def _join_chunks(chunks, chunk_boxes, boxes):
     for j in range(len(chunks)):
         for k in range(2):
             row = 4 * chunks[j, RANGE] + LEFT_CENTRES + k
-            store(boxes, row, join(load(boxes, row), load(chunk_boxes, 2 * j + k)))
+            add(boxes, row, load(chunk_boxes, 2 * j + k))
 
 
 def split_top(
