@@ -48,6 +48,7 @@ An unused lane has a negative tolerance, which fails every comparison.
 
 import numpy as np
 
+from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
 from bvh.runtime.jit import entry, inlined
@@ -69,23 +70,14 @@ SIGN_BIT = np.int32(-(2**31))
 @inlined
 def _corner(triangles, prims, k):
     """Return the k-th vertices of triangles, one in each lane."""
-    v = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0))
-    vertices = triangles.points
-    return (
-        simd.gather(vertices, v, 3, 0),
-        simd.gather(vertices, v, 3, 1),
-        simd.gather(vertices, v, 3, 2),
-    )
+    v, p = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0)), triangles.points
+    return simd.gather(p, v, 3, 0), simd.gather(p, v, 3, 1), simd.gather(p, v, 3, 2)
 
 
 @inlined
 def _edge(a, b, h):
     """Return b - a times h / 2; halved before subtracting, so that no extent overflows."""
-    return (
-        (0.5 * b[0] - 0.5 * a[0]) * h,
-        (0.5 * b[1] - 0.5 * a[1]) * h,
-        (0.5 * b[2] - 0.5 * a[2]) * h,
-    )
+    return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
 @inlined
@@ -121,11 +113,7 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
     v2 = _corner(triangles, prims, 2)
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
-    n = (
-        e1[1] * e2[2] - e1[2] * e2[1],
-        e1[2] * e2[0] - e1[0] * e2[2],
-        e1[0] * e2[1] - e1[1] * e2[0],
-    )
+    n = vectors.cross(e1, e2)
     for axis in range(3):
         _put(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
         _put(groups, at, E1 + axis, e1[axis], used)
@@ -144,19 +132,16 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
     simd.store(groups, at + TOLERANCE * WIDTH, tolerance)
-    return (
-        (_lowest(v0[0], v1[0], v2[0]), _lowest(v0[1], v1[1], v2[1]), _lowest(v0[2], v1[2], v2[2])),
-        (
-            -_lowest(-v0[0], -v1[0], -v2[0]),
-            -_lowest(-v0[1], -v1[1], -v2[1]),
-            -_lowest(-v0[2], -v1[2], -v2[2]),
-        ),
-    )
+    opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
+    return _lower_corner(v0, v1, v2), vectors.negated(opposite)
 
 
 @inlined
-def _lowest(a, b, c):
-    return simd.lowest(simd.lesser(a, simd.lesser(b, c)))
+def _lower_corner(a, b, c):
+    """Return the least coordinates of the vertices of triangles."""
+    x, y, z = simd.lesser(b[0], c[0]), simd.lesser(b[1], c[1]), simd.lesser(b[2], c[2])
+    x, y, z = simd.lesser(a[0], x), simd.lesser(a[1], y), simd.lesser(a[2], z)
+    return simd.lowest(x), simd.lowest(y), simd.lowest(z)
 
 
 @entry
@@ -240,7 +225,7 @@ def test_edges(o, d, v0, e1, e2, n, margin):
     # `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of
     # the lanes that do not surely pass the triangle by, and of those that surely do not; c, from
     # the origin to v0; and den.
-    c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
+    c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)
     u = dot(r, e2)

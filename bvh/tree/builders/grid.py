@@ -64,14 +64,6 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
         record.add(cell_boxes, cell, r)
 
 
-@entry
-def _add_cells(boxes, counts, to_boxes, to_counts):
-    """Add the counts and boxes of cells to others."""
-    for cell in range(len(counts)):
-        to_counts[cell] += counts[cell]
-        record.add(to_boxes, cell, record.load(boxes, cell))
-
-
 @inlined
 def _layer(cell, axis, bits):
     """Return the layer along an axis that a cell is in."""
@@ -189,9 +181,10 @@ def split_by_cells(
 
     share(half, CHUNK, fill, threads)
     cell_boxes, cell_counts = _new_cells(size)
+    for some_boxes, counts in shelf.pieces():
+        np.maximum(cell_boxes, some_boxes, out=cell_boxes)
+        cell_counts += counts
     reserve_call_memory()
-    for some in shelf.pieces():
-        _add_cells(*some, cell_boxes, cell_counts)
     # On each level fewer than half / grain ranges are split, each into two.
     most = min(2 * (half // limits[0] + 1) * (deepest_level(half) + 1), 2 * size)
     links, ranges = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
