@@ -10,14 +10,8 @@ testing", each axis as a sign.
 
 import numpy as np
 
-from bvh.geometry.arithmetic.predicates import (
-    drop_axis,
-    exact_volume,
-    filtered_above,
-    orient2d,
-    orient3d,
-    plane_of,
-)
+from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -26,16 +20,16 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether two triangles have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
-    plane = plane_of(b0, b1, b2)
-    s0 = filtered_above(plane, b0, a0)
-    s1 = filtered_above(plane, b0, a1)
-    s2 = filtered_above(plane, b0, a2)
+    plane = predicates.plane_of(b0, b1, b2)
+    s0 = predicates.filtered_above(plane, b0, a0)
+    s1 = predicates.filtered_above(plane, b0, a1)
+    s2 = predicates.filtered_above(plane, b0, a2)
     if s0 != 0 and s0 == s1 and s0 == s2:
         return False
-    plane = plane_of(a0, a1, a2)
-    t0 = filtered_above(plane, a0, b0)
-    t1 = filtered_above(plane, a0, b1)
-    t2 = filtered_above(plane, a0, b2)
+    plane = predicates.plane_of(a0, a1, a2)
+    t0 = predicates.filtered_above(plane, a0, b0)
+    t1 = predicates.filtered_above(plane, a0, b1)
+    t2 = predicates.filtered_above(plane, a0, b2)
     if t0 != 0 and t0 == t1 and t0 == t2:
         return False
     return _decide((a0, a1, a2), (b0, b1, b2), (s0, s1, s2), (t0, t1, t2))
@@ -45,9 +39,9 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
 def _sides(b, a, s):
     """Return the sides of triangle b that the corners of a are on; `s` has those already known."""
     return (
-        s[0] if s[0] != 0 else exact_volume(b[0], b[1], b[2], a[0]),
-        s[1] if s[1] != 0 else exact_volume(b[0], b[1], b[2], a[1]),
-        s[2] if s[2] != 0 else exact_volume(b[0], b[1], b[2], a[2]),
+        s[0] if s[0] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[0]),
+        s[1] if s[1] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[1]),
+        s[2] if s[2] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[2]),
     )
 
 

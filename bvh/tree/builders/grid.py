@@ -12,23 +12,13 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree.builders import records as record
+from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import bound, sweep
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    LIMIT,
-    NODE,
-    RANGE_WIDTH,
-    SIDE,
-    SMALLEST_TASK,
-    deepest_level,
-    may_choose,
-)
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
 # Fewer records are split level by level.
-LEAST = 2 * SMALLEST_TASK
+LEAST = 2 * subtrees.SMALLEST_TASK
 # There are up to 2**MOST_BITS cells, that many that each has some 2**RECORD_BITS records.
 MOST_BITS = 15
 RECORD_BITS = 3
@@ -94,7 +84,7 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
         node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
         depth, total = pending[waiting, DEPTH], pending[waiting, LIMIT]
         best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
-        if total > grain and end - begin > 1 and may_choose(total, depth, deepest):
+        if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
                 size = 1 << bits[axis]
                 for k in range(size):
@@ -186,7 +176,7 @@ def split_by_cells(
         cell_counts += counts
     reserve_call_memory()
     # On each level fewer than half / grain ranges are split, each into two.
-    most = min(2 * (half // limits[0] + 1) * (deepest_level(half) + 1), 2 * size)
+    most = min(2 * (half // limits[0] + 1) * (subtrees.deepest_level(half) + 1), 2 * size)
     links, ranges = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
     range_of = np.empty(size, np.int32)
     scratch = (

@@ -18,17 +18,9 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import inlined, kernel
+from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
-from bvh.tree.builders.bins import (
-    BINS,
-    GROUP_BITS,
-    LEFT,
-    LEFT_CENTRES,
-    RIGHT,
-    RIGHT_CENTRES,
-    bound_halves,
-    groups,
-)
+from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT, RIGHT_CENTRES
 from bvh.tree.frame import into_frame
 from bvh.tree.primitives import Triangles, corners
 
@@ -155,7 +147,7 @@ def _best_plane(spatial, scale, capacity, costs):
         for b in range(BINS - 1, 0, -1):
             box = record.join(box, record.load(bins, first + b))
             right += counts[3 * BINS + first + b]
-            costs[b] = record.half_area(box) * groups(right, GROUP_BITS)
+            costs[b] = record.half_area(box) * binning.groups(right, GROUP_BITS)
         all_of = right + counts[3 * BINS + first]
         box, left, right = record.nothing(), 0, all_of
         for b in range(BINS - 1):
@@ -165,7 +157,7 @@ def _best_plane(spatial, scale, capacity, costs):
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
-            cost = record.half_area(box) * groups(left, GROUP_BITS) + costs[b + 1]
+            cost = record.half_area(box) * binning.groups(left, GROUP_BITS) + costs[b + 1]
             if cost < best:
                 best, best_axis, best_bin, best_left, best_right = cost, axis, b, left, right
     return best, (best_axis, best_bin, best_left, best_right)
@@ -196,7 +188,7 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     # cheaper.
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane
-    bound_halves(bins, BINS, axis, last, halves, 0)
+    binning.bound_halves(bins, BINS, axis, last, halves, 0)
     times = record.lane4(record.scales(record.load(boxes, row), np.float32(BINS)), axis)
     low = -record.lane_of(boxes, row, axis)
     border = _plane(low, times, last + 1)

@@ -5,20 +5,8 @@ from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry
 from bvh.runtime.threads import share
-from bvh.tree.builders.bins import (
-    BINS,
-    LEFT,
-    LEFT_CENTRES,
-    RIGHT,
-    RIGHT_CENTRES,
-    BinSplit,
-    best_split,
-    bound,
-    bound_halves,
-    cut_in_half,
-    fill_bins,
-    move,
-)
+from bvh.tree.builders import bins as binning
+from bvh.tree.builders.bins import BINS, LEFT, LEFT_CENTRES, RIGHT, RIGHT_CENTRES
 from bvh.tree.builders.grid import LEAST, split_by_cells
 from bvh.tree.builders.records import WIDTH, add, lane4, lane_of, load, nothing, scales, store
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE, may_choose, task_size
@@ -35,7 +23,7 @@ AXIS, LAST, MIDDLE = range(3)
 @entry
 def _bound_chunk(records, begin, end, boxes):
     """Write the box of a range of records and that of their centres."""
-    bound(records, begin, end, boxes, 0, 1)
+    binning.bound(records, begin, end, boxes, 0, 1)
 
 
 @entry
@@ -43,7 +31,7 @@ def _bin_chunk(records, chunk, centres, bins, counts):
     """Fill the bins of one chunk of a range."""
     c = load(centres, chunk[RANGE])
     scale = scales(c, np.float32(BINS))
-    fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
+    binning.fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
 
 
 @entry
@@ -70,15 +58,17 @@ def _choose(
         scale = scales(load(centres, i), np.float32(BINS))
         axis, last, lefts = -1, 0, 0
         if may_choose(end - begin, ranges[i, DEPTH], deepest):
-            _, axis, last, lefts = best_split(all_bins, all_counts, scale, BINS, group_bits, costs)
+            _, axis, last, lefts = binning.best_split(
+                all_bins, all_counts, scale, BINS, group_bits, costs
+            )
         splits[i, AXIS], splits[i, LAST] = axis, last
         shift = ranges[i, SIDE] * half
         if axis < 0:
             splits[i, MIDDLE] = begin + ((end - begin) >> 1)
-            cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
+            binning.cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
         else:
             splits[i, MIDDLE] = begin + lefts
-            bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
+            binning.bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
             store(boxes, 4 * i + LEFT_CENTRES, nothing())
             store(boxes, 4 * i + RIGHT_CENTRES, nothing())
             left, right = half - shift + begin, half - shift + begin + lefts
@@ -101,8 +91,9 @@ def _move_chunk(records, chunk, centres, splits, boxes):
     store(boxes, 1, nothing())
     if axis >= 0:
         scale = scales(load(centres, i), np.float32(BINS))
-        split = BinSplit(axis, splits[i, LAST], lane_of(centres, i, axis), lane4(scale, axis))
-        move(records, chunk[FROM], chunk[TO], split, chunk[TO_LEFT], chunk[TO_RIGHT], boxes, 0)
+        low, left, right = lane_of(centres, i, axis), chunk[TO_LEFT], chunk[TO_RIGHT]
+        split = binning.BinSplit(axis, splits[i, LAST], low, lane4(scale, axis))
+        binning.move(records, chunk[FROM], chunk[TO], split, left, right, boxes, 0)
 
 
 @entry
