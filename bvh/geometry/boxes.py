@@ -118,10 +118,8 @@ def common_interval(o, d, rows, first, last, near, far):
     return True, start, end
 
 
-@inlined
-def read_box(records, i):
-    """Return (lower, upper) of a box of an (n, 6) array."""
-    return vector(records, 2 * i), vector(records, 2 * i + 1)
+# (lower, upper) of a box of an (n, 6) array.
+read_box = inlined(lambda records, i: (vector(records, 2 * i), vector(records, 2 * i + 1)))
 
 
 @kernel

@@ -18,9 +18,7 @@ def _corner_index(p, t):
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
 
 
-@inlined
-def _repeats(t):
-    return t[0] == t[1] or t[1] == t[2] or t[2] == t[0]
+_repeats = inlined(lambda t: t[0] == t[1] or t[1] == t[2] or t[2] == t[0])
 
 
 @inlined

@@ -172,10 +172,8 @@ def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
     )  # fmt: skip
 
 
-@inlined
-def is_ray(o, d, t_min, t_max):
-    """Return whether a ray is valid: finite, with a direction, and t_min <= t_max."""
-    return can_hit(o, d) and t_min <= t_max
+# Whether a ray is valid: finite, with a direction, and t_min <= t_max.
+is_ray = inlined(lambda o, d, t_min, t_max: can_hit(o, d) and t_min <= t_max)
 
 
 def world_bounds(

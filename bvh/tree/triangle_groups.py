@@ -80,9 +80,7 @@ def _edge(a, b, h):
     return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
-@inlined
-def _longest(e):
-    return simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs(e[2])))
+_longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs(e[2]))))
 
 
 @inlined
@@ -213,10 +211,8 @@ def cross(a, b):
     )
 
 
-@inlined
-def dot(a, b):
-    """Return the dot product of two vectors of lanes."""
-    return simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]))
+# The dot product of two vectors of lanes.
+dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2])))
 
 
 @inlined

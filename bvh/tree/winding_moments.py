@@ -156,9 +156,7 @@ def _local_corners(triangles, frame, face):
     return into_frame(frame, a), into_frame(frame, b), into_frame(frame, c)
 
 
-@inlined
-def _centre(shape):
-    return (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2])
+_centre = inlined(lambda shape: (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2]))
 
 
 @inlined

@@ -23,16 +23,10 @@ GROUP_BITS = WIDTH.bit_length() - 1
 LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
 
 
-@inlined
-def groups(count, bits):
-    """Return the number of groups of 1 << bits records, the last of which may be incomplete."""
-    return np.float32((count + (1 << bits) - 1) >> bits)
-
-
-@inlined
-def bins_for(count):
-    """Return the number of bins for a range of `count` records."""
-    return min(BINS, MIN_BINS + (count >> 3))
+# The number of groups of 1 << bits records, the last of which may be incomplete.
+groups = inlined(lambda count, bits: np.float32((count + (1 << bits) - 1) >> bits))
+# The number of bins for a range of `count` records.
+bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
 
 
 @inlined

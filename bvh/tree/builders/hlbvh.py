@@ -51,10 +51,8 @@ def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArra
     return tables, np.bincount(axes, minlength=3)
 
 
-@inlined
-def row_of(keys, i):
-    """Return the row of a key's record."""
-    return np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+# The row of a key's record.
+row_of = inlined(lambda keys, i: np.int64(keys[i] & np.uint64(0xFFFFFFFF)))
 
 
 @entry
