@@ -88,7 +88,7 @@ def between(p, v0, v1, v2):
     # approximate point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both,
     # and the error of the leaf test, 4 units in the last place.
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
-    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
+    size = floats.reach_of(a, b, c)
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF
     s, t, inside = nearest_weights(a, b, c)
@@ -143,7 +143,7 @@ def nearest_on_triangle(p, v0, v1, v2):
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     ab, bc, ca = minus(v1, v0), minus(v2, v1), minus(v0, v2)
-    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
+    size = floats.reach_of(a, b, c)
     if size == 0.0:
         return 0.0, 0.0, 0.0
     d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-floats.exponent(size), 1022)

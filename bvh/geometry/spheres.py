@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST
+from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
@@ -143,11 +144,7 @@ def sphere_interval(o, d, center, r):
     # A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
 
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
-    half = (
-        0.5 * o[0] - 0.5 * center[0],
-        0.5 * o[1] - 0.5 * center[1],
-        0.5 * o[2] - 0.5 * center[2],
-    )
+    half = minus(scaled(o, 0.5), scaled(center, 0.5))
     e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
     u = floats.unrounded(d, k)

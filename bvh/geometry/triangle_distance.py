@@ -134,8 +134,7 @@ def distance_bounds(a, b):
     o = b[0]
     p = minus(a[0], o), minus(a[1], o), minus(a[2], o)
     q = minus(o, o), minus(b[1], o), minus(b[2], o)
-    size = max(max(floats.largest(p[0]), floats.largest(p[1])), floats.largest(p[2]))
-    size = max(size, max(floats.largest(q[1]), floats.largest(q[2])))
+    size = max(floats.reach_of(*p), floats.reach_of(*q))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF, (0.0, 0.0, 0.0)
     square, _, _, g = nearest_features(p, q)
@@ -253,11 +252,6 @@ def _over_face(point, face, k):
     foot = _at(_at(a, minus(b, a), x), minus(c, a), y)
     d, e = feature_distances.to_plane(point, a, b, c, k, n, sizes, to_a)
     return True, False, floats.scale_by(d, e + k), foot
-
-
-@inlined
-def reach(t):
-    return max(floats.largest(t[0]), max(floats.largest(t[1]), floats.largest(t[2])))
 
 
 all_scaled = inlined(lambda t, f: (scaled(t[0], f), scaled(t[1], f), scaled(t[2], f)))

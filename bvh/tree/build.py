@@ -226,11 +226,10 @@ def pack(
     points, faces = primitives
     groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
     ids, frame = kernel_input(nodes.ids), kernel_input(frame)
-
-    def work(begin: int, end: int) -> None:
-        pack_triangles(points, faces, ids, frame, begin, end, groups)
-
-    share(len(ids), PACK_CHUNK, work, threads)
+    share(
+        len(ids), PACK_CHUNK,
+        lambda begin, end: pack_triangles(points, faces, ids, frame, begin, end, groups), threads,
+    )  # fmt: skip
     return groups
 
 

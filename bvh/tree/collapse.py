@@ -233,11 +233,10 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
     plan = Plan(aligned(len(links) * WIDTH, np.float32), np.empty(len(links), np.int32))
-
-    def prepare(part: int, _: int) -> None:
-        _plan(bounds, links, parts[part], parts[part + 1], lanes, plan)
-
-    share(len(parts) - 1, 1, prepare, threads)
+    share(
+        len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
+        threads,
+    )  # fmt: skip
     reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
@@ -260,19 +259,19 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
     batches = batches_of(plan.rows[tasks[:, BINARY]], grain)
 
-    def count(batch: int, _: int) -> None:
-        collapse(tasks, *batches[batch], nothing, left_over[:0])
+    def collapse_all(data: NDArray[np.float32]) -> None:
+        share(
+            len(batches), 1, lambda i, _: collapse(tasks, *batches[i], data, left_over[:0]), threads
+        )
 
-    def write(batch: int, _: int) -> None:
-        collapse(tasks, *batches[batch], data, left_over[:0])
-
-    share(len(batches), 1, count, threads)
+    # Count the nodes, then write them.
+    collapse_all(nothing)
     below = tasks[:, BELOW]
     tasks[:, NEXT] = 1 + top[0, BELOW] + np.cumsum(below) - below
     data = aligned(int(1 + top[0, BELOW] + below.sum()) * NODE_SIZE, np.float32)
     reserve_call_memory()
     collapse(top, 0, 1, data, left_over)
-    share(len(batches), 1, write, threads)
+    collapse_all(data)
     return WideNodes(data, ids)
 
 

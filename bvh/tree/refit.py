@@ -221,15 +221,12 @@ def refitted(
         data[part] = old[part]
         _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups)
 
-    def order(begin: int, end: int) -> None:
-        _order_nodes(begin, end, data)
-
     count = arrays.nodes.size
     share(count, CHUNK, fit, threads, progress)
     _bound_inner(data, whole[2:])
     if lost:
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    share(count, CHUNK, order, threads)
+    share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads)
     return frozen(TreeArrays(WideNodes(data, ids), groups, moved, whole)), owned(bounds)
 
 

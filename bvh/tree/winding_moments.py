@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import reserve_call_memory
@@ -47,25 +47,16 @@ MARGIN = 1.05
 
 
 class WindingTerms(NamedTuple):
-    """The tree of a surface for its winding numbers.
+    """The tree of a surface for its winding numbers."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64
-        LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a
-        leaf, which has the faces from `first` on.
-    terms : ndarray of float32
-        In the local frame (see `frame.local_frame`).
-    corners : ndarray of float64
-        Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row
-        can be read as LANES numbers to the end.
-    frame : ndarray of float64, shape (2, 3)
-    """
-
+    # LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a leaf,
+    # which has the faces from `first` on.
     codes: NDArray[np.int64]
-    terms: NDArray[np.float32]
+    terms: NDArray[np.float32]  # in the local frame
+    # Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row can
+    # be read as LANES numbers to the end.
     corners: NDArray[np.float64]
-    frame: NDArray[np.float64]
+    frame: NDArray[np.float64]  # (2, 3): see `frame.local_frame`
 
 
 class Sums(NamedTuple):
@@ -178,8 +169,7 @@ def _set_centre(total, centre):
 
 @inlined
 def _area_vector(a, b, c):
-    n = cross(minus(b, a), minus(c, a))
-    return (0.5 * n[0], 0.5 * n[1], 0.5 * n[2])
+    return scaled(cross(minus(b, a), minus(c, a)), 0.5)
 
 
 @kernel

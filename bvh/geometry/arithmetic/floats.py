@@ -76,6 +76,8 @@ def row_of(array, at):
     return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
 
 
+# The same of three 3-tuples, such as the vertices of a triangle.
+reach_of = inlined(lambda a, b, c: max(largest(a), max(largest(b), largest(c))))
 # The smaller components of two vectors.
 lower_of = inlined(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2])))
 # The larger components of two vectors.

@@ -199,13 +199,13 @@ def split_by_cells(
     def move(begin: int, end: int) -> None:
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK])
 
-    def bound_some(begin: int, end: int) -> None:
-        _bound_ranges(records, ranges, begin, end, range_boxes)
-
     share(half, CHUNK, count, threads)
     rows[:] = np.cumsum(rows, axis=0) - rows + half + ranges[:, BEGIN]
     share(half, CHUNK, move, threads)
-    share(found, found // (4 * threads) + 1, bound_some, threads)
+    share(
+        found, found // (4 * threads) + 1,
+        lambda begin, end: _bound_ranges(records, ranges, begin, end, range_boxes), threads,
+    )  # fmt: skip
     return links[:used], ranges, range_boxes.reshape(-1, 2, record.WIDTH)
 
 

@@ -119,11 +119,10 @@ def sorted_keys(
     extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
-
-    def make(_: int, begin: int, end: int) -> None:
-        _make_keys(records, begin, end, boxes, tables, bits, keys)
-
-    in_chunks(count, CHUNK, threads, make)
+    in_chunks(
+        count, CHUNK, threads,
+        lambda _, begin, end: _make_keys(records, begin, end, boxes, tables, bits, keys),
+    )  # fmt: skip
     for low in range(32, 32 + CODE_BITS, DIGIT_BITS):
         _sort_by_digit(keys, other, np.uint64(low), threads)
         keys, other = other, keys
@@ -293,11 +292,10 @@ def build(
     cell_count = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
     tasks = tasks[:cell_count].copy()
     cells = np.empty((2 * cell_count, records.shape[1]), np.float32)
-
-    def gather(_: int, begin: int, end: int) -> None:
-        _gather(records, keys, tasks, begin, end, cells)
-
-    in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
+    in_chunks(
+        cell_count, SMALLEST_TASK // CELL, threads,
+        lambda _, begin, end: _gather(records, keys, tasks, begin, end, cells),
+    )  # fmt: skip
     cells[:cell_count, record.ID].view(np.int32)[:] = np.arange(cell_count)
     # The remaining levels suffice to halve a cell.
     top = binned_sah.build(

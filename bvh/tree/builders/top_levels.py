@@ -175,11 +175,10 @@ def _chunks_of(ranges: NDArray[np.int64], half: int) -> NDArray[np.int64]:
 def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
     """Return the box of all records and that of their centres."""
     boxes = np.empty((-(-count // CHUNK), 2, WIDTH), np.float32)
-
-    def work(begin: int, end: int) -> None:
-        _bound_chunk(records, begin, end, boxes[begin // CHUNK])
-
-    share(count, CHUNK, work, threads)
+    share(
+        count, CHUNK,
+        lambda begin, end: _bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
+    )  # fmt: skip
     return np.asarray(boxes.max(axis=0))
 
 
