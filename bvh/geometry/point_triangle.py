@@ -192,14 +192,11 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
     if _sure_corner(a, ab, ac):
-        d, e = feature_distances.to_corner(p, v0, k)
-        return d, e, 0.0, 0.0
+        return feature_distances.to_corner(p, v0, k) + (0.0, 0.0)
     if _sure_corner(b, bc, ba):
-        d, e = feature_distances.to_corner(p, v1, k)
-        return d, e, 1.0, 0.0
+        return feature_distances.to_corner(p, v1, k) + (1.0, 0.0)
     if _sure_corner(c, ca, cb):
-        d, e = feature_distances.to_corner(p, v2, k)
-        return d, e, 0.0, 1.0
+        return feature_distances.to_corner(p, v2, k) + (0.0, 1.0)
     n, sizes = cross(ab, ac), floats.cross_size(ab, ac)
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
@@ -207,10 +204,8 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     whole = w0 + w1 + w2
     if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * floats.dot_size(sizes, sizes):
         area, areas = feature_distances.double_area(v0, v1, v2, k)
-        d, e = feature_distances.to_plane(
-            p, v0, v1, v2, k, area, areas, floats.difference(p, v0, k)
-        )
-        return d, e, w1 / whole, w2 / whole
+        to_v0, weights = floats.difference(p, v0, k), (w1 / whole, w2 / whole)
+        return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
     # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
         d, e, t = feature_distances.to_edge(p, v0, v1)
@@ -258,8 +253,8 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             if s0 >= 0 and s1 >= 0 and s2 >= 0:
                 whole = w0 + w1 + w2
                 volume, f2 = feature_distances.exact_volume_of(p, v0, v1, v2)
-                best, e = feature_distances.by_normal(volume, f2, n, f)
-                return best, e, w1 / whole, w2 / whole
+                weights = w1 / whole, w2 / whole
+                return feature_distances.by_normal(volume, f2, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
         b = floats.difference(p, v1, k)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
@@ -86,12 +87,6 @@ def order_node(data, node):
     wide_nodes.set_child_orders(data, at, orders)
 
 
-@inlined
-def _box(bounds, i):
-    """Return the box of a binary node."""
-    return ((bounds[i, 0], bounds[i, 1], bounds[i, 2]), (bounds[i, 3], bounds[i, 4], bounds[i, 5]))
-
-
 class Plan(NamedTuple):
     """What the collapse of a tree is decided by, a row for each binary node."""
 
@@ -106,7 +101,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
     one_down = simd.select(first, numbers, numbers - simd.splat(np.int32(1), WIDTH))
-    whole = wide_nodes.half_area_of(*_box(bounds, 0))
+    whole = wide_nodes.half_area_of(*read_box(bounds, 0))
     least = max(NODE_SHARE * whole, SMALLEST_COST)
     for i in range(end - 1, begin - 1, -1):
         if is_leaf(links, i):
@@ -124,7 +119,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
             best = simd.lesser(simd.splat(simd.peek(sums, few * WIDTH + k), WIDTH) + other, best)
             other = simd.permute(other, one_down)
-        area = np.float32(wide_nodes.half_area_of(*_box(bounds, i)) + least)
+        area = np.float32(wide_nodes.half_area_of(*read_box(bounds, i)) + least)
         own = simd.lane(best, np.int32(WIDTH - 1)) + area
         simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(own, WIDTH)))
 
@@ -209,7 +204,7 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
                     waiting += 1
                     nodes += 1
                 if writes:
-                    low, high = _box(bounds, i)
+                    low, high = read_box(bounds, i)
                     wide_nodes.set_child_box(data, wide_nodes.node_at(node) + c, low, high)
                     wide_nodes.set_child_code(data, wide_nodes.node_at(node) + c, code)
             if writes:

@@ -17,6 +17,8 @@ from bvh.tree.frame import centre, scale, set_bounds, set_corners
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
 
+ORIGIN = (0.0, 0.0, 0.0)
+
 # Results of kernels: the tree is refitted, or it must be rebuilt.
 KEPT, OUTGROWN = 0, 1
 
@@ -38,19 +40,11 @@ def _is_box(boxes, i):
 
 @inlined
 def _reach_of(low, high, origin, s):
-    """Return the largest local coordinate of a box."""
+    """Return the largest coordinate of a box, moved and scaled."""
     reach = 0.0
     for axis in range(3):
         reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)
     return reach
-
-
-@inlined
-def _farthest(low, high):
-    far = 0.0
-    for axis in range(3):
-        far = max(far, -low[axis], high[axis])
-    return far
 
 
 @entry
@@ -114,7 +108,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
     # So that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
-    figures[FARTHEST] = _farthest(low, high)
+    figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)
     total = 0.0
     for node in range(wide_nodes.node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
@@ -154,7 +148,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
             answer = OUTGROWN
             continue
-        figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
+        figures[FARTHEST] = max(figures[FARTHEST], _reach_of(low, high, ORIGIN, 1.0))
         near, far = local_box(low, high, origin, s)
         while base >= 0:
             old_near, old_far = wide_nodes.child_box(blocks, base)

@@ -23,7 +23,7 @@ from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, r
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin
-from bvh.tree.wide_nodes import child_code, lanes_of, leaf_rows, node_at, rows_of
+from bvh.tree.wide_nodes import child_code, half_areas, lanes_of, leaf_rows, node_at, rows_of
 
 BOX_ROWS = 12
 BOX_SIZE = BOX_ROWS * WIDTH
@@ -101,7 +101,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     low, high = ends[..., 0].astype(float), -ends[..., 1].astype(float)
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     with np.errstate(invalid="ignore"):
-        plain = _area(box[:, 3:] - box[:, :3]) <= _area(high - low)
+        plain = half_areas(box) <= half_areas(np.hstack([low, high]))
     axes[plain] = np.eye(3)
     low[plain], high[plain] = box[plain, :3], box[plain, 3:]
     return _boxes_of(axes, low, high, np.isfinite(ends[:, 0, 0]), bound)
@@ -154,9 +154,3 @@ def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         spread = spread - mean[:, :, None] * mean[:, None, :]
     spread[~np.isfinite(spread).all(axis=(1, 2))] = np.eye(3)
     return np.linalg.eigh(spread)[1].transpose(0, 2, 1)
-
-
-def _area(size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the surface of boxes."""
-    x, y, z = size.T
-    return np.asarray(x * y + y * z + z * x)

@@ -16,7 +16,7 @@ from bvh.tree.epo import overlap_of
 from bvh.tree.frame import FrameView
 from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import arrays_of, count_of, world_bounds
-from bvh.tree.wide_nodes import Lanes, WideNodes, lanes_of, octants_of, rows_of
+from bvh.tree.wide_nodes import Lanes, WideNodes, half_areas, lanes_of, octants_of, rows_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,12 +162,6 @@ def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
     if whole == 0.0:
         return float(len(view.codes) + count.sum())
     return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / whole
-
-
-def half_areas(bounds: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return half the surface of each box."""
-    x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
-    return np.asarray(x * y + y * z + z * x)
 
 
 def check(arrays: TreeArrays) -> None:

@@ -184,3 +184,9 @@ def octants_of(orders: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the visiting orders of nodes for each octant, shape (nodes, 8, lanes)."""
     shifts = (LANE_BITS * np.arange(8))[None, :, None]
     return orders[:, None, :] >> shifts & (WIDTH - 1)
+
+
+def half_areas(bounds: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return half the surface of each box."""
+    x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
+    return np.asarray(x * y + y * z + z * x)
