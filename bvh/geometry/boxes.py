@@ -80,20 +80,18 @@ def is_box(lower, upper):
 
 
 @inlined
+def _by_sign(slopes, a, b):
+    """Return the components of a where slopes are positive, those of b elsewhere."""
+    return (
+        a[0] if slopes[0] > 0.0 else b[0], a[1] if slopes[1] > 0.0 else b[1],
+        a[2] if slopes[2] > 0.0 else b[2],
+    )  # fmt: skip
+
+
+@inlined
 def entered_and_left(slopes, lower, upper):
     """Return the bounds where a ray enters each slab and where it leaves it, by its slopes."""
-    return (
-        (
-            lower[0] if slopes[0] > 0.0 else upper[0],
-            lower[1] if slopes[1] > 0.0 else upper[1],
-            lower[2] if slopes[2] > 0.0 else upper[2],
-        ),
-        (
-            upper[0] if slopes[0] > 0.0 else lower[0],
-            upper[1] if slopes[1] > 0.0 else lower[1],
-            upper[2] if slopes[2] > 0.0 else lower[2],
-        ),
-    )
+    return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
 
 @kernel

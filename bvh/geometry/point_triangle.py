@@ -42,10 +42,8 @@ FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
 
-@inlined
-def along(num, den):
-    """Return num / den clamped to 0..1; 0 where den is 0."""
-    return min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0
+# num / den clamped to 0..1; 0 where den is 0.
+along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0)
 
 
 @inlined

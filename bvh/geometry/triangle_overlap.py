@@ -41,10 +41,8 @@ def _filtered_sides(b, a):
     )
 
 
-@inlined
-def _all_beside(s):
-    """Return whether all corners of a triangle are on one side of a plane, and none in it."""
-    return s[0] != 0 and s[0] == s[1] and s[0] == s[2]
+# Whether all corners of a triangle are on one side of a plane, and none in it.
+_all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 
 @inlined

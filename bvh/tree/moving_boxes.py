@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
-from bvh.geometry.boxes import read_box
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of
+from bvh.geometry.boxes import is_box, read_box
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.tree import wide_nodes
@@ -32,10 +32,7 @@ FIGURES = 3
 def _is_box(boxes, i):
     """Return whether a box is finite and not empty."""
     low, high = read_box(boxes, i)
-    ok = True
-    for axis in range(3):
-        ok &= low[axis] <= high[axis] and abs(low[axis]) < INF and abs(high[axis]) < INF
-    return ok
+    return is_box(low, high) and finite(low) and finite(high)
 
 
 @inlined
@@ -152,10 +149,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         near, far = local_box(low, high, origin, s)
         while base >= 0:
             old_near, old_far = wide_nodes.child_box(blocks, base)
-            if (
-                near[0] == old_near[0] and near[1] == old_near[1] and near[2] == old_near[2]
-                and far[0] == old_far[0] and far[1] == old_far[1] and far[2] == old_far[2]
-            ):  # fmt: skip
+            if near == old_near and far == old_far:
                 break
             total += wide_nodes.half_area_of(near, far) - wide_nodes.half_area_of(old_near, old_far)
             wide_nodes.set_child_box(blocks, base, near, far)

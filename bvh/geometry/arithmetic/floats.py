@@ -92,10 +92,8 @@ def finite(v):
     )
 
 
-@inlined
-def can_hit(o, d):
-    """Return whether a ray is finite and its direction is not zero."""
-    return finite(o) and finite(d) and largest(d) > 0.0
+# Whether a ray is finite and its direction is not zero.
+can_hit = inlined(lambda o, d: finite(o) and finite(d) and largest(d) > 0.0)
 
 
 @inlined

@@ -95,10 +95,8 @@ def _span(records, i, axis, low, scale):
     return first, min(max(last, first), BINS - 1)
 
 
-@inlined
-def _plane(low, scale, b):
-    """Return where interval b of space begins."""
-    return np.float64(np.float32(low + np.float32(b) / scale))
+# Where interval b of space begins.
+_plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b) / scale)))
 
 
 @kernel
