@@ -61,6 +61,40 @@ class Tlas:
         self._changes = 0
         self.rebuild()
 
+    def rebuild(self) -> None:
+        """Rebuild the tree, with new arrays in a new local frame."""
+        began = time.perf_counter()
+        boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
+        bounds = np.empty((2, 3))
+        ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
+        frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
+        records = np.empty((2 * len(ids), RECORD), np.float32)
+        record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
+        binary = binned_sah.build(records, group_bits=0, max_leaf=1)
+        nodes = widen(binary, 1)
+        # Bounds of the boxes, and the value of `_changes` that they were computed at.
+        self._bounds = self._changes, bounds
+        self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
+        # The rows of the frame that have the corners of the root's box.
+        self._root = FrameView(self._frame).box
+        # The lane of each node, and of each box; -1 for the root, and for boxes left out.
+        self._parents = np.empty(nodes.size, np.int64)
+        self._lanes = np.empty(len(self._boxes), np.int64)
+        self._figures = np.zeros(FIGURES)
+        rows = kernel_input(nodes.ids)
+        moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
+        self.arrays = TreeArrays(
+            WideNodes(kernel_input(self._blocks), rows), kernel_input(aligned(0, np.float32)),
+            Boxes(boxes), kernel_input(self._frame),
+        )  # fmt: skip
+        if len(self._blocks):
+            self._refit(True)
+        # Seconds that rays have lost since the tree was built, and what its cost was then.
+        self._lost, self._built_cost = 0.0, self.cost
+        seconds = time.perf_counter() - began
+        # The first build may have compiled kernels, and any may have waited for other processes.
+        Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
+
     def __len__(self) -> int:
         """Return the number of boxes, including those that are not in the tree."""
         return len(self._boxes)
@@ -115,40 +149,6 @@ class Tlas:
             self.rebuild()
             return True
         return False
-
-    def rebuild(self) -> None:
-        """Rebuild the tree, with new arrays in a new local frame."""
-        began = time.perf_counter()
-        boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
-        bounds = np.empty((2, 3))
-        ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
-        frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
-        records = np.empty((2 * len(ids), RECORD), np.float32)
-        record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
-        binary = binned_sah.build(records, group_bits=0, max_leaf=1)
-        nodes = widen(binary, 1)
-        # Bounds of the boxes, and the value of `_changes` that they were computed at.
-        self._bounds = self._changes, bounds
-        self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
-        # The rows of the frame that have the corners of the root's box.
-        self._root = FrameView(self._frame).box
-        # The lane of each node, and of each box; -1 for the root, and for boxes left out.
-        self._parents = np.empty(nodes.size, np.int64)
-        self._lanes = np.empty(len(self._boxes), np.int64)
-        self._figures = np.zeros(FIGURES)
-        rows = kernel_input(nodes.ids)
-        moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
-        self.arrays = TreeArrays(
-            WideNodes(kernel_input(self._blocks), rows), kernel_input(aligned(0, np.float32)),
-            Boxes(boxes), kernel_input(self._frame),
-        )  # fmt: skip
-        if len(self._blocks):
-            self._refit(True)
-        # Seconds that rays have lost since the tree was built, and what its cost was then.
-        self._lost, self._built_cost = 0.0, self.cost
-        seconds = time.perf_counter() - began
-        # The first build may have compiled kernels, and any may have waited for other processes.
-        Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
     def _refit(self, new: bool) -> int:
         """Refit all nodes, unless a box exceeds the frame."""

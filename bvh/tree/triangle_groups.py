@@ -51,7 +51,7 @@ import numpy as np
 from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry, inlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
@@ -162,10 +162,12 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
 
 # The position of a group, which the accessors below take.
 group_at = inlined(lambda group: group * GROUP_SIZE)
-# The first vertices v0 and the edges (e1, e2) of a group's triangles, as vectors of lanes.
-group_origin = inlined(lambda groups, at: three(groups, at + V0 * WIDTH))
+# Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
+_, _load_three, _ = simd.rows(types.float32, 0, WIDTH, 2 * WIDTH)
+_three = inlined(lambda groups, at: _load_three(groups, at, WIDTH))
+group_origin = inlined(lambda groups, at: _three(groups, at + V0 * WIDTH))
 group_edges = inlined(
-    lambda groups, at: (three(groups, at + E1 * WIDTH), three(groups, at + E2 * WIDTH))
+    lambda groups, at: (_three(groups, at + E1 * WIDTH), _three(groups, at + E2 * WIDTH))
 )
 # The tolerances of edges, negative in unused lanes; the sizes that errors of distances have.
 group_tolerance = inlined(lambda groups, at: simd.load(groups, at + TOLERANCE * WIDTH, WIDTH))
@@ -189,16 +191,6 @@ def load_group(groups, group):
         group_origin(groups, at), e1, e2, cross(e1, e2), group_tolerance(groups, at),
         group_sizes(groups, at),
     )  # fmt: skip
-
-
-@inlined
-def three(array, at):
-    """Return three rows of WIDTH lanes, a vector in each lane."""
-    return (
-        simd.load(array, at, WIDTH),
-        simd.load(array, at + WIDTH, WIDTH),
-        simd.load(array, at + 2 * WIDTH, WIDTH),
-    )
 
 
 @inlined

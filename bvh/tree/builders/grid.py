@@ -209,6 +209,6 @@ def split_by_cells(
     return links[:used], ranges, range_boxes.reshape(-1, 2, record.WIDTH)
 
 
-def _new_cells(size: int) -> tuple[NDArray[np.generic], ...]:
+def _new_cells(size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return the boxes and counts of cells without records."""
     return np.full((size, record.WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)
