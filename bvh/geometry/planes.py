@@ -147,11 +147,9 @@ def _ray_plane(rays, planes, cull, hits):
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
-        o = floats.vector(rays.origins, i)
-        d = floats.vector(rays.directions, i)
-        n = floats.vector(normal, i)
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        n, c = floats.vector(normal, i), offset[i, 0]
         t_min, t_max = rays.t_min[i], rays.t_max[i]
-        c = offset[i, 0]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
         sound = (

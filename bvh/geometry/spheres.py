@@ -193,10 +193,8 @@ def _ray_sphere(rays, balls, hits):
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o = floats.vector(rays.origins, i)
-        d = floats.vector(rays.directions, i)
-        m = floats.vector(center, i)
-        r = radius[i, 0]
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        m, r = floats.vector(center, i), radius[i, 0]
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray or a ball that is not finite, or a ray without direction, misses.
         if floats.can_hit(o, d) and floats.finite(m) and 0.0 <= r < INF:

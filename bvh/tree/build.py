@@ -75,10 +75,8 @@ def _survey(triangles, begin, end, bounds):
             count += 1
             low, high = simd.lesser(low, lower), simd.greater(high, upper)
     for axis in range(3):
-        bounds[axis], bounds[axis + 3] = (
-            simd.lane(low, np.int32(axis)),
-            simd.lane(high, np.int32(axis)),
-        )
+        bounds[axis] = simd.lane(low, np.int32(axis))
+        bounds[axis + 3] = simd.lane(high, np.int32(axis))
     return count
 
 

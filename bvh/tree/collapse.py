@@ -73,9 +73,8 @@ def order_node(data, node):
         for c in range(used):
             key = simd.splat(simd.lane(keys, np.int32(c)), WIDTH)
             earlier = numbers < simd.splat(np.int32(c), WIDTH)
-            nearer = np.int64(
-                simd.popcount(simd.mask_bits((keys < key) | ((keys == key) & earlier)))
-            )
+            before = (keys < key) | ((keys == key) & earlier)
+            nearer = np.int64(simd.popcount(simd.mask_bits(before)))
             # The opposite octant has the opposite order.
             near = simd.splat(np.int32(c << near_bits), WIDTH)
             far = simd.splat(np.int32(c << far_bits), WIDTH)
@@ -144,14 +143,11 @@ def _open(links, sums, root, children, shares):
         left = np.int64(links[i, 0])
         # Lane k: the left child has k + 1 lanes, the right one the others.
         reverse = simd.splat(np.int32(has - 2), WIDTH) - numbers
-        both = simd.load(sums, left * WIDTH, WIDTH) + simd.permute(
-            simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse
-        )
+        right = simd.permute(simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse)
+        both = simd.load(sums, left * WIDTH, WIDTH) + right
         both = simd.select(numbers <= simd.splat(np.int32(has - 2), WIDTH), both, infinite)
-        k = (
-            np.int64(simd.lowest_bit(simd.mask_bits(both <= simd.splat(simd.lowest(both), WIDTH))))
-            + 1
-        )
+        least = simd.splat(simd.lowest(both), WIDTH)
+        k = np.int64(simd.lowest_bit(simd.mask_bits(both <= least))) + 1
         shares[waiting, 0], shares[waiting, 1] = left + 1, has - k
         shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
         waiting += 2

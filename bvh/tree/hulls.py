@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry
 
 # Normals of half of the planes: the others are opposite.
 AXES = np.array(
@@ -45,18 +45,6 @@ def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 TRIPLES, INVERSES = _corners()
 
 
-@inlined
-def _reach_out(x, y, z, extremes):
-    """Extend the extremes along all normals to a point."""
-    sums = (
-        x, y, z, x + y, x - y, x + z, x - z, y + z, y - z, (x + y) + z, (x + y) - z,
-        (x - y) + z, (y - x) + z,
-    )  # fmt: skip
-    for k in range(13):
-        extremes[k] = max(extremes[k], sums[k])
-        extremes[13 + k] = max(extremes[13 + k], -sums[k])
-
-
 @entry
 def mark_used(points, faces, used):
     """Mark the vertices of all finite faces; return their number."""
@@ -77,7 +65,14 @@ def _find_extremes(points, used, centre, scale, extremes):
         if used[i]:
             x, y, z = vector(points, i)
             x, y, z = x - centre[0], y - centre[1], z - centre[2]
-            _reach_out(x * scale[0], y * scale[1], z * scale[2], extremes)
+            x, y, z = x * scale[0], y * scale[1], z * scale[2]
+            sums = (
+                x, y, z, x + y, x - y, x + z, x - z, y + z, y - z, (x + y) + z, (x + y) - z,
+                (x - y) + z, (y - x) + z,
+            )  # fmt: skip
+            for k in range(13):
+                extremes[k] = max(extremes[k], sums[k])
+                extremes[13 + k] = max(extremes[13 + k], -sums[k])
 
 
 def polytope(

@@ -66,11 +66,8 @@ kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)
 @inlined
 def face_corners(points, faces, prim):
     """Return the vertices of a face."""
-    return (
-        vector(points, np.int64(peek(faces, 3 * prim))),
-        vector(points, np.int64(peek(faces, 3 * prim + 1))),
-        vector(points, np.int64(peek(faces, 3 * prim + 2))),
-    )
+    i, j, k = vector(faces, prim)
+    return vector(points, np.int64(i)), vector(points, np.int64(j)), vector(points, np.int64(k))
 
 
 @inlined

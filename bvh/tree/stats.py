@@ -168,9 +168,8 @@ def check(arrays: TreeArrays) -> None:
     """Raise a ValueError that names the first error in the structure of a tree."""
     lower, upper, valid = world_bounds(arrays.primitives)
     ids = np.flatnonzero(valid).astype(np.int32)
-    frame = arrays.frame
-    check_wide(arrays.nodes, local_boxes(lower, upper, frame), ids)
-    groups = pack(arrays.primitives, arrays.nodes, frame, 1)
+    check_wide(arrays.nodes, local_boxes(lower, upper, arrays.frame), ids)
+    groups = pack(arrays.primitives, arrays.nodes, arrays.frame, 1)
     if not np.array_equal(groups.view(np.int32), arrays.groups.view(np.int32)):
         raise ValueError("a triangle group differs from its triangles")
 

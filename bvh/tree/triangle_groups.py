@@ -87,9 +87,8 @@ _longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs
 def _put(groups, at, row, values, used):
     """Store a row of a group, zero in unused lanes."""
     none = simd.splat(np.float32(0.0), WIDTH)
-    simd.store(
-        groups, at + row * WIDTH, simd.select(used, simd.convert(values, np.float32(0.0)), none)
-    )
+    values = simd.convert(values, np.float32(0.0))
+    simd.store(groups, at + row * WIDTH, simd.select(used, values, none))
 
 
 @inlined
@@ -154,9 +153,8 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
         for i in range((g + 1) * WIDTH, min(g + 2, end) * WIDTH):
             face = 3 * max(np.int64(simd.peek(ids, i)), 0)
             for k in range(3):
-                simd.prefetch_address(
-                    simd.address(points, 3 * np.int64(simd.peek(faces, face + k)))
-                )
+                vertex = np.int64(simd.peek(faces, face + k))
+                simd.prefetch_address(simd.address(points, 3 * vertex))
         pack_group(triangles, ids, c, s, extent, g, groups)
 
 

@@ -62,9 +62,8 @@ def _make_keys(records, begin, end, boxes, tables, bits, keys):
     scale = record.scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
-        x, y, z = record.bins_of(
-            record.centre(record.load(records, i)), box, scale, (1 << AXIS_BITS) - 1
-        )
+        centre = record.centre(record.load(records, i))
+        x, y, z = record.bins_of(centre, box, scale, (1 << AXIS_BITS) - 1)
         x, y, z = x >> shifts[0], y >> shifts[1], z >> shifts[2]
         code = tables[0, x & 255] | tables[1, x >> 8]
         code |= tables[2, y & 255] | tables[3, y >> 8]
