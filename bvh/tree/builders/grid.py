@@ -30,10 +30,10 @@ CHUNK = 32768
 
 def halved_axes(extents: NDArray[np.float64], count: int, most: int) -> NDArray[np.int64]:
     """Return the axes across which nearly cubic cells are halved, each `most` times at most."""
-    extents, left, axes = np.array(extents, np.float64), np.full(3, most), []
+    sizes, left, axes = extents.tolist(), [most] * 3, []
     for _ in range(count):
-        axis = int(np.argmax(np.where(left > 0, extents, -1.0)))
-        extents[axis] *= 0.5
+        axis = max(range(3), key=lambda a: sizes[a] if left[a] else -1.0)
+        sizes[axis] *= 0.5
         left[axis] -= 1
         axes.append(axis)
     return np.array(axes, np.int64)
