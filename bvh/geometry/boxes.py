@@ -17,15 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    can_hit,
-    lose_nan_max,
-    lose_nan_min,
-    two_product,
-    two_sum,
-    vector,
-)
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, points
@@ -41,14 +34,14 @@ def slab_crossing(o, d, b):
     """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0."""
     # A t that is not zero never becomes zero, and never infinite unless `b` is.
     stay_outlined()
-    n, tail = two_sum(b, -o)
+    n, tail = floats.two_sum(b, -o)
     # An overflow or an infinite b gives a NaN tail.
     if tail == 0.0:
         return hardware_quotient(n, d)
     # n - q d is a double, so the correction of q is off by two roundings of its own; where
     # 2**-50 of it makes no difference, the sum is the nearest double (Ziv's test).
     q = n / d
-    p, e = two_product(q, d)
+    p, e = floats.two_product(q, d)
     correction = (((n - p) - e) + tail) / d
     margin = 2.0**-50 * abs(correction)
     t = q + (correction + margin)
@@ -69,13 +62,15 @@ def _rough_crossing(o, d, b):
 @inlined
 def rough_near(near0, near1, near2):
     """Return a lower bound of the entry into the box, from three rough crossings."""
-    return lose_nan_max(lose_nan_max(lose_nan_max(-INF, near0[0]), near1[0]), near2[0])
+    latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near0[0]), near1[0])
+    return floats.lose_nan_max(latest, near2[0])
 
 
 @inlined
 def rough_far(far0, far1, far2):
     """Return an upper bound of the exit from the box, from three rough crossings."""
-    return lose_nan_min(lose_nan_min(lose_nan_min(INF, far0[1]), far1[1]), far2[1])
+    earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far0[1]), far1[1])
+    return floats.lose_nan_min(earliest, far2[1])
 
 
 @inlined
@@ -85,20 +80,18 @@ def is_box(lower, upper):
 
 
 @inlined
+def _by_sign(slopes, a, b):
+    """Return the components of a where slopes are positive, those of b elsewhere."""
+    return (
+        a[0] if slopes[0] > 0.0 else b[0], a[1] if slopes[1] > 0.0 else b[1],
+        a[2] if slopes[2] > 0.0 else b[2],
+    )  # fmt: skip
+
+
+@inlined
 def entered_and_left(slopes, lower, upper):
     """Return the bounds where a ray enters each slab and where it leaves it, by its slopes."""
-    return (
-        (
-            lower[0] if slopes[0] > 0.0 else upper[0],
-            lower[1] if slopes[1] > 0.0 else upper[1],
-            lower[2] if slopes[2] > 0.0 else upper[2],
-        ),
-        (
-            upper[0] if slopes[0] > 0.0 else lower[0],
-            upper[1] if slopes[1] > 0.0 else lower[1],
-            upper[2] if slopes[2] > 0.0 else lower[2],
-        ),
-    )
+    return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
 
 @kernel
@@ -123,10 +116,8 @@ def common_interval(o, d, rows, first, last, near, far):
     return True, start, end
 
 
-@inlined
-def read_box(records, i):
-    """Return (lower, upper) of a box of an (n, 6) array."""
-    return vector(records, 2 * i), vector(records, 2 * i + 1)
+# (lower, upper) of a box of an (n, 6) array.
+read_box = inlined(lambda records, i: (vector(records, 2 * i), vector(records, 2 * i + 1)))
 
 
 @kernel
@@ -187,7 +178,7 @@ def _ray_box(rays, boxes, hits):
         o, d = vector(rays.origins, i), vector(rays.directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray that is not finite, or has a zero direction, misses.
-        if can_hit(o, d):
+        if floats.can_hit(o, d):
             interval = box_interval(o, d, vector(lower, i), vector(upper, i))
             hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
@@ -201,13 +192,9 @@ class BoxHit(NamedTuple):
 
 
 def ray_box(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> BoxHit:
+    origins: ArrayLike, directions: ArrayLike, lower: ArrayLike, upper: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> BoxHit:  # fmt: skip
     """Intersect rays with axis-aligned boxes, one to one after broadcasting.
 
     Boxes are solid and closed: a ray in the plane of a face, along an edge or through a corner
@@ -256,8 +243,4 @@ def ray_box(
     return intersect_each(_ray_box, BoxHit, rays, corners)
 
 
-@warms("rays and boxes")
-def _warm() -> None:
-    """Compile the kernel of `ray_box`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_box(*ray, np.zeros(3), np.ones(3))
+warms("rays and boxes")(lambda: ray_box([0, 0, 5], [0, 0, -1], [-1, -1, -1], [1, 1, 1]))

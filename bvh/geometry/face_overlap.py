@@ -6,14 +6,8 @@ elsewhere if and only if the sectors have a direction in common, because both ar
 volumes decide, as in `triangle_overlap`.
 """
 
-from bvh.geometry.arithmetic.predicates import (
-    drop_axis,
-    exact_volume,
-    filtered_above,
-    orient2d,
-    orient3d,
-    plane_of,
-)
+from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
 from bvh.geometry.triangle_overlap import spread_axis, triangles_touch, turned
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -24,9 +18,7 @@ def _corner_index(p, t):
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
 
 
-@inlined
-def _repeats(t):
-    return t[0] == t[1] or t[1] == t[2] or t[2] == t[0]
+_repeats = inlined(lambda t: t[0] == t[1] or t[1] == t[2] or t[2] == t[0])
 
 
 @inlined
@@ -58,7 +50,7 @@ def faces_overlap(a, b):
 @inlined
 def _fold(x, y, a, b):
     """Return whether the faces x, y, a and x, y, b have an area in common."""
-    if filtered_above(plane_of(x, y, a), x, b) != 0:
+    if predicates.filtered_above(predicates.plane_of(x, y, a), x, b) != 0:
         return False
     return _flat_fold(x, y, a, b)
 
@@ -66,7 +58,7 @@ def _fold(x, y, a, b):
 @kernel
 def _flat_fold(x, y, a, b):
     stay_outlined()
-    if exact_volume(x, y, a, b) != 0:
+    if predicates.exact_volume(x, y, a, b) != 0:
         return False
     for axis in range(3):
         p, q = drop_axis(x, axis), drop_axis(y, axis)
@@ -79,12 +71,12 @@ def _flat_fold(x, y, a, b):
 def _sectors_meet(a, b):
     """Return whether two faces with the same first corner meet elsewhere, too."""
     v = a[0]
-    plane = plane_of(v, a[1], a[2])
-    d1, d2 = filtered_above(plane, v, b[1]), filtered_above(plane, v, b[2])
+    plane = predicates.plane_of(v, a[1], a[2])
+    d1, d2 = predicates.filtered_above(plane, v, b[1]), predicates.filtered_above(plane, v, b[2])
     if d1 * d2 > 0:
         return False
-    plane = plane_of(v, b[1], b[2])
-    e1, e2 = filtered_above(plane, v, a[1]), filtered_above(plane, v, a[2])
+    plane = predicates.plane_of(v, b[1], b[2])
+    e1, e2 = predicates.filtered_above(plane, v, a[1]), predicates.filtered_above(plane, v, a[2])
     if e1 * e2 > 0:
         return False
     if d1 * d2 < 0 and e1 * e2 < 0:

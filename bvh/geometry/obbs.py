@@ -16,46 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    LARGEST,
-    can_hit,
-    cross_size,
-    dd_cross,
-    dd_dot,
-    dot_size,
-    exponent,
-    high,
-    largest,
-    unrounded,
-    vector,
-)
-from bvh.geometry.boxes import (
-    BoxHit,
-    clipped,
-    common_interval,
-    entered_and_left,
-    is_box,
-    rough_far,
-    rough_near,
-)
-from bvh.geometry.planes import (
-    FLOOR,
-    SUM_ERROR,
-    double_quotient,
-    height_sign,
-    plane_crossing,
-    slope_sign,
-)
+from bvh.geometry import boxes, planes, transforms
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.floats import INF, LARGEST, vector
+from bvh.geometry.boxes import BoxHit
+from bvh.geometry.planes import FLOOR, SUM_ERROR, height_sign, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.geometry.transforms import (
-    column_of,
-    determinant_sign,
-    inverse_entry,
-    refuse,
-    rows_of,
-    square_matrices,
-)
+from bvh.geometry.transforms import column_of, inverse_entry, refuse, rows_of
 from bvh.runtime.arguments import kernel_input, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
@@ -70,19 +37,21 @@ def _inverse_row(a, b, c, t):
     # must not be zero.
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
-    i = min(exponent(largest(a)), 1022)
-    j = min(exponent(largest(b)), 1022)
-    k = min(exponent(largest(c)), 1022)
-    m = min(exponent(largest(t)), 1022)
-    u, v, w, s = unrounded(a, i), unrounded(b, j), unrounded(c, k), unrounded(t, m)
-    n = dd_cross(v, w)
-    n_size = cross_size(high(v), high(w))
-    det, det_size = dd_dot(n, u), dot_size(n_size, high(u))
-    shift = dd_dot(n, s)
-    ok0, x = double_quotient(n[0], n_size[0], det, det_size, -i)
-    ok1, y = double_quotient(n[1], n_size[1], det, det_size, -i)
-    ok2, z = double_quotient(n[2], n_size[2], det, det_size, -i)
-    ok3, h = double_quotient(shift, dot_size(n_size, high(s)), det, det_size, m - i)
+    i = min(floats.exponent(floats.largest(a)), 1022)
+    j = min(floats.exponent(floats.largest(b)), 1022)
+    k = min(floats.exponent(floats.largest(c)), 1022)
+    m = min(floats.exponent(floats.largest(t)), 1022)
+    u, v = floats.unrounded(a, i), floats.unrounded(b, j)
+    w, s = floats.unrounded(c, k), floats.unrounded(t, m)
+    n = floats.dd_cross(v, w)
+    n_size = floats.cross_size(floats.high(v), floats.high(w))
+    det, det_size = floats.dd_dot(n, u), floats.dot_size(n_size, floats.high(u))
+    shift = floats.dd_dot(n, s)
+    ok0, x = planes.double_quotient(n[0], n_size[0], det, det_size, -i)
+    ok1, y = planes.double_quotient(n[1], n_size[1], det, det_size, -i)
+    ok2, z = planes.double_quotient(n[2], n_size[2], det, det_size, -i)
+    h_size = floats.dot_size(n_size, floats.high(s))
+    ok3, h = planes.double_quotient(shift, h_size, det, det_size, m - i)
     return (
         x if ok0 else inverse_entry(a, b, c, t, np.int64(0)),
         y if ok1 else inverse_entry(a, b, c, t, np.int64(1)),
@@ -98,7 +67,7 @@ def _invert(matrices, rows, status):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
         shift = column_of(matrices, i, 3)
         status[i] = INVERTED
-        if determinant_sign(a, b, c) == 0:
+        if transforms.determinant_sign(a, b, c) == 0:
             status[i] = SINGULAR
             continue
         for j in range(3):
@@ -122,7 +91,7 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above)."""
     # Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that
     # the inverse, or the inverse of its rounding, is not finite.
-    matrices = square_matrices(name, transform)
+    matrices = transforms.square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
     refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
@@ -165,12 +134,12 @@ def _rough_slab(o, d, w, lower, upper):
     # With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
-    slope_error = SUM_ERROR * dot_size(w, d) + FLOOR
+    slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
         # Too flat to decide: the near one is not below -inf, the far one not above inf.
-        return slope_sign(w, d), (-INF, INF), (-INF, INF)
+        return planes.slope_sign(w, d), (-INF, INF), (-INF, INF)
     at = w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]
-    size = dot_size(w, o) + abs(w[3])
+    size = floats.dot_size(w, o) + abs(w[3])
     first, last = (lower, upper) if slope > 0.0 else (upper, lower)
     near, far = (first - at) / slope, (last - at) / slope
     steepness = abs(slope)
@@ -195,13 +164,13 @@ def read_obb(records, i):
 def obb_interval(o, d, lower, upper, rows):
     """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`."""
     # `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
-    if not is_box(lower, upper):
+    if not boxes.is_box(lower, upper):
         return False, INF, -INF
     u, v, w = rows
     s0, near0, far0 = _rough_slab(o, d, u, lower[0], upper[0])
     s1, near1, far1 = _rough_slab(o, d, v, lower[1], upper[1])
     s2, near2, far2 = _rough_slab(o, d, w, lower[2], upper[2])
-    latest, earliest = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
+    latest, earliest = boxes.rough_near(near0, near1, near2), boxes.rough_far(far0, far1, far2)
     if latest > earliest:
         return False, INF, -INF
     # A ray parallel to a slab is inside for all t, or never.
@@ -211,7 +180,7 @@ def obb_interval(o, d, lower, upper, rows):
         or (s2 == 0 and (height_sign(o, w, lower[2]) > 0 or height_sign(o, w, upper[2]) < 0))
     ):
         return False, INF, -INF
-    first, last = entered_and_left((s0, s1, s2), lower, upper)
+    first, last = boxes.entered_and_left((s0, s1, s2), lower, upper)
     # Leave out what cannot be the latest entry or the earliest exit.
     near = (
         plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < latest else -INF,
@@ -223,32 +192,27 @@ def obb_interval(o, d, lower, upper, rows):
         plane_crossing(o, d, v, last[1]) if s1 != 0 and not far1[0] > earliest else INF,
         plane_crossing(o, d, w, last[2]) if s2 != 0 and not far2[0] > earliest else INF,
     )
-    return common_interval(o, d, rows, first, last, near, far)
+    return boxes.common_interval(o, d, rows, first, last, near, far)
 
 
 @entry
-def _ray_obb(rays, boxes, hits):
+def _ray_obb(rays, obbs, hits):
     """Test each ray against its own oriented box."""
-    lower, upper, rows = boxes
+    lower, upper, rows = obbs
     hit, t_near, t_far = hits
     for i in range(len(hit)):
         o, d = vector(rays.origins, i), vector(rays.directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray that is not finite, or has a zero direction, misses.
-        if can_hit(o, d):
+        if floats.can_hit(o, d):
             interval = obb_interval(o, d, vector(lower, i), vector(upper, i), rows_of(rows, 12 * i))
-            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
+            hit[i], t_near[i], t_far[i] = boxes.clipped(interval, rays.t_min[i], rays.t_max[i])
 
 
 def ray_obb(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    transform: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> BoxHit:
+    origins: ArrayLike, directions: ArrayLike, lower: ArrayLike, upper: ArrayLike,
+    transform: ArrayLike, t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> BoxHit:  # fmt: skip
     """Intersect rays with oriented boxes, one to one after broadcasting.
 
     An oriented box is an axis-aligned box in local coordinates, taken to world coordinates by an
@@ -292,16 +256,12 @@ def ray_obb(
         return foreign_answer(ray_obb, locals())
     frames = local_frames("transform", transform)
     rays = origins, directions, t_min, t_max
-    boxes = {
+    obbs = {
         "lower": points("lower", lower),
         "upper": points("upper", upper),
         "transform": frames.reshape(*frames.shape[:-2], 12),
     }
-    return intersect_each(_ray_obb, BoxHit, rays, boxes)
+    return intersect_each(_ray_obb, BoxHit, rays, obbs)
 
 
-@warms("rays and oriented boxes")
-def _warm() -> None:
-    """Compile the kernel of `ray_obb`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_obb(*ray, np.zeros(3), np.ones(3), np.eye(4))
+warms("rays and oriented boxes")(lambda: ray_obb([5] * 3, [-1] * 3, [0] * 3, [1] * 3, np.eye(4)))

@@ -147,11 +147,9 @@ def _ray_plane(rays, planes, cull, hits):
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
-        o = floats.vector(rays.origins, i)
-        d = floats.vector(rays.directions, i)
-        n = floats.vector(normal, i)
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        n, c = floats.vector(normal, i), offset[i, 0]
         t_min, t_max = rays.t_min[i], rays.t_max[i]
-        c = offset[i, 0]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
         sound = (
@@ -178,15 +176,9 @@ class PlaneHit(NamedTuple):
 
 
 def ray_plane(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    normal: ArrayLike,
-    offset: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-    *,
-    cull: Cull | None = None,
-) -> PlaneHit:
+    origins: ArrayLike, directions: ArrayLike, normal: ArrayLike, offset: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf, *, cull: Cull | None = None,
+) -> PlaneHit:  # fmt: skip
     """Intersect rays with planes, one to one after broadcasting.
 
     The plane is {p : normal . p + offset = 0}, hit from both sides by default. Whether a ray is
@@ -237,8 +229,4 @@ def ray_plane(
     return intersect_each(_ray_plane, PlaneHit, rays, planes, side)
 
 
-@warms("rays and planes")
-def _warm() -> None:
-    """Compile the kernel of `ray_plane`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_plane(*ray, np.ones(3), 0.0)
+warms("rays and planes")(lambda: ray_plane([0, 0, 5], [0, 0, -1], [0, 0, 1], 0))

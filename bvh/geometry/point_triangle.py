@@ -42,10 +42,8 @@ FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
 
-@inlined
-def along(num, den):
-    """Return num / den clamped to 0..1; 0 where den is 0."""
-    return min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0
+# num / den clamped to 0..1; 0 where den is 0.
+along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0)
 
 
 @inlined
@@ -88,7 +86,7 @@ def between(p, v0, v1, v2):
     # approximate point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both,
     # and the error of the leaf test, 4 units in the last place.
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
-    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
+    size = floats.reach_of(a, b, c)
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF
     s, t, inside = nearest_weights(a, b, c)
@@ -143,7 +141,7 @@ def nearest_on_triangle(p, v0, v1, v2):
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     ab, bc, ca = minus(v1, v0), minus(v2, v1), minus(v0, v2)
-    size = max(floats.largest(a), max(floats.largest(b), floats.largest(c)))
+    size = floats.reach_of(a, b, c)
     if size == 0.0:
         return 0.0, 0.0, 0.0
     d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-floats.exponent(size), 1022)
@@ -192,14 +190,11 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
     if _sure_corner(a, ab, ac):
-        d, e = feature_distances.to_corner(p, v0, k)
-        return d, e, 0.0, 0.0
+        return feature_distances.to_corner(p, v0, k) + (0.0, 0.0)
     if _sure_corner(b, bc, ba):
-        d, e = feature_distances.to_corner(p, v1, k)
-        return d, e, 1.0, 0.0
+        return feature_distances.to_corner(p, v1, k) + (1.0, 0.0)
     if _sure_corner(c, ca, cb):
-        d, e = feature_distances.to_corner(p, v2, k)
-        return d, e, 0.0, 1.0
+        return feature_distances.to_corner(p, v2, k) + (0.0, 1.0)
     n, sizes = cross(ab, ac), floats.cross_size(ab, ac)
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
@@ -207,10 +202,8 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     whole = w0 + w1 + w2
     if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * floats.dot_size(sizes, sizes):
         area, areas = feature_distances.double_area(v0, v1, v2, k)
-        d, e = feature_distances.to_plane(
-            p, v0, v1, v2, k, area, areas, floats.difference(p, v0, k)
-        )
-        return d, e, w1 / whole, w2 / whole
+        to_v0, weights = floats.difference(p, v0, k), (w1 / whole, w2 / whole)
+        return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
     # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
         d, e, t = feature_distances.to_edge(p, v0, v1)
@@ -258,8 +251,8 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             if s0 >= 0 and s1 >= 0 and s2 >= 0:
                 whole = w0 + w1 + w2
                 volume, f2 = feature_distances.exact_volume_of(p, v0, v1, v2)
-                best, e = feature_distances.by_normal(volume, f2, n, f)
-                return best, e, w1 / whole, w2 / whole
+                weights = w1 / whole, w2 / whole
+                return feature_distances.by_normal(volume, f2, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
         b = floats.difference(p, v1, k)

@@ -21,12 +21,10 @@ class ShapeRays(NamedTuple):
 
 
 def intersect_each(
-    kernel: Callable[..., None],
-    result: type[Hit],
-    rays: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike],
-    shapes: dict[str, NDArray[np.float64]],
+    kernel: Callable[..., None], result: type[Hit],
+    rays: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], shapes: dict[str, NDArray[np.float64]],
     *options: int,
-) -> Hit:
+) -> Hit:  # fmt: skip
     """Run kernel(rays, shapes, *options, result of arrays) on rays and shapes, one to one."""
     # `rays` are origins, directions, t_min and t_max; `shapes` the vectors of shapes by the names
     # of their arguments; `result` is a named tuple of a hit's flag and doubles. All are broadcast;
@@ -34,12 +32,9 @@ def intersect_each(
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])
     shape = common_shape(
-        origins=o.shape[:-1],
-        directions=d.shape[:-1],
-        t_min=low.shape,
-        t_max=high.shape,
+        origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape,
         **{name: array.shape[:-1] for name, array in shapes.items()},
-    )
+    )  # fmt: skip
 
     def flat(array: NDArray[np.float64], tail: tuple[int, ...]) -> NDArray[np.float64]:
         return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))

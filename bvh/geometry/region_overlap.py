@@ -105,10 +105,8 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     return _clipped(v0, v1, v2, planes, first, last, scratch)
 
 
-@inlined
-def polygon_capacity(planes):
-    """Return how many numbers describe a triangle clipped by some planes, at most."""
-    return 3 * (2 * planes + 16)
+# How many numbers describe a triangle clipped by some planes, at most.
+polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 
 @inlined

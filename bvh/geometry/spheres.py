@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST
+from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
@@ -143,11 +144,7 @@ def sphere_interval(o, d, center, r):
     # A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
 
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
-    half = (
-        0.5 * o[0] - 0.5 * center[0],
-        0.5 * o[1] - 0.5 * center[1],
-        0.5 * o[2] - 0.5 * center[2],
-    )
+    half = minus(scaled(o, 0.5), scaled(center, 0.5))
     e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
     u = floats.unrounded(d, k)
@@ -196,10 +193,8 @@ def _ray_sphere(rays, balls, hits):
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o = floats.vector(rays.origins, i)
-        d = floats.vector(rays.directions, i)
-        m = floats.vector(center, i)
-        r = radius[i, 0]
+        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        m, r = floats.vector(center, i), radius[i, 0]
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray or a ball that is not finite, or a ray without direction, misses.
         if floats.can_hit(o, d) and floats.finite(m) and 0.0 <= r < INF:
@@ -216,13 +211,9 @@ class SphereHit(NamedTuple):
 
 
 def ray_sphere(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    center: ArrayLike,
-    radius: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-) -> SphereHit:
+    origins: ArrayLike, directions: ArrayLike, center: ArrayLike, radius: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
+) -> SphereHit:  # fmt: skip
     """Intersect rays with solid balls, one to one after broadcasting.
 
     Balls are closed: a ray that touches one hits, and a ray that starts inside hits at the start
@@ -272,8 +263,4 @@ def ray_sphere(
     return intersect_each(_ray_sphere, SphereHit, rays, balls)
 
 
-@warms("rays and spheres")
-def _warm() -> None:
-    """Compile the kernel of `ray_sphere`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_sphere(*ray, np.zeros(3), 1.0)
+warms("rays and spheres")(lambda: ray_sphere([0, 0, 5], [0, 0, -1], [0, 0, 0], 1))

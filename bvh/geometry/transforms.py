@@ -106,8 +106,7 @@ def _move(maps, points, out):
         if floats.finite(v):
             out[i, 0], out[i, 1], out[i, 2] = transformed_point(maps, 0, v)
         else:
-            for axis in range(3):
-                out[i, axis] = np.nan
+            out[i, 0] = out[i, 1] = out[i, 2] = np.nan
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -65,9 +65,7 @@ def _nearest_of_segments(w, u, v):
     return s, t
 
 
-@inlined
-def _at(p, u, s):
-    return (p[0] + s * u[0], p[1] + s * u[1], p[2] + s * u[2])
+_at = inlined(lambda p, u, s: (p[0] + s * u[0], p[1] + s * u[1], p[2] + s * u[2]))
 
 
 @inlined
@@ -124,9 +122,7 @@ def nearest_features(a, b):
     return best, x, y, g
 
 
-@inlined
-def _least(g, t):
-    return min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
+_least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2]))))
 
 
 @inlined
@@ -138,8 +134,7 @@ def distance_bounds(a, b):
     o = b[0]
     p = minus(a[0], o), minus(a[1], o), minus(a[2], o)
     q = minus(o, o), minus(b[1], o), minus(b[2], o)
-    size = max(max(floats.largest(p[0]), floats.largest(p[1])), floats.largest(p[2]))
-    size = max(size, max(floats.largest(q[1]), floats.largest(q[2])))
+    size = max(floats.reach_of(*p), floats.reach_of(*q))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF, (0.0, 0.0, 0.0)
     square, _, _, g = nearest_features(p, q)
@@ -207,9 +202,7 @@ def _square_to_edge(w, v):
     return dot(d, d)
 
 
-@inlined
-def _better(nearest, d, x, y):
-    return (d, x, y) if d < nearest[0] else nearest
+_better = inlined(lambda nearest, d, x, y: (d, x, y) if d < nearest[0] else nearest)
 
 
 @kernel
@@ -261,14 +254,7 @@ def _over_face(point, face, k):
     return True, False, floats.scale_by(d, e + k), foot
 
 
-@inlined
-def reach(t):
-    return max(floats.largest(t[0]), max(floats.largest(t[1]), floats.largest(t[2])))
-
-
-@inlined
-def all_scaled(t, f):
-    return scaled(t[0], f), scaled(t[1], f), scaled(t[2], f)
+all_scaled = inlined(lambda t, f: (scaled(t[0], f), scaled(t[1], f), scaled(t[2], f)))
 
 
 @inlined
@@ -280,14 +266,8 @@ def _size_of(a, b):
     return size
 
 
-@inlined
-def _edges_of(t):
-    return minus(t[1], t[0]), minus(t[2], t[1]), minus(t[0], t[2])
-
-
-@inlined
-def _within_range(x):
-    return min(max(x, -LARGEST), LARGEST)
+_edges_of = inlined(lambda t: (minus(t[1], t[0]), minus(t[2], t[1]), minus(t[0], t[2])))
+_within_range = inlined(lambda x: min(max(x, -LARGEST), LARGEST))
 
 
 @inlined

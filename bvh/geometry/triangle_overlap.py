@@ -10,14 +10,8 @@ testing", each axis as a sign.
 
 import numpy as np
 
-from bvh.geometry.arithmetic.predicates import (
-    drop_axis,
-    exact_volume,
-    filtered_above,
-    orient2d,
-    orient3d,
-    plane_of,
-)
+from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -26,28 +20,38 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether two triangles have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
-    plane = plane_of(b0, b1, b2)
-    s0 = filtered_above(plane, b0, a0)
-    s1 = filtered_above(plane, b0, a1)
-    s2 = filtered_above(plane, b0, a2)
-    if s0 != 0 and s0 == s1 and s0 == s2:
+    a, b = (a0, a1, a2), (b0, b1, b2)
+    s = _filtered_sides(b, a)
+    if _all_beside(s):
         return False
-    plane = plane_of(a0, a1, a2)
-    t0 = filtered_above(plane, a0, b0)
-    t1 = filtered_above(plane, a0, b1)
-    t2 = filtered_above(plane, a0, b2)
-    if t0 != 0 and t0 == t1 and t0 == t2:
+    t = _filtered_sides(a, b)
+    if _all_beside(t):
         return False
-    return _decide((a0, a1, a2), (b0, b1, b2), (s0, s1, s2), (t0, t1, t2))
+    return _decide(a, b, s, t)
+
+
+@inlined
+def _filtered_sides(b, a):
+    """Return the sides of b that the corners of a are on, 0 where rounding could change them."""
+    plane = predicates.plane_of(b[0], b[1], b[2])
+    return (
+        predicates.filtered_above(plane, b[0], a[0]),
+        predicates.filtered_above(plane, b[0], a[1]),
+        predicates.filtered_above(plane, b[0], a[2]),
+    )
+
+
+# Whether all corners of a triangle are on one side of a plane, and none in it.
+_all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 
 @inlined
 def _sides(b, a, s):
     """Return the sides of triangle b that the corners of a are on; `s` has those already known."""
     return (
-        s[0] if s[0] != 0 else exact_volume(b[0], b[1], b[2], a[0]),
-        s[1] if s[1] != 0 else exact_volume(b[0], b[1], b[2], a[1]),
-        s[2] if s[2] != 0 else exact_volume(b[0], b[1], b[2], a[2]),
+        s[0] if s[0] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[0]),
+        s[1] if s[1] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[1]),
+        s[2] if s[2] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[2]),
     )
 
 
@@ -71,17 +75,7 @@ def _apex(s):
 @inlined
 def turned(t, first):
     """Return a triangle rotated to begin with another corner."""
-    if first == 0:
-        return t
-    if first == 1:
-        return (t[1], t[2], t[0])
-    return (t[2], t[0], t[1])
-
-
-@inlined
-def _flipped(t):
-    """Return a triangle with its orientation reversed."""
-    return (t[0], t[2], t[1])
+    return t if first == 0 else ((t[1], t[2], t[0]) if first == 1 else (t[2], t[0], t[1]))
 
 
 @kernel
@@ -89,10 +83,10 @@ def _decide(a, b, s, t):
     """Decide the overlap of two triangles; s and t have the sides of corners already known."""
     stay_outlined()
     s = _sides(b, a, s)
-    if s[0] != 0 and s[0] == s[1] and s[0] == s[2]:
+    if _all_beside(s):
         return False
     t = _sides(a, b, t)
-    if t[0] != 0 and t[0] == t[1] and t[0] == t[2]:
+    if _all_beside(t):
         return False
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
@@ -101,9 +95,9 @@ def _decide(a, b, s, t):
     j, up_b = _apex(t)
     p, q = turned(a, i), turned(b, j)
     if not up:
-        q = _flipped(q)
+        q = q[0], q[2], q[1]
     if not up_b:
-        p = _flipped(p)
+        p = p[0], p[2], p[1]
     return orient3d(p[0], p[1], q[0], q[1]) <= 0 and orient3d(p[0], p[2], q[2], q[0]) <= 0
 
 

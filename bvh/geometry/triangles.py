@@ -225,19 +225,13 @@ def _share(o, d, a, b, v0, v1, v2):
     return divide(n_sum, d_sum)
 
 
-@inlined
-def reach_of(v0, v1, v2):
-    """Return the largest absolute coordinate of a triangle."""
-    return max(floats.largest(v0), max(floats.largest(v1), floats.largest(v2)))
-
-
 @kernel
 def barycentrics(o, d, v0, v1, v2):
     """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place."""
     # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
     # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
-    _, _, e, k = scaled_ray(o, d, reach_of(v0, v1, v2))
+    _, _, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
     if -REACH <= e <= REACH:
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
         _, _, whole, whole_size = solve_plane(a, p, q, r)
@@ -261,7 +255,7 @@ def _ray_triangle(rays, triangles, cull, hits):
             floats.can_hit(o, d) and floats.finite(a) and floats.finite(b) and floats.finite(c)
         ):
             continue
-        d_scaled, floor, e, k = scaled_ray(o, d, reach_of(a, b, c))
+        d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(a, b, c))
         side = sides(o, d, d_scaled, floor, a, b, c)
         if side == 0 or side == cull:
             continue
@@ -281,16 +275,9 @@ class TriangleHit(NamedTuple):
 
 
 def ray_triangle(
-    origins: ArrayLike,
-    directions: ArrayLike,
-    v0: ArrayLike,
-    v1: ArrayLike,
-    v2: ArrayLike,
-    t_min: ArrayLike = 0.0,
-    t_max: ArrayLike = np.inf,
-    *,
-    cull: Cull | None = None,
-) -> TriangleHit:
+    origins: ArrayLike, directions: ArrayLike, v0: ArrayLike, v1: ArrayLike, v2: ArrayLike,
+    t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf, *, cull: Cull | None = None,
+) -> TriangleHit:  # fmt: skip
     """Intersect rays with triangles, one to one after broadcasting.
 
     Hit or miss is decided exactly for the given doubles. Edges and vertices belong to the
@@ -331,8 +318,4 @@ def ray_triangle(
     return intersect_each(_ray_triangle, TriangleHit, rays, corners, side)
 
 
-@warms("rays and triangles")
-def _warm() -> None:
-    """Compile the kernel of `ray_triangle`."""
-    ray = np.full(3, 5.0), np.full(3, -1.0)
-    ray_triangle(*ray, *np.eye(3))
+warms("rays and triangles")(lambda: ray_triangle([5, 5, 5], [-1, -1, -1], *np.eye(3)))

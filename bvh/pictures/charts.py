@@ -16,8 +16,8 @@ from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import arrays_of
-from bvh.tree.stats import half_areas, wide_levels
-from bvh.tree.wide_nodes import lanes_of, rows_of
+from bvh.tree.stats import wide_levels
+from bvh.tree.wide_nodes import half_areas, lanes_of, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -192,20 +192,20 @@ def address_of(compiled: Dispatcher, signature: Signature) -> int:
 
 
 # Functions that compile the package, by the name of the part that each compiles.
-recipes: dict[str, Callable[[], None]] = {}
+recipes: dict[str, Callable[[], object]] = {}
 
 
-def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def warms(name: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
     """Register a function that compiles one part of the package's kernels by running them."""
 
-    def register(recipe: Callable[[], None]) -> Callable[[], None]:
+    def register(recipe: Callable[[], object]) -> Callable[[], object]:
         recipes[name] = recipe
         return recipe
 
     return register
 
 
-def all_recipes() -> dict[str, Callable[[], None]]:
+def all_recipes() -> dict[str, Callable[[], object]]:
     """Return the functions that compile the whole package, by the names of its parts."""
     for module in chain(*enrolled("modules of kernels")):
         import_module(module)

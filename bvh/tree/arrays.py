@@ -149,10 +149,8 @@ def _scene_pointers(arrays):
     return _pointers(row, instanced)
 
 
-@inlined
-def is_empty(tree):
-    """Return whether the tree of a row has no nodes, so that nothing is found in it."""
-    return rows.is_empty(rows.row_at(tree.address))
+# Whether the tree of a row has no nodes, so that nothing is found in it.
+is_empty = inlined(lambda tree: rows.is_empty(rows.row_at(tree.address)))
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:

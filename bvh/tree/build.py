@@ -75,10 +75,8 @@ def _survey(triangles, begin, end, bounds):
             count += 1
             low, high = simd.lesser(low, lower), simd.greater(high, upper)
     for axis in range(3):
-        bounds[axis], bounds[axis + 3] = (
-            simd.lane(low, np.int32(axis)),
-            simd.lane(high, np.int32(axis)),
-        )
+        bounds[axis] = simd.lane(low, np.int32(axis))
+        bounds[axis + 3] = simd.lane(high, np.int32(axis))
     return count
 
 
@@ -226,11 +224,10 @@ def pack(
     points, faces = primitives
     groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
     ids, frame = kernel_input(nodes.ids), kernel_input(frame)
-
-    def work(begin: int, end: int) -> None:
-        pack_triangles(points, faces, ids, frame, begin, end, groups)
-
-    share(len(ids), PACK_CHUNK, work, threads)
+    share(
+        len(ids), PACK_CHUNK,
+        lambda begin, end: pack_triangles(points, faces, ids, frame, begin, end, groups), threads,
+    )  # fmt: skip
     return groups
 
 

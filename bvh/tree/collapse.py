@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
@@ -72,9 +73,8 @@ def order_node(data, node):
         for c in range(used):
             key = simd.splat(simd.lane(keys, np.int32(c)), WIDTH)
             earlier = numbers < simd.splat(np.int32(c), WIDTH)
-            nearer = np.int64(
-                simd.popcount(simd.mask_bits((keys < key) | ((keys == key) & earlier)))
-            )
+            before = (keys < key) | ((keys == key) & earlier)
+            nearer = np.int64(simd.popcount(simd.mask_bits(before)))
             # The opposite octant has the opposite order.
             near = simd.splat(np.int32(c << near_bits), WIDTH)
             far = simd.splat(np.int32(c << far_bits), WIDTH)
@@ -84,12 +84,6 @@ def order_node(data, node):
                 | simd.select(numbers == simd.splat(np.int32(used - 1 - nearer), WIDTH), far, none)
             )
     wide_nodes.set_child_orders(data, at, orders)
-
-
-@inlined
-def _box(bounds, i):
-    """Return the box of a binary node."""
-    return ((bounds[i, 0], bounds[i, 1], bounds[i, 2]), (bounds[i, 3], bounds[i, 4], bounds[i, 5]))
 
 
 class Plan(NamedTuple):
@@ -106,7 +100,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
     one_down = simd.select(first, numbers, numbers - simd.splat(np.int32(1), WIDTH))
-    whole = wide_nodes.half_area_of(*_box(bounds, 0))
+    whole = wide_nodes.half_area_of(*read_box(bounds, 0))
     least = max(NODE_SHARE * whole, SMALLEST_COST)
     for i in range(end - 1, begin - 1, -1):
         if is_leaf(links, i):
@@ -124,7 +118,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
             best = simd.lesser(simd.splat(simd.peek(sums, few * WIDTH + k), WIDTH) + other, best)
             other = simd.permute(other, one_down)
-        area = np.float32(wide_nodes.half_area_of(*_box(bounds, i)) + least)
+        area = np.float32(wide_nodes.half_area_of(*read_box(bounds, i)) + least)
         own = simd.lane(best, np.int32(WIDTH - 1)) + area
         simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(own, WIDTH)))
 
@@ -149,14 +143,11 @@ def _open(links, sums, root, children, shares):
         left = np.int64(links[i, 0])
         # Lane k: the left child has k + 1 lanes, the right one the others.
         reverse = simd.splat(np.int32(has - 2), WIDTH) - numbers
-        both = simd.load(sums, left * WIDTH, WIDTH) + simd.permute(
-            simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse
-        )
+        right = simd.permute(simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse)
+        both = simd.load(sums, left * WIDTH, WIDTH) + right
         both = simd.select(numbers <= simd.splat(np.int32(has - 2), WIDTH), both, infinite)
-        k = (
-            np.int64(simd.lowest_bit(simd.mask_bits(both <= simd.splat(simd.lowest(both), WIDTH))))
-            + 1
-        )
+        least = simd.splat(simd.lowest(both), WIDTH)
+        k = np.int64(simd.lowest_bit(simd.mask_bits(both <= least))) + 1
         shares[waiting, 0], shares[waiting, 1] = left + 1, has - k
         shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
         waiting += 2
@@ -209,7 +200,7 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
                     waiting += 1
                     nodes += 1
                 if writes:
-                    low, high = _box(bounds, i)
+                    low, high = read_box(bounds, i)
                     wide_nodes.set_child_box(data, wide_nodes.node_at(node) + c, low, high)
                     wide_nodes.set_child_code(data, wide_nodes.node_at(node) + c, code)
             if writes:
@@ -233,11 +224,10 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
     plan = Plan(aligned(len(links) * WIDTH, np.float32), np.empty(len(links), np.int32))
-
-    def prepare(part: int, _: int) -> None:
-        _plan(bounds, links, parts[part], parts[part + 1], lanes, plan)
-
-    share(len(parts) - 1, 1, prepare, threads)
+    share(
+        len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
+        threads,
+    )  # fmt: skip
     reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
@@ -260,19 +250,19 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
     batches = batches_of(plan.rows[tasks[:, BINARY]], grain)
 
-    def count(batch: int, _: int) -> None:
-        collapse(tasks, *batches[batch], nothing, left_over[:0])
+    def collapse_all(data: NDArray[np.float32]) -> None:
+        share(
+            len(batches), 1, lambda i, _: collapse(tasks, *batches[i], data, left_over[:0]), threads
+        )
 
-    def write(batch: int, _: int) -> None:
-        collapse(tasks, *batches[batch], data, left_over[:0])
-
-    share(len(batches), 1, count, threads)
+    # Count the nodes, then write them.
+    collapse_all(nothing)
     below = tasks[:, BELOW]
     tasks[:, NEXT] = 1 + top[0, BELOW] + np.cumsum(below) - below
     data = aligned(int(1 + top[0, BELOW] + below.sum()) * NODE_SIZE, np.float32)
     reserve_call_memory()
     collapse(top, 0, 1, data, left_over)
-    share(len(batches), 1, write, threads)
+    collapse_all(data)
     return WideNodes(data, ids)
 
 

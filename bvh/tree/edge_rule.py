@@ -52,21 +52,15 @@ def _crosses_corners(vertices, o, d):
     return side == _moved_side(o, d, v1, v2) and side == _moved_side(o, d, v2, v0) and side != 0
 
 
-def _cross_triangle(primitives, prim, o, d):
-    return _crosses_corners(corners(primitives, prim), o, d)
-
-
 def _cross_instanced(primitives, prim, o, d):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)
 
 
-def _cross_other(primitives, prim, o, d):
-    return True
-
-
 @by_type(crosses)
 def _choose_crossing(primitives, prim, o, d):
-    choices = {Triangles: _cross_triangle, Instanced: _cross_instanced}
-    return choices.get(primitives.instance_class, _cross_other)
+    return {
+        Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
+        Instanced: _cross_instanced,
+    }.get(primitives.instance_class, lambda primitives, prim, o, d: True)

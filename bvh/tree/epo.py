@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, vector
+from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, kernel, warms
 from bvh.runtime.simd import WIDTH
@@ -72,11 +73,8 @@ def _area(polygon, count):
     x, y, z = 0.0, 0.0, 0.0
     c = vector(polygon, 0)
     for i in range(1, count - 1):
-        p, q = vector(polygon, i), vector(polygon, i + 1)
-        a, b = (p[0] - c[0], p[1] - c[1], p[2] - c[2]), (q[0] - c[0], q[1] - c[1], q[2] - c[2])
-        x += a[1] * b[2] - a[2] * b[1]
-        y += a[2] * b[0] - a[0] * b[2]
-        z += a[0] * b[1] - a[1] * b[0]
+        n = cross(minus(vector(polygon, i), c), minus(vector(polygon, i + 1), c))
+        x, y, z = x + n[0], y + n[1], z + n[2]
     return math.sqrt(x * x + y * y + z * z)
 
 

@@ -28,58 +28,18 @@ FRAME_SIZE = 12
 CENTRE, EXPONENT, FARTHEST, BOUND, LOWEST, HIGHEST = 0, 3, 4, 5, 6, 9
 
 
-@inlined
-def centre(frame):
-    """Return the centre (x, y, z)."""
-    return vector(frame, 0)
-
-
-@inlined
-def exponent(frame):
-    """Return the exponent of the scale, as an integer."""
-    return int(peek(frame, EXPONENT))
-
-
-@inlined
-def scale(frame):
-    """Return 2**exponent: local units in one unit of the world."""
-    return power_of_two(int(peek(frame, EXPONENT)))
-
-
-@inlined
-def farthest(frame):
-    """Return the largest absolute coordinate of all primitives in the world."""
-    return peek(frame, FARTHEST)
-
-
-@inlined
-def bound(frame):
-    """Return the largest absolute local coordinate, at least 1."""
-    return peek(frame, BOUND)
-
-
-@inlined
-def lowest(frame, axis):
-    """Return a coordinate of the lower corner of all primitives, in local coordinates."""
-    return peek(frame, LOWEST + axis)
-
-
-@inlined
-def highest(frame, axis):
-    """Return a coordinate of the upper corner of all primitives, in local coordinates."""
-    return peek(frame, HIGHEST + axis)
-
-
-@inlined
-def lower_corner(frame):
-    """Return the lower corner of all primitives, in local coordinates."""
-    return vector(frame, 2)
-
-
-@inlined
-def upper_corner(frame):
-    """Return the upper corner of all primitives, in local coordinates."""
-    return vector(frame, 3)
+# The exponent of the scale, as an integer; and the scale, local units in one unit of the world.
+exponent = inlined(lambda frame: int(peek(frame, EXPONENT)))
+scale = inlined(lambda frame: power_of_two(int(peek(frame, EXPONENT))))
+# The largest absolute coordinates of all primitives, in the world and local (at least 1).
+farthest = inlined(lambda frame: peek(frame, FARTHEST))
+bound = inlined(lambda frame: peek(frame, BOUND))
+# Coordinates of the lower and the upper corner of all primitives, in local coordinates.
+lowest = inlined(lambda frame, axis: peek(frame, LOWEST + axis))
+highest = inlined(lambda frame, axis: peek(frame, HIGHEST + axis))
+centre = inlined(lambda frame: vector(frame, 0))
+lower_corner = inlined(lambda frame: vector(frame, 2))
+upper_corner = inlined(lambda frame: vector(frame, 3))
 
 
 @inlined

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry
 
 # Normals of half of the planes: the others are opposite.
 AXES = np.array(
@@ -45,18 +45,6 @@ def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 TRIPLES, INVERSES = _corners()
 
 
-@inlined
-def _reach_out(x, y, z, extremes):
-    """Extend the extremes along all normals to a point."""
-    sums = (
-        x, y, z, x + y, x - y, x + z, x - z, y + z, y - z, (x + y) + z, (x + y) - z,
-        (x - y) + z, (y - x) + z,
-    )  # fmt: skip
-    for k in range(13):
-        extremes[k] = max(extremes[k], sums[k])
-        extremes[13 + k] = max(extremes[13 + k], -sums[k])
-
-
 @entry
 def mark_used(points, faces, used):
     """Mark the vertices of all finite faces; return their number."""
@@ -75,20 +63,22 @@ def _find_extremes(points, used, centre, scale, extremes):
     extremes[:] = -INF
     for i in range(len(points)):
         if used[i]:
-            _reach_out(
-                (points[i, 0] - centre[0]) * scale[0],
-                (points[i, 1] - centre[1]) * scale[1],
-                (points[i, 2] - centre[2]) * scale[2],
-                extremes,
-            )
+            x, y, z = vector(points, i)
+            x, y, z = x - centre[0], y - centre[1], z - centre[2]
+            x, y, z = x * scale[0], y * scale[1], z * scale[2]
+            sums = (
+                x, y, z, x + y, x - y, x + z, x - z, y + z, y - z, (x + y) + z, (x + y) - z,
+                (x - y) + z, (y - x) + z,
+            )  # fmt: skip
+            for k in range(13):
+                extremes[k] = max(extremes[k], sums[k])
+                extremes[13 + k] = max(extremes[13 + k], -sums[k])
 
 
 def polytope(
-    points: NDArray[np.float64],
-    used: NDArray[np.bool_],
-    bounds: NDArray[np.float64],
+    points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
-) -> NDArray[np.float64] | None:
+) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the vertices (k, 3) of a polytope around points; None if over `max_count`."""
     # There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
     # wrong by 2**-52 of the largest coordinate.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
@@ -32,8 +33,8 @@ ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFO
     0, 12, 15, 18, 19, 20, 21, 22, 24
 )  # fmt: skip
 
-# Numbers of a map, and of a map's row.
-MAP_SIZE, MAP_ROW = 12, 4
+# Numbers of a map.
+MAP_SIZE = 12
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
@@ -53,44 +54,20 @@ class Instanced(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each tree
 
 
-@inlined
-def leaf_of(code):
-    """Return the row of a primitive's tree."""
-    return code >> CODE_BITS
-
-
-@inlined
-def prim_of(code):
-    """Return a primitive's id in its tree."""
-    return code & PRIM_MASK
-
-
-@inlined
-def code_of(leaf, prim):
-    """Return the code of a primitive."""
-    return (np.int64(leaf) << CODE_BITS) | np.int64(prim)
-
-
-@inlined
-def row_of(instanced, leaf):
-    """Return the row of a leaf's tree."""
-    return tree_rows.row_at(peek(instanced.trees, leaf))
-
-
-@inlined
-def kind_of(instanced, leaf):
-    """Return the kind of a tree's primitives."""
-    return tree_rows.kind(row_of(instanced, leaf))
+# The row of a primitive's tree, and its id there, by its code; and the code by both.
+leaf_of = inlined(lambda code: code >> CODE_BITS)
+prim_of = inlined(lambda code: code & PRIM_MASK)
+code_of = inlined(lambda leaf, prim: (np.int64(leaf) << CODE_BITS) | np.int64(prim))
+# The row of a leaf's tree, and the kind of its primitives.
+row_of = inlined(lambda instanced, leaf: tree_rows.row_at(peek(instanced.trees, leaf)))
+kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)))
 
 
 @inlined
 def face_corners(points, faces, prim):
     """Return the vertices of a face."""
-    return (
-        vector(points, np.int64(peek(faces, 3 * prim))),
-        vector(points, np.int64(peek(faces, 3 * prim + 1))),
-        vector(points, np.int64(peek(faces, 3 * prim + 2))),
-    )
+    i, j, k = vector(faces, prim)
+    return vector(points, np.int64(i)), vector(points, np.int64(j)), vector(points, np.int64(k))
 
 
 @inlined
@@ -121,31 +98,17 @@ def is_mirrored(instanced, leaf):
 
 
 @inlined
-def _row_product(transforms, at, v):
-    x, y, z = peek(transforms, at), peek(transforms, at + 1), peek(transforms, at + 2)
-    return x * v[0] + y * v[1] + z * v[2]
-
-
-@inlined
 def local_direction(transforms, at, v):
     """Return a vector of the TLAS in the frame of a tree, whose local transform begins at `at`."""
-    return (
-        _row_product(transforms, at, v),
-        _row_product(transforms, at + MAP_ROW, v),
-        _row_product(transforms, at + 2 * MAP_ROW, v),
-    )
+    x, y, z = rows_of(transforms, at)
+    return dot(x, v), dot(y, v), dot(z, v)
 
 
 @inlined
 def local_point(transforms, at, p):
     """Return a point of the TLAS in the frame of a tree, whose local transform begins at `at`."""
-    x, y, z = local_direction(transforms, at, p)
-    last = at + MAP_ROW - 1
-    return (
-        x + peek(transforms, last),
-        y + peek(transforms, last + MAP_ROW),
-        z + peek(transforms, last + 2 * MAP_ROW),
-    )
+    x, y, z = rows_of(transforms, at)
+    return dot(x, p) + x[3], dot(y, p) + y[3], dot(z, p) + z[3]
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
-from bvh.geometry.boxes import read_box
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of
+from bvh.geometry.boxes import is_box, read_box
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.tree import wide_nodes
@@ -16,6 +16,8 @@ from bvh.tree.frame import centre, scale, set_bounds, set_corners
 # part of every error margin of rays, so the frame contains it (see `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
+
+ORIGIN = (0.0, 0.0, 0.0)
 
 # Results of kernels: the tree is refitted, or it must be rebuilt.
 KEPT, OUTGROWN = 0, 1
@@ -30,27 +32,16 @@ FIGURES = 3
 def _is_box(boxes, i):
     """Return whether a box is finite and not empty."""
     low, high = read_box(boxes, i)
-    ok = True
-    for axis in range(3):
-        ok &= low[axis] <= high[axis] and abs(low[axis]) < INF and abs(high[axis]) < INF
-    return ok
+    return is_box(low, high) and finite(low) and finite(high)
 
 
 @inlined
 def _reach_of(low, high, origin, s):
-    """Return the largest local coordinate of a box."""
+    """Return the largest coordinate of a box, moved and scaled."""
     reach = 0.0
     for axis in range(3):
         reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)
     return reach
-
-
-@inlined
-def _farthest(low, high):
-    far = 0.0
-    for axis in range(3):
-        far = max(far, -low[axis], high[axis])
-    return far
 
 
 @entry
@@ -114,7 +105,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
     # So that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
-    figures[FARTHEST] = _farthest(low, high)
+    figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)
     total = 0.0
     for node in range(wide_nodes.node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
@@ -154,14 +145,11 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
             answer = OUTGROWN
             continue
-        figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
+        figures[FARTHEST] = max(figures[FARTHEST], _reach_of(low, high, ORIGIN, 1.0))
         near, far = local_box(low, high, origin, s)
         while base >= 0:
             old_near, old_far = wide_nodes.child_box(blocks, base)
-            if (
-                near[0] == old_near[0] and near[1] == old_near[1] and near[2] == old_near[2]
-                and far[0] == old_far[0] and far[1] == old_far[1] and far[2] == old_far[2]
-            ):  # fmt: skip
+            if near == old_near and far == old_far:
                 break
             total += wide_nodes.half_area_of(near, far) - wide_nodes.half_area_of(old_near, old_far)
             wide_nodes.set_child_box(blocks, base, near, far)

@@ -64,10 +64,8 @@ def _local_boxes(lower, upper, frame, boxes):
             boxes[i, axis + 3] = above(high)
 
 
-@inlined
-def is_leaf(links, node):
-    """Return whether a node is a leaf."""
-    return links[node, 1] > 0
+# Whether a node is a leaf.
+is_leaf = inlined(lambda links, node: links[node, 1] > 0)
 
 
 @inlined

@@ -16,47 +16,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
-from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, select, splat
+from bvh.runtime.jit import entry, inlined, types
+from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, rows, select, splat
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
-from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin, three
-from bvh.tree.wide_nodes import child_code, lanes_of, leaf_rows, node_at, rows_of
+from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin
+from bvh.tree.wide_nodes import child_code, half_areas, lanes_of, leaf_rows, node_at, rows_of
 
 BOX_ROWS = 12
 BOX_SIZE = BOX_ROWS * WIDTH
 MARGIN = 2.0**-19
 
 
+# The rows of a node: of one child, and of all.
+_numbers, _lanes, _ = rows(types.float32, *range(0, BOX_SIZE, WIDTH))
+
+
 @inlined
 def node_boxes(boxes, node):
     """Return (centre, h0, h1, h2) of the boxes of a node's children, as vectors of lanes."""
-    at = node * BOX_SIZE
-    return (
-        three(boxes, at),
-        three(boxes, at + 3 * WIDTH),
-        three(boxes, at + 6 * WIDTH),
-        three(boxes, at + 9 * WIDTH),
-    )
-
-
-@inlined
-def _numbers(boxes, at):
-    return peek(boxes, at), peek(boxes, at + WIDTH), peek(boxes, at + 2 * WIDTH)
+    v = _lanes(boxes, node * BOX_SIZE, WIDTH)
+    return v[:3], v[3:6], v[6:9], v[9:]
 
 
 @inlined
 def one_box(boxes, child):
     """Return (centre, h0, h1, h2) of the box of a child by its number node * WIDTH + lane."""
-    at = child // WIDTH * BOX_SIZE + child % WIDTH
-    return (
-        _numbers(boxes, at),
-        _numbers(boxes, at + 3 * WIDTH),
-        _numbers(boxes, at + 6 * WIDTH),
-        _numbers(boxes, at + 9 * WIDTH),
-    )
+    v = _numbers(boxes, child // WIDTH * BOX_SIZE + child % WIDTH)
+    return v[:3], v[3:6], v[6:9], v[9:]
 
 
 @entry
@@ -74,11 +63,8 @@ def _measure(data, ids, groups, parents, axes, ends):
             while box >= 0:
                 for axis in range(3):
                     k = 3 * box + axis
-                    u = (
-                        splat(peek(axes, 3 * k), WIDTH),
-                        splat(peek(axes, 3 * k + 1), WIDTH),
-                        splat(peek(axes, 3 * k + 2), WIDTH),
-                    )
+                    x, y, z = vector(axes, k)
+                    u = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
                     a, none = dot(v, u), splat(np.float32(INF), WIDTH)
                     b, c = a + dot(e1, u), a + dot(e2, u)
                     low = lowest(select(used, lesser(a, lesser(b, c)), none))
@@ -100,10 +86,10 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
         parents[levels[-1]] = node * WIDTH + lane
     sums = np.zeros((nodes, WIDTH, 10))
     first, many = rows_of(lanes.codes[lanes.leaf])
-    rows = _moments(arrays)
+    moments = _moments(arrays)
     for k in range(int(many.max(initial=0))):
         at = np.argwhere(lanes.leaf)[many > k]
-        sums[at[:, 0], at[:, 1]] += rows[first[many > k] + k]
+        sums[at[:, 0], at[:, 1]] += moments[first[many > k] + k]
     for level in levels[:0:-1]:
         sums.reshape(-1, 10)[parents[level]] = sums[level].sum(axis=1)
     axes = np.ascontiguousarray(_axes(sums.reshape(-1, 10)), np.float32)
@@ -115,7 +101,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     low, high = ends[..., 0].astype(float), -ends[..., 1].astype(float)
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     with np.errstate(invalid="ignore"):
-        plain = _area(box[:, 3:] - box[:, :3]) <= _area(high - low)
+        plain = half_areas(box) <= half_areas(np.hstack([low, high]))
     axes[plain] = np.eye(3)
     low[plain], high[plain] = box[plain, :3], box[plain, 3:]
     return _boxes_of(axes, low, high, np.isfinite(ends[:, 0, 0]), bound)
@@ -126,18 +112,14 @@ def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     lanes, bound = lanes_of(arrays.nodes.data), FrameView(arrays.frame).bound
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     used = (lanes.inner | lanes.leaf).ravel()
-    return _boxes_of(
-        np.broadcast_to(np.eye(3), (len(box), 3, 3)), box[:, :3], box[:, 3:], used, bound
-    )
+    axes = np.broadcast_to(np.eye(3), (len(box), 3, 3))
+    return _boxes_of(axes, box[:, :3], box[:, 3:], used, bound)
 
 
 def _boxes_of(
-    axes: NDArray[Any],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    used: NDArray[np.bool_],
-    bound: float,
-) -> NDArray[np.float32]:
+    axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
+    used: NDArray[np.bool_], bound: float,
+) -> NDArray[np.float32]:  # fmt: skip
     """Return boxes by their axes and what is between these along them."""
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
@@ -172,9 +154,3 @@ def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         spread = spread - mean[:, :, None] * mean[:, None, :]
     spread[~np.isfinite(spread).all(axis=(1, 2))] = np.eye(3)
     return np.linalg.eigh(spread)[1].transpose(0, 2, 1)
-
-
-def _area(size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the surface of boxes."""
-    x, y, z = size.T
-    return np.asarray(x * y + y * z + z * x)

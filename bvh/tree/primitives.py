@@ -157,10 +157,6 @@ def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return barycentrics(o, d, v0, v1, v2)
 
 
-def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    return NAN, NAN
-
-
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
     _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
@@ -168,16 +164,16 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @by_type(weights)
 def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    choices = {
+    return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
-    }  # fmt: skip
-    return choices.get(primitives.instance_class, _no_weights)
+    }.get(
+        primitives.instance_class,
+        lambda primitives, prim, o, d, scaled, t_min, t_max: (NAN, NAN),
+    )  # fmt: skip
 
 
-@inlined
-def is_ray(o, d, t_min, t_max):
-    """Return whether a ray is valid: finite, with a direction, and t_min <= t_max."""
-    return can_hit(o, d) and t_min <= t_max
+# Whether a ray is valid: finite, with a direction, and t_min <= t_max.
+is_ray = inlined(lambda o, d, t_min, t_max: can_hit(o, d) and t_min <= t_max)
 
 
 def world_bounds(

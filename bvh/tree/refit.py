@@ -172,12 +172,9 @@ def members_of(arrays: TreeArrays) -> Members:
 
 
 def refitted(
-    arrays: TreeArrays,
-    points: NDArray[np.float64],
-    threads: int,
-    members: Members | None = None,
+    arrays: TreeArrays, points: NDArray[np.float64], threads: int, members: Members | None = None,
     progress: Progress | None = None,
-) -> tuple[TreeArrays, NDArray[np.float64]]:
+) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
     """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3)."""
     # `points` replace those of the primitives; `members` are those of the tree, if they are known.
     # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
@@ -224,15 +221,12 @@ def refitted(
         data[part] = old[part]
         _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups)
 
-    def order(begin: int, end: int) -> None:
-        _order_nodes(begin, end, data)
-
     count = arrays.nodes.size
     share(count, CHUNK, fit, threads, progress)
     _bound_inner(data, whole[2:])
     if lost:
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    share(count, CHUNK, order, threads)
+    share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads)
     return frozen(TreeArrays(WideNodes(data, ids), groups, moved, whole)), owned(bounds)
 
 

@@ -53,39 +53,18 @@ def new_row(
     return row
 
 
-@inlined
-def row_at(address):
-    """Return the row at an address."""
-    return pointer_to(address, I8)
-
-
-@inlined
-def is_empty(row):
-    """Return whether a tree has no nodes."""
-    return peek(row, NODES) == 0
-
-
-@inlined
-def kind(row):
-    """Return the kind of a tree's primitives."""
-    return peek(row, KIND)
+# The row at an address; whether the tree of a row has no nodes; the kind of its primitives; whether
+# its faces have bits (without them all count); the i-th array of its primitives, of numbers as one.
+row_at = inlined(lambda address: pointer_to(address, I8))
+is_empty = inlined(lambda row: peek(row, NODES) == 0)
+kind = inlined(lambda row: peek(row, KIND))
+has_bits = inlined(lambda row: peek(row, BITS) != 0)
+part = inlined(lambda row, i, like: pointer_to(peek(row, PRIMITIVES + i), like))
 
 
 def _pointer(word: int, like: object) -> Dispatcher:
     """Return an accessor of the pointer in a word of a row, to numbers like one."""
     return inlined(lambda row: pointer_to(peek(row, word), like))
-
-
-@inlined
-def has_bits(row):
-    """Return whether faces of a tree have bits; without them all count."""
-    return peek(row, BITS) != 0
-
-
-@inlined
-def part(row, i, like):
-    """Return the i-th array of a tree's primitives, of numbers like one."""
-    return pointer_to(peek(row, PRIMITIVES + i), like)
 
 
 # See `wide_nodes`, `triangle_groups`, `frame`, `face_bits`; ids: a row of lanes for each group.

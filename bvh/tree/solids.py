@@ -73,20 +73,8 @@ class Solid(NamedTuple):
 
 
 @inlined
-def _box_interval(points, i, o, d):
-    lower, upper = read_box(points, i)
-    return box_interval(o, d, lower, upper)
-
-
-@inlined
 def _instanced_box_interval(points, i, rows, o, d):
     lower, upper = read_box(points, i)
-    return obb_interval(o, d, lower, upper, rows)
-
-
-@inlined
-def _obb_interval(points, i, o, d):
-    lower, upper, rows = read_obb(points, i)
     return obb_interval(o, d, lower, upper, rows)
 
 
@@ -186,13 +174,15 @@ def _obb_flaw(points: Floats) -> tuple[int, str]:
 
 
 BOXES = Solid(
-    arrays=Boxes, row=BoxRow, code=1, size=6, interval=_box_interval,
+    arrays=Boxes, row=BoxRow, code=1, size=6,
+    interval=inlined(lambda points, i, o, d: box_interval(o, d, *read_box(points, i))),
     instanced=_instanced_box_interval, bounds=_box_bounds, outline=_box_outline,
     normals=_box_normals, skew=lambda points, farthest: (0.0, 0.0), given=("upper",),
     points_of=lambda lower, upper: np.hstack([lower, upper]), flaw=lambda points: (-1, ""),
 )  # fmt: skip
 OBBS = Solid(
-    arrays=Obbs, row=ObbRow, code=2, size=18, interval=_obb_interval,
+    arrays=Obbs, row=ObbRow, code=2, size=18,
+    interval=inlined(lambda points, i, o, d: obb_interval(o, d, *read_obb(points, i))),
     instanced=_instanced_obb_interval, bounds=_obb_bounds, outline=_obb_outline,
     normals=_obb_normals, skew=_obb_skew, given=("upper", "transforms"), points_of=_obb_points,
     flaw=_obb_flaw,

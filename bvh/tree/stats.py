@@ -16,7 +16,7 @@ from bvh.tree.epo import overlap_of
 from bvh.tree.frame import FrameView
 from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import arrays_of, count_of, world_bounds
-from bvh.tree.wide_nodes import Lanes, WideNodes, lanes_of, octants_of, rows_of
+from bvh.tree.wide_nodes import Lanes, WideNodes, half_areas, lanes_of, octants_of, rows_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,11 +111,9 @@ def _pairs(histogram: tuple[int, ...]) -> str:
 
 
 def stats_of(
-    arrays: TreeArrays,
-    build_seconds: float,
-    epo: bool = False,
+    arrays: TreeArrays, build_seconds: float, epo: bool = False,
     bits: NDArray[np.uint32] | None = None,
-) -> TreeStats:
+) -> TreeStats:  # fmt: skip
     """Return the statistics of a tree, whose faces may have bits."""
     view = lanes_of(arrays.nodes.data)
     stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
@@ -166,19 +164,12 @@ def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
     return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / whole
 
 
-def half_areas(bounds: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return half the surface of each box."""
-    x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
-    return np.asarray(x * y + y * z + z * x)
-
-
 def check(arrays: TreeArrays) -> None:
     """Raise a ValueError that names the first error in the structure of a tree."""
     lower, upper, valid = world_bounds(arrays.primitives)
     ids = np.flatnonzero(valid).astype(np.int32)
-    frame = arrays.frame
-    check_wide(arrays.nodes, local_boxes(lower, upper, frame), ids)
-    groups = pack(arrays.primitives, arrays.nodes, frame, 1)
+    check_wide(arrays.nodes, local_boxes(lower, upper, arrays.frame), ids)
+    groups = pack(arrays.primitives, arrays.nodes, arrays.frame, 1)
     if not np.array_equal(groups.view(np.int32), arrays.groups.view(np.int32)):
         raise ValueError("a triangle group differs from its triangles")
 
@@ -223,12 +214,9 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
 
 
 def check_primitives(
-    leaves: NDArray[np.float32],
-    owner: NDArray[np.int64],
-    prims: NDArray[np.int64],
-    boxes: NDArray[np.float32],
-    ids: NDArray[np.int32],
-) -> None:
+    leaves: NDArray[np.float32], owner: NDArray[np.int64], prims: NDArray[np.int64],
+    boxes: NDArray[np.float32], ids: NDArray[np.int32],
+) -> None:  # fmt: skip
     """Check the leaves of primitives: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")

@@ -54,27 +54,46 @@ class Tlas:
     seconds_a_box: ClassVar[float] = 1e-6
 
     arrays: TreeArrays
-    _boxes: NDArray[np.float64]
-    # Bounds of the boxes, and the value of `_changes` that they were computed at.
-    _bounds: tuple[int, NDArray[np.float64]]
-    # Grows before and after boxes move: bounds that another thread computes meanwhile are stale.
-    _changes: int
-    _frame: NDArray[np.float64]
-    # The rows of the frame that have the corners of the root's box.
-    _root: NDArray[np.float64]
-    _blocks: NDArray[np.float32]
-    # The lane of each node, and of each box; -1 for the root, and for boxes left out.
-    _parents: NDArray[np.int64]
-    _lanes: NDArray[np.int64]
-    _figures: NDArray[np.float64]
-    # Seconds that rays have lost since the tree was built, and what its cost was then.
-    _lost: float
-    _built_cost: float
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
         self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
+        # Grows before and after boxes move: bounds that another thread finds meanwhile are stale.
         self._changes = 0
         self.rebuild()
+
+    def rebuild(self) -> None:
+        """Rebuild the tree, with new arrays in a new local frame."""
+        began = time.perf_counter()
+        boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
+        bounds = np.empty((2, 3))
+        ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
+        frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
+        records = np.empty((2 * len(ids), RECORD), np.float32)
+        record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
+        binary = binned_sah.build(records, group_bits=0, max_leaf=1)
+        nodes = widen(binary, 1)
+        # Bounds of the boxes, and the value of `_changes` that they were computed at.
+        self._bounds = self._changes, bounds
+        self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
+        # The rows of the frame that have the corners of the root's box.
+        self._root = FrameView(self._frame).box
+        # The lane of each node, and of each box; -1 for the root, and for boxes left out.
+        self._parents = np.empty(nodes.size, np.int64)
+        self._lanes = np.empty(len(self._boxes), np.int64)
+        self._figures = np.zeros(FIGURES)
+        rows = kernel_input(nodes.ids)
+        moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
+        self.arrays = TreeArrays(
+            WideNodes(kernel_input(self._blocks), rows), kernel_input(aligned(0, np.float32)),
+            Boxes(boxes), kernel_input(self._frame),
+        )  # fmt: skip
+        if len(self._blocks):
+            self._refit(True)
+        # Seconds that rays have lost since the tree was built, and what its cost was then.
+        self._lost, self._built_cost = 0.0, self.cost
+        seconds = time.perf_counter() - began
+        # The first build may have compiled kernels, and any may have waited for other processes.
+        Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
     def __len__(self) -> int:
         """Return the number of boxes, including those that are not in the tree."""
@@ -90,7 +109,7 @@ class Tlas:
         """Lower and upper corner of all boxes in the tree, shape (2, 3); NaN if there are none."""
         version, found = self._bounds
         if version != self._changes:
-            version, found = self._changes, np.full((2, 3), np.nan)
+            version, found = self._changes, np.empty((2, 3))
             if moving_boxes.valid_boxes(self.boxes, np.empty(len(self), np.int32), found) == 0:
                 found[:] = np.nan
             self._bounds = version, found
@@ -130,40 +149,6 @@ class Tlas:
             self.rebuild()
             return True
         return False
-
-    def rebuild(self) -> None:
-        """Rebuild the tree, with new arrays in a new local frame."""
-        began = time.perf_counter()
-        boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
-        bounds = np.empty((2, 3))
-        ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
-        some = min(len(ids), 1)
-        frame, bounds = local_frame(bounds[:some], bounds[1 : 1 + some])
-        records = np.empty((2 * len(ids), RECORD), np.float32)
-        record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
-        binary = binned_sah.build(records, group_bits=0, max_leaf=1)
-        nodes = widen(binary, 1)
-        self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
-        self._frame[:2] = frame
-        self._root = FrameView(self._frame).box
-        self._blocks = nodes.data
-        self._parents = np.empty(nodes.size, np.int64)
-        self._lanes = np.empty(len(self._boxes), np.int64)
-        self._figures = np.zeros(FIGURES)
-        rows = kernel_input(nodes.ids)
-        moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
-        self.arrays = TreeArrays(
-            WideNodes(kernel_input(self._blocks), rows),
-            kernel_input(aligned(0, np.float32)),
-            Boxes(kernel_input(self._boxes)),
-            kernel_input(self._frame),
-        )
-        if len(self._blocks):
-            self._refit(True)
-        self._lost, self._built_cost = 0.0, self.cost
-        seconds = time.perf_counter() - began
-        # The first build may have compiled kernels, and any may have waited for other processes.
-        Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
     def _refit(self, new: bool) -> int:
         """Refit all nodes, unless a box exceeds the frame."""

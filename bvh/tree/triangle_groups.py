@@ -48,9 +48,10 @@ An unused lane has a negative tolerance, which fails every comparison.
 
 import numpy as np
 
+from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.jit import entry, inlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
@@ -69,37 +70,25 @@ SIGN_BIT = np.int32(-(2**31))
 @inlined
 def _corner(triangles, prims, k):
     """Return the k-th vertices of triangles, one in each lane."""
-    v = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0))
-    vertices = triangles.points
-    return (
-        simd.gather(vertices, v, 3, 0),
-        simd.gather(vertices, v, 3, 1),
-        simd.gather(vertices, v, 3, 2),
-    )
+    v, p = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0)), triangles.points
+    return simd.gather(p, v, 3, 0), simd.gather(p, v, 3, 1), simd.gather(p, v, 3, 2)
 
 
 @inlined
 def _edge(a, b, h):
     """Return b - a times h / 2; halved before subtracting, so that no extent overflows."""
-    return (
-        (0.5 * b[0] - 0.5 * a[0]) * h,
-        (0.5 * b[1] - 0.5 * a[1]) * h,
-        (0.5 * b[2] - 0.5 * a[2]) * h,
-    )
+    return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
-@inlined
-def _longest(e):
-    return simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs(e[2])))
+_longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs(e[2]))))
 
 
 @inlined
 def _put(groups, at, row, values, used):
     """Store a row of a group, zero in unused lanes."""
     none = simd.splat(np.float32(0.0), WIDTH)
-    simd.store(
-        groups, at + row * WIDTH, simd.select(used, simd.convert(values, np.float32(0.0)), none)
-    )
+    values = simd.convert(values, np.float32(0.0))
+    simd.store(groups, at + row * WIDTH, simd.select(used, values, none))
 
 
 @inlined
@@ -121,11 +110,7 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
     v2 = _corner(triangles, prims, 2)
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
-    n = (
-        e1[1] * e2[2] - e1[2] * e2[1],
-        e1[2] * e2[0] - e1[0] * e2[2],
-        e1[0] * e2[1] - e1[1] * e2[0],
-    )
+    n = vectors.cross(e1, e2)
     for axis in range(3):
         _put(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
         _put(groups, at, E1 + axis, e1[axis], used)
@@ -144,19 +129,16 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
     simd.store(groups, at + TOLERANCE * WIDTH, tolerance)
-    return (
-        (_lowest(v0[0], v1[0], v2[0]), _lowest(v0[1], v1[1], v2[1]), _lowest(v0[2], v1[2], v2[2])),
-        (
-            -_lowest(-v0[0], -v1[0], -v2[0]),
-            -_lowest(-v0[1], -v1[1], -v2[1]),
-            -_lowest(-v0[2], -v1[2], -v2[2]),
-        ),
-    )
+    opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
+    return _lower_corner(v0, v1, v2), vectors.negated(opposite)
 
 
 @inlined
-def _lowest(a, b, c):
-    return simd.lowest(simd.lesser(a, simd.lesser(b, c)))
+def _lower_corner(a, b, c):
+    """Return the least coordinates of the vertices of triangles."""
+    x, y, z = simd.lesser(b[0], c[0]), simd.lesser(b[1], c[1]), simd.lesser(b[2], c[2])
+    x, y, z = simd.lesser(a[0], x), simd.lesser(a[1], y), simd.lesser(a[2], z)
+    return simd.lowest(x), simd.lowest(y), simd.lowest(z)
 
 
 @entry
@@ -171,28 +153,24 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
         for i in range((g + 1) * WIDTH, min(g + 2, end) * WIDTH):
             face = 3 * max(np.int64(simd.peek(ids, i)), 0)
             for k in range(3):
-                simd.prefetch_address(
-                    simd.address(points, 3 * np.int64(simd.peek(faces, face + k)))
-                )
+                vertex = np.int64(simd.peek(faces, face + k))
+                simd.prefetch_address(simd.address(points, 3 * vertex))
         pack_group(triangles, ids, c, s, extent, g, groups)
 
 
-@inlined
-def group_at(group):
-    """Return the position of a group, which the accessors below take."""
-    return group * GROUP_SIZE
-
-
-@inlined
-def group_origin(groups, at):
-    """Return the first vertices v0 of a group's triangles, as vectors of lanes."""
-    return three(groups, at + V0 * WIDTH)
-
-
-@inlined
-def group_edges(groups, at):
-    """Return the edges (e1, e2) of a group's triangles, as vectors of lanes."""
-    return three(groups, at + E1 * WIDTH), three(groups, at + E2 * WIDTH)
+# The position of a group, which the accessors below take.
+group_at = inlined(lambda group: group * GROUP_SIZE)
+# Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
+_, _load_three, _ = simd.rows(types.float32, 0, WIDTH, 2 * WIDTH)
+_three = inlined(lambda groups, at: _load_three(groups, at, WIDTH))
+group_origin = inlined(lambda groups, at: _three(groups, at + V0 * WIDTH))
+group_edges = inlined(
+    lambda groups, at: (_three(groups, at + E1 * WIDTH), _three(groups, at + E2 * WIDTH))
+)
+# The tolerances of edges, negative in unused lanes; the sizes that errors of distances have.
+group_tolerance = inlined(lambda groups, at: simd.load(groups, at + TOLERANCE * WIDTH, WIDTH))
+group_sizes = inlined(lambda groups, at: simd.load(groups, at + SIZE * WIDTH, WIDTH))
+used_lanes = inlined(lambda groups, at: group_tolerance(groups, at) >= np.float32(0.0))
 
 
 @inlined
@@ -200,18 +178,6 @@ def group_normal(groups, at):
     """Return the normals of a group's triangles, as vectors of lanes."""
     e1, e2 = group_edges(groups, at)
     return cross(e1, e2)
-
-
-@inlined
-def group_tolerance(groups, at):
-    """Return the tolerances of a group's edges; negative in unused lanes."""
-    return simd.load(groups, at + TOLERANCE * WIDTH, WIDTH)
-
-
-@inlined
-def group_sizes(groups, at):
-    """Return the sizes that errors of distances are proportional to."""
-    return simd.load(groups, at + SIZE * WIDTH, WIDTH)
 
 
 @inlined
@@ -226,22 +192,6 @@ def load_group(groups, group):
 
 
 @inlined
-def used_lanes(groups, at):
-    """Return which lanes of a group hold a triangle."""
-    return group_tolerance(groups, at) >= np.float32(0.0)
-
-
-@inlined
-def three(array, at):
-    """Return three rows of WIDTH lanes, a vector in each lane."""
-    return (
-        simd.load(array, at, WIDTH),
-        simd.load(array, at + WIDTH, WIDTH),
-        simd.load(array, at + 2 * WIDTH, WIDTH),
-    )
-
-
-@inlined
 def cross(a, b):
     """Return the cross product of two vectors of lanes."""
     return (
@@ -251,10 +201,8 @@ def cross(a, b):
     )
 
 
-@inlined
-def dot(a, b):
-    """Return the dot product of two vectors of lanes."""
-    return simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]))
+# The dot product of two vectors of lanes.
+dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2])))
 
 
 @inlined
@@ -263,7 +211,7 @@ def test_edges(o, d, v0, e1, e2, n, margin):
     # `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of
     # the lanes that do not surely pass the triangle by, and of those that surely do not; c, from
     # the origin to v0; and den.
-    c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
+    c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)
     u = dot(r, e2)

@@ -22,7 +22,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, types
 from bvh.runtime.simd import WIDTH
-from bvh.tree.triangle_groups import group_at, three
+from bvh.tree.triangle_groups import group_at
 
 ROWS = 8
 NODE_SIZE = ROWS * WIDTH
@@ -52,35 +52,14 @@ class WideNodes(NamedTuple):
         return len(self.data) // NODE_SIZE
 
 
-@inlined
-def node_count(data):
-    """Return the number of nodes."""
-    return len(data) // NODE_SIZE
-
-
-@inlined
-def node_at(node):
-    """Return the position of a node."""
-    return node * NODE_SIZE
-
-
-@inlined
-def child_at(number):
-    """Return the position of a child by the number node * WIDTH + lane."""
-    return number // WIDTH * NODE_SIZE + number % WIDTH
-
-
-@inlined
-def node_of(at):
-    """Return the node that a child is of, by the position of the child."""
-    return at // NODE_SIZE
-
-
-@inlined
-def octant_shift(octant):
-    """Return what a visiting order is shifted by to read it for an octant."""
-    return octant * LANE_BITS
-
+# The number of nodes; the position of a node; that of a child, by the number node * WIDTH + lane.
+node_count = inlined(lambda data: len(data) // NODE_SIZE)
+node_at = inlined(lambda node: node * NODE_SIZE)
+child_at = inlined(lambda number: number // WIDTH * NODE_SIZE + number % WIDTH)
+# The node that a child is of, by the position of the child.
+node_of = inlined(lambda at: at // NODE_SIZE)
+# What a visiting order is shifted by to read it for an octant.
+octant_shift = inlined(lambda octant: octant * LANE_BITS)
 
 # Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.
 child_code, child_codes, set_child_code = simd.rows(types.int32, CODES * WIDTH)
@@ -106,25 +85,17 @@ def all_planes(x, y, z):
     return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
 
 
-@inlined
-def child_lower(data, at, axis):
-    """Return a lower coordinate of a child's box."""
-    return simd.peek(data, at + (LOWER + axis) * WIDTH)
-
-
-@inlined
-def child_upper(data, at, axis):
-    """Return an upper coordinate of a child's box."""
-    return simd.peek(data, at + (UPPER + axis) * WIDTH)
+# A lower and an upper coordinate of a child's box.
+child_lower = inlined(lambda data, at, axis: simd.peek(data, at + (LOWER + axis) * WIDTH))
+child_upper = inlined(lambda data, at, axis: simd.peek(data, at + (UPPER + axis) * WIDTH))
+_read_box, _load_boxes, _ = simd.rows(types.float32, *range(0, 6 * WIDTH, WIDTH))
 
 
 @inlined
 def child_box(data, at):
     """Return the lower and upper corner of a child's box."""
-    return (
-        (child_lower(data, at, 0), child_lower(data, at, 1), child_lower(data, at, 2)),
-        (child_upper(data, at, 0), child_upper(data, at, 1), child_upper(data, at, 2)),
-    )
+    box = _read_box(data, at)
+    return box[:3], box[3:]
 
 
 @inlined
@@ -138,7 +109,8 @@ def set_child_box(data, at, low, high):
 @inlined
 def child_boxes(data, at):
     """Return the corners of all children's boxes, each as three vectors of lanes."""
-    return three(data, at + LOWER * WIDTH), three(data, at + UPPER * WIDTH)
+    boxes = _load_boxes(data, at, WIDTH)
+    return boxes[:3], boxes[3:]
 
 
 @inlined
@@ -160,10 +132,9 @@ def half_area_of(low, high):
     return x * y + y * z + z * x
 
 
-@inlined
-def leaf_code(first, count):
-    """Return the code of a leaf of `count` rows from `first` on."""
-    return ~(first * MAX_LEAF_ROWS + count - 1)
+# The code of a leaf of `count` rows from `first` on, and its first row.
+leaf_code = inlined(lambda first, count: ~(first * MAX_LEAF_ROWS + count - 1))
+first_row = inlined(lambda code: ~code >> LEAF_BITS)
 
 
 @inlined
@@ -171,12 +142,6 @@ def leaf_rows(code):
     """Return (first, count) of a leaf's rows."""
     at = ~code
     return at >> LEAF_BITS, (at & (MAX_LEAF_ROWS - 1)) + 1
-
-
-@inlined
-def first_row(code):
-    """Return the first row of a leaf."""
-    return ~code >> LEAF_BITS
 
 
 @inlined
@@ -219,3 +184,9 @@ def octants_of(orders: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the visiting orders of nodes for each octant, shape (nodes, 8, lanes)."""
     shifts = (LANE_BITS * np.arange(8))[None, :, None]
     return orders[:, None, :] >> shifts & (WIDTH - 1)
+
+
+def half_areas(bounds: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return half the surface of each box."""
+    x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
+    return np.asarray(x * y + y * z + z * x)

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import reserve_call_memory
-from bvh.tree import frame as frames
 from bvh.tree import multipoles
 from bvh.tree.build import prepare
 from bvh.tree.builders import binned_sah
+from bvh.tree.frame import into_frame, scale
 from bvh.tree.multipoles import LOWER_SLOTS, ORDER, SERIES_SIZE, SLOTS
 from bvh.tree.nodes import is_leaf
 from bvh.tree.primitives import Primitives, corners
@@ -47,25 +47,16 @@ MARGIN = 1.05
 
 
 class WindingTerms(NamedTuple):
-    """The tree of a surface for its winding numbers.
+    """The tree of a surface for its winding numbers."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64
-        LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a
-        leaf, which has the faces from `first` on.
-    terms : ndarray of float32
-        In the local frame (see `frame.local_frame`).
-    corners : ndarray of float64
-        Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row
-        can be read as LANES numbers to the end.
-    frame : ndarray of float64, shape (2, 3)
-    """
-
+    # LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a leaf,
+    # which has the faces from `first` on.
     codes: NDArray[np.int64]
-    terms: NDArray[np.float32]
+    terms: NDArray[np.float32]  # in the local frame
+    # Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row can
+    # be read as LANES numbers to the end.
     corners: NDArray[np.float64]
-    frame: NDArray[np.float64]
+    frame: NDArray[np.float64]  # (2, 3): see `frame.local_frame`
 
 
 class Sums(NamedTuple):
@@ -151,19 +142,12 @@ def _widen(bounds, links, order, pending, codes):
 
 
 @inlined
-def _local(frame, v):
-    c, s = frames.centre(frame), frames.scale(frame)
-    return ((v[0] - c[0]) * s, (v[1] - c[1]) * s, (v[2] - c[2]) * s)
+def _local_corners(triangles, frame, face):
+    a, b, c = corners(triangles, np.int64(face))
+    return into_frame(frame, a), into_frame(frame, b), into_frame(frame, c)
 
 
-@inlined
-def _length(v):
-    return math.sqrt(dot(v, v))
-
-
-@inlined
-def _centre(shape):
-    return (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2])
+_centre = inlined(lambda shape: (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2]))
 
 
 @inlined
@@ -185,8 +169,7 @@ def _set_centre(total, centre):
 
 @inlined
 def _area_vector(a, b, c):
-    n = cross(minus(b, a), minus(c, a))
-    return (0.5 * n[0], 0.5 * n[1], 0.5 * n[2])
+    return scaled(cross(minus(b, a), minus(c, a)), 0.5)
 
 
 @kernel
@@ -194,8 +177,8 @@ def _radius(triangles, frame, order, shape):
     """Return how far the faces of a node, which are neighbours in the order, reach."""
     far, centre = 0.0, _centre(shape)
     for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
-        for v in corners(triangles, np.int64(order[i])):
-            r = minus(_local(frame, v), centre)
+        for v in _local_corners(triangles, frame, order[i]):
+            r = minus(v, centre)
             far = max(far, dot(r, r))
     return math.sqrt(far)
 
@@ -205,21 +188,19 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
     """Sum the faces of a leaf."""
     centre = (0.0, 0.0, 0.0)
     for k in range(count):
-        a, b, c = corners(triangles, np.int64(order[first + k]))
-        a, b, c = _local(frame, a), _local(frame, b), _local(frame, c)
+        a, b, c = _local_corners(triangles, frame, order[first + k])
         centre = (
             (a[0] + b[0] + c[0]) / 3.0, (a[1] + b[1] + c[1]) / 3.0, (a[2] + b[2] + c[2]) / 3.0
         )  # fmt: skip
-        _weigh(shape, _length(_area_vector(a, b, c)), centre)
+        n = _area_vector(a, b, c)
+        _weigh(shape, math.sqrt(dot(n, n)), centre)
     _set_centre(shape, centre)
     centre = _centre(shape)
     shape[BEGIN], shape[END] = first, first + count
     shape[REACH] = _radius(triangles, frame, order, shape)
     for k in range(count):
-        a, b, c = corners(triangles, np.int64(order[first + k]))
-        a = minus(_local(frame, a), centre)
-        b = minus(_local(frame, b), centre)
-        c = minus(_local(frame, c), centre)
+        a, b, c = _local_corners(triangles, frame, order[first + k])
+        a, b, c = minus(a, centre), minus(b, centre), minus(c, centre)
         multipoles.mean_regular(a, b, c, away[0], away[1])
         multipoles.set_first(part, _area_vector(a, b, c))
         multipoles.add_shifted(part, 1, away[1], poles)
@@ -229,7 +210,7 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, faces):
     """Write the corners of a leaf's faces."""
-    s = frames.scale(frame)
+    s = scale(frame)
     for k in range(count):
         at = CORNERS * first + k
         for v in corners(triangles, np.int64(order[first + k])):

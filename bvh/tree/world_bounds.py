@@ -109,8 +109,7 @@ def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.
         boxes = local.reshape(-1, 2, 3) * np.ldexp(1.0, -frame.exponent) + frame.centre
     boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
     boxes[:, 1] = np.minimum(np.nextafter(boxes[:, 1], np.inf), bounds[1])
-    found: NDArray[np.float64] = boxes.reshape(-1, 6)
-    return found
+    return np.asarray(boxes.reshape(-1, 6))
 
 
 def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
@@ -204,11 +203,10 @@ def instance_bounds(
     # and -inf where there is nothing to bound.
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
-
-    def work(begin: int, end: int) -> None:
-        _bound(extents, which, maps, begin, end, found)
-
-    share(len(found), CHUNK, work, threads)
+    share(
+        len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found),
+        threads,
+    )  # fmt: skip
     return found
 
 
@@ -223,11 +221,9 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
 
 
 def box_instance_bounds(
-    extents: Extents,
-    tree_of: NDArray[np.int32],
-    rows: NDArray[np.float64],
+    extents: Extents, tree_of: NDArray[np.int32], rows: NDArray[np.float64],
     skews: NDArray[np.float64],
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles."""
     # `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
     back, status = inverses(rows)

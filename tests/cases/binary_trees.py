@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.tree.nodes import Nodes
-from bvh.tree.stats import check_primitives, half_areas
+from bvh.tree.stats import check_primitives
+from bvh.tree.wide_nodes import half_areas
 
 
 def sah_cost(nodes: Nodes, primitive_cost: float = 1.0) -> float:

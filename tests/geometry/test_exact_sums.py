@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bvh.geometry.arithmetic import exact_sums
-from bvh.geometry.arithmetic.floats import vector
-from bvh.geometry.triangles import filtered_side, reach_of, scaled_ray
+from bvh.geometry.arithmetic.floats import reach_of, vector
+from bvh.geometry.triangles import filtered_side, scaled_ray
 from bvh.runtime.jit import entry
 
 

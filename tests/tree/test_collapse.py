@@ -12,8 +12,7 @@ from bvh.tree.build import build_binary
 from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.collapse import SMALLEST_TASK, widen
 from bvh.tree.nodes import Nodes
-from bvh.tree.stats import half_areas
-from bvh.tree.wide_nodes import lanes_of
+from bvh.tree.wide_nodes import half_areas, lanes_of
 from tests.tree.test_builders import random, triangles_of
 
 

@@ -39,16 +39,9 @@ def root_of(x):
     return r + (((x[0] - p) - e) + x[1]) / (2.0 * r)
 
 
-@inlined
-def _times(x, s):
-    """Return a double-double times a power of two."""
-    return x[0] * s, x[1] * s
-
-
-@inlined
-def _all_times(v, s):
-    """Return a vector of double-doubles times a power of two."""
-    return _times(v[0], s), _times(v[1], s), _times(v[2], s)
+# A double-double, or a vector of them, times a power of two.
+_times = inlined(lambda x, s: (x[0] * s, x[1] * s))
+_all_times = inlined(lambda v, s: (_times(v[0], s), _times(v[1], s), _times(v[2], s)))
 
 
 @inlined

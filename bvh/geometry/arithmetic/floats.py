@@ -38,34 +38,16 @@ def from_bits(typingctx: TypingContext, x: Type) -> Operation:
     return types.float64(types.int64), emits(lambda b, x: b.bitcast(x, ir.DoubleType()))
 
 
-@inlined
-def lose_nan_max(a, b):
-    """Return the larger of a and b; a if b is NaN."""
-    return b if b > a else a
-
-
-@inlined
-def lose_nan_min(a, b):
-    """Return the smaller of a and b; a if b is NaN."""
-    return b if b < a else a
-
-
-@inlined
-def sign(x):
-    """Return -1, 0 or 1."""
-    return (1 if x > 0 else 0) - (1 if x < 0 else 0)
-
-
-@inlined
-def exponent(x):
-    """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
-    return ((bits(x) >> 52) & 0x7FF) - 1023
-
-
-@inlined
-def power_of_two(k):
-    """Return 2.0**k, with k clamped to the normal range -1022..1023."""
-    return from_bits((min(max(k, -1022), 1023) + 1023) << 52)
+# The larger of a and b; a if b is NaN.
+lose_nan_max = inlined(lambda a, b: b if b > a else a)
+# The smaller of a and b; a if b is NaN.
+lose_nan_min = inlined(lambda a, b: b if b < a else a)
+# -1, 0 or 1.
+sign = inlined(lambda x: (1 if x > 0 else 0) - (1 if x < 0 else 0))
+# floor(log2(abs(x))) of a normal double; -1023 for zero and denormals.
+exponent = inlined(lambda x: ((bits(x) >> 52) & 0x7FF) - 1023)
+# 2.0**k, with k clamped to the normal range -1022..1023.
+power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 52))
 
 
 @inlined
@@ -78,10 +60,8 @@ def scale_by(x, k):
     return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
 
 
-@inlined
-def largest(v):
-    """Return the largest absolute component of a 3-tuple."""
-    return max(abs(v[0]), max(abs(v[1]), abs(v[2])))
+# The largest absolute component of a 3-tuple.
+largest = inlined(lambda v: max(abs(v[0]), max(abs(v[1]), abs(v[2]))))
 
 
 @inlined
@@ -96,16 +76,12 @@ def row_of(array, at):
     return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
 
 
-@inlined
-def lower_of(a, b):
-    """Return the smaller components of two vectors."""
-    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
-
-
-@inlined
-def upper_of(a, b):
-    """Return the larger components of two vectors."""
-    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
+# The same of three 3-tuples, such as the vertices of a triangle.
+reach_of = inlined(lambda a, b, c: max(largest(a), max(largest(b), largest(c))))
+# The smaller components of two vectors.
+lower_of = inlined(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2])))
+# The larger components of two vectors.
+upper_of = inlined(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2])))
 
 
 @inlined
@@ -116,10 +92,8 @@ def finite(v):
     )
 
 
-@inlined
-def can_hit(o, d):
-    """Return whether a ray is finite and its direction is not zero."""
-    return finite(o) and finite(d) and largest(d) > 0.0
+# Whether a ray is finite and its direction is not zero.
+can_hit = inlined(lambda o, d: finite(o) and finite(d) and largest(d) > 0.0)
 
 
 @inlined
@@ -170,10 +144,8 @@ def dd_add(a, b):
     return fast_two_sum(vh, tl + vl)
 
 
-@inlined
-def dd_sub(a, b):
-    """Subtract two double-doubles."""
-    return dd_add(a, (-b[0], -b[1]))
+# Subtract two double-doubles.
+dd_sub = inlined(lambda a, b: dd_add(a, (-b[0], -b[1])))
 
 
 @inlined
@@ -219,10 +191,8 @@ def cross_size(a, b):
     )
 
 
-@inlined
-def dot_size(a, b):
-    """Return the sum of the absolute terms of a dot product."""
-    return abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] * b[2])
+# The sum of the absolute terms of a dot product.
+dot_size = inlined(lambda a, b: abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] * b[2]))
 
 
 @inlined
@@ -242,10 +212,8 @@ def unrounded(v, k):
     return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
 
 
-@inlined
-def high(a):
-    """Return the high parts of a vector of double-doubles."""
-    return (a[0][0], a[1][0], a[2][0])
+# The high parts of a vector of double-doubles.
+high = inlined(lambda a: (a[0][0], a[1][0], a[2][0]))
 
 
 @inlined

@@ -74,8 +74,7 @@ def filtered_above(plane, a, p):
     """Return the side of a plane through a on which p lies, 0 where rounding could change it."""
     n, sizes = plane
     r = minus(p, a)
-    value = dot(n, r)
-    size = dot_size(sizes, r)
+    value, size = dot(n, r), dot_size(sizes, r)
     floor = TINY * (1.0 + (abs(r[0]) + abs(r[1]) + abs(r[2])))
     if abs(value) > VOLUME_ERROR * size + floor:
         return 1 if value > 0.0 else -1

@@ -1,9 +1,9 @@
 """A point of two triangles that touch: where a feature of one meets one of the other, rounded."""
 
-from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
+from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two, reach_of
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.geometry.triangle_distance import all_scaled, nearest_features, point_on, put_back, reach
+from bvh.geometry.triangle_distance import all_scaled, nearest_features, point_on, put_back
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Of triangles in a box of about 1, how far from both a point is at most that counts as common.
@@ -33,7 +33,7 @@ def common_point(a, b):
     # that is computed nearest to both.
     stay_outlined()
     # Both powers of two are doubles.
-    scale = min(max(exponent(max(reach(a), reach(b))), -1022), 1022)
+    scale = min(max(exponent(max(reach_of(*a), reach_of(*b))), -1022), 1022)
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]

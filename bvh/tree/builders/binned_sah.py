@@ -15,38 +15,12 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Progress, Shelf
+from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
-from bvh.tree.builders.bins import (
-    BINS,
-    GROUP_BITS,
-    LEFT,
-    LEFT_CENTRES,
-    RIGHT,
-    BinSplit,
-    best_split,
-    bins_for,
-    bound_halves,
-    cut_in_half,
-    fill_bins,
-    groups,
-    move,
-)
+from bvh.tree.builders import subtrees
+from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    LIMIT,
-    NODE,
-    RANGE_WIDTH,
-    SIDE,
-    BuildState,
-    SubtreeNodes,
-    build_tasks,
-    deepest_level,
-    may_choose,
-    no_nodes,
-)
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.builders.top_levels import bound_all, split_top
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
@@ -123,13 +97,13 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
-        bins_used = bins_for(count)
-        scale = record.scales(centres, np.float32(bins_used))
-        if count > group and may_choose(count, depth, deepest):
-            fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
-            cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
+        n = binning.bins_for(count)
+        scale = record.scales(centres, np.float32(n))
+        if count > group and subtrees.may_choose(count, depth, deepest):
+            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
+            cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
             if axis >= 0:
-                bound_halves(bins, bins_used, axis, last, halves, 0)
+                binning.bound_halves(bins, n, axis, last, halves, 0)
             if spatial is not None:
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
@@ -138,7 +112,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                     )
         if count <= max_leaf:
             area = record.half_area(box)
-            leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
+            leaf_cost = np.float32(GROUP_COST) * area * binning.groups(count, group_bits)
             if count <= group or leaf_cost <= area + np.float32(GROUP_COST) * cost:
                 _put_leaf(records, shift, begin, end, node, links, order)
                 done[0] += count
@@ -156,16 +130,15 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         elif axis >= 0:
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
-            split = BinSplit(
-                axis, last, record.lane_of(waiting_boxes, row + 1, axis), record.lane4(scale, axis)
-            )
-            move(
+            low = record.lane_of(waiting_boxes, row + 1, axis)
+            split = binning.BinSplit(axis, last, low, record.lane4(scale, axis))
+            binning.move(
                 records, shift + begin, shift + end, split, other + begin, other + middle, halves,
                 LEFT_CENTRES,
             )  # fmt: skip
             side = 1 - side
         else:
-            cut_in_half(records, shift + begin, shift + end, halves, 0)
+            binning.cut_in_half(records, shift + begin, shift + end, halves, 0)
             lefts = count >> 1
             rights = count - lefts
             middle = begin + lefts
@@ -197,15 +170,10 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
 
 
 def build(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32] | None = None,
-    *,
-    threads: int = 1,
-    progress: Progress | None = None,
-    group_bits: int = GROUP_BITS,
-    max_leaf: int = MAX_LEAF,
+    records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
+    progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
     deepest: int | None = None,
-) -> Nodes:
+) -> Nodes:  # fmt: skip
     """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
     # `boxes` are records of the box of all and of that of their centres, if they are known. The
     # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
@@ -213,20 +181,21 @@ def build(
     # `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
     count = len(records) // 2
     if count == 0:
-        return no_nodes()
-    deepest = deepest_level(count) if deepest is None else deepest
+        return subtrees.no_nodes()
+    deepest = subtrees.deepest_level(count) if deepest is None else deepest
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order, shelf = np.empty(count, np.int32), Shelf(new_scratch)
     limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
     def subtree(
-        task: NDArray[np.int64], box: NDArray[np.float32], block: SubtreeNodes, state: BuildState
-    ) -> tuple[int, int]:
+        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
+        state: subtrees.BuildState,
+    ) -> tuple[int, int]:  # fmt: skip
         with shelf.scratch() as scratch:
             built: tuple[int, int] = build_subtree(
                 records, None, task, box, block, limits, none, state, scratch
             )
         return built
 
-    return build_tasks(links, tasks, boxes, order, subtree, threads, progress)
+    return subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, progress)

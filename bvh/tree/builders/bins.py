@@ -23,16 +23,10 @@ GROUP_BITS = WIDTH.bit_length() - 1
 LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
 
 
-@inlined
-def groups(count, bits):
-    """Return the number of groups of 1 << bits records, the last of which may be incomplete."""
-    return np.float32((count + (1 << bits) - 1) >> bits)
-
-
-@inlined
-def bins_for(count):
-    """Return the number of bins for a range of `count` records."""
-    return min(BINS, MIN_BINS + (count >> 3))
+# The number of groups of 1 << bits records, the last of which may be incomplete.
+groups = inlined(lambda count, bits: np.float32((count + (1 << bits) - 1) >> bits))
+# The number of bins for a range of `count` records.
+bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
 
 
 @inlined
@@ -42,9 +36,9 @@ def _drop(r, at, first, bins, counts):
     counts[x] += 1
     counts[y] += 1
     counts[z] += 1
-    record.store(bins, x, record.join(record.load(bins, x), r))
-    record.store(bins, y, record.join(record.load(bins, y), r))
-    record.store(bins, z, record.join(record.load(bins, z), r))
+    record.add(bins, x, r)
+    record.add(bins, y, r)
+    record.add(bins, z, r)
 
 
 @kernel
@@ -66,10 +60,29 @@ def fill_bins(records, begin, end, centres, scale, used, bins, counts):
     if second > 0:
         for axis in range(3):
             for b in range(axis * BINS, axis * BINS + used):
-                record.store(
-                    bins, b, record.join(record.load(bins, b), record.load(bins, second + b))
-                )
+                record.add(bins, b, record.load(bins, second + b))
                 counts[b] += counts[second + b]
+
+
+@inlined
+def sweep(bins, counts, first, used, group_bits, costs):
+    """Return (cost, bin, records on the left) of the cheapest split between bins of one axis."""
+    # Sweep from the right, then from the left, and add both sides' costs: no number for an empty
+    # side, infinity times zero, which is not below any.
+    box, count = record.nothing(), 0
+    for b in range(used - 1, 0, -1):
+        box = record.join(box, record.load(bins, first + b))
+        count += counts[first + b]
+        costs[b] = record.half_area(box) * groups(count, group_bits)
+    best, best_bin, best_count = np.float32(INF), 0, 0
+    box, count = record.nothing(), 0
+    for b in range(used - 1):
+        box = record.join(box, record.load(bins, first + b))
+        count += counts[first + b]
+        cost = record.half_area(box) * groups(count, group_bits) + costs[b + 1]
+        if cost < best:
+            best, best_bin, best_count = cost, b, count
+    return best, best_bin, best_count
 
 
 @kernel
@@ -80,20 +93,9 @@ def best_split(bins, counts, scale, used, group_bits, costs):
     for axis in range(3):
         if record.lane4(scale, axis) == 0.0:
             continue
-        # Sweep from the right, then from the left, and add both sides' costs.
-        first = axis * BINS
-        box, count = record.nothing(), 0
-        for b in range(used - 1, 0, -1):
-            box = record.join(box, record.load(bins, first + b))
-            count += counts[first + b]
-            costs[b] = record.half_area(box) * groups(count, group_bits)
-        box, count = record.nothing(), 0
-        for b in range(used - 1):
-            box = record.join(box, record.load(bins, first + b))
-            count += counts[first + b]
-            cost = record.half_area(box) * groups(count, group_bits) + costs[b + 1]
-            if cost < best:
-                best, best_axis, best_bin, best_count = cost, axis, b, count
+        cost, b, count = sweep(bins, counts, axis * BINS, used, group_bits, costs)
+        if cost < best:
+            best, best_axis, best_bin, best_count = cost, axis, b, count
     return best, best_axis, best_bin, best_count
 
 

@@ -12,23 +12,13 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree.builders import records as record
-from bvh.tree.builders.bins import bound, groups
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    LIMIT,
-    NODE,
-    RANGE_WIDTH,
-    SIDE,
-    SMALLEST_TASK,
-    deepest_level,
-    may_choose,
-)
+from bvh.tree.builders import subtrees
+from bvh.tree.builders.bins import bound, sweep
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
 # Fewer records are split level by level.
-LEAST = 2 * SMALLEST_TASK
+LEAST = 2 * subtrees.SMALLEST_TASK
 # There are up to 2**MOST_BITS cells, that many that each has some 2**RECORD_BITS records.
 MOST_BITS = 15
 RECORD_BITS = 3
@@ -38,14 +28,15 @@ LAYERS = 1 << AXIS_BITS
 CHUNK = 32768
 
 
-def axis_bits(extents: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the bits of a cell's number along each axis, for cells that are nearly cubes."""
-    extents, bits = np.array(extents, np.float64), np.zeros(3, np.int64)
-    for _ in range(min(count.bit_length() - RECORD_BITS, MOST_BITS)):
-        axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
-        extents[axis] *= 0.5
-        bits[axis] += 1
-    return bits
+def halved_axes(extents: NDArray[np.float64], count: int, most: int) -> NDArray[np.int64]:
+    """Return the axes across which nearly cubic cells are halved, each `most` times at most."""
+    sizes, left, axes = extents.tolist(), [most] * 3, []
+    for _ in range(count):
+        axis = max(range(3), key=lambda a: sizes[a] if left[a] else -1.0)
+        sizes[axis] *= 0.5
+        left[axis] -= 1
+        axes.append(axis)
+    return np.array(axes, np.int64)
 
 
 @entry
@@ -60,17 +51,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
         counts[cell] += 1
-        record.store(cell_boxes, cell, record.join(record.load(cell_boxes, cell), r))
-
-
-@entry
-def _add_cells(boxes, counts, to_boxes, to_counts):
-    """Add the counts and boxes of cells to others."""
-    for cell in range(len(counts)):
-        to_counts[cell] += counts[cell]
-        record.store(
-            to_boxes, cell, record.join(record.load(to_boxes, cell), record.load(boxes, cell))
-        )
+        record.add(cell_boxes, cell, r)
 
 
 @inlined
@@ -103,7 +84,7 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
         node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
         depth, total = pending[waiting, DEPTH], pending[waiting, LIMIT]
         best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
-        if total > grain and end - begin > 1 and may_choose(total, depth, deepest):
+        if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
                 size = 1 << bits[axis]
                 for k in range(size):
@@ -113,24 +94,10 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
                     cell = np.int64(order[i])
                     k = _layer(cell, axis, bits)
                     layer_counts[k] += counts[cell]
-                    record.store(
-                        layers, k, record.join(record.load(layers, k), record.load(boxes, cell))
-                    )
-                box, count = record.nothing(), 0
-                for k in range(size - 1, 0, -1):
-                    box = record.join(box, record.load(layers, k))
-                    count += layer_counts[k]
-                    costs[k] = np.float32(INF)
-                    if count > 0:
-                        costs[k] = record.half_area(box) * groups(count, group_bits)
-                box, count = record.nothing(), 0
-                for k in range(size - 1):
-                    box = record.join(box, record.load(layers, k))
-                    count += layer_counts[k]
-                    if count > 0:
-                        cost = record.half_area(box) * groups(count, group_bits) + costs[k + 1]
-                        if cost < best:
-                            best, best_axis, best_layer, best_count = cost, axis, k, count
+                    record.add(layers, k, record.load(boxes, cell))
+                cost, k, count = sweep(layers, layer_counts, 0, size, group_bits, costs)
+                if cost < best:
+                    best, best_axis, best_layer, best_count = cost, axis, k, count
         if best_axis < 0:
             for i in range(begin, end):
                 range_of[order[i]] = found
@@ -184,19 +151,17 @@ def _bound_ranges(records, ranges, begin, end, boxes):
 
 
 def split_by_cells(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32],
-    limits: tuple[int, int, int],
+    records: NDArray[np.float32], boxes: NDArray[np.float32], limits: tuple[int, int, int],
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records, whose box and that of their centres are `boxes`, into ranges."""
     # `limits` are the records of a range that need not be split, the deepest level and the bits of
     # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),
     # and the box of each and that of its centres, (k, 2, 8).
     half = len(records) // 2
-    bits = axis_bits(
-        boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3], half
-    )
+    extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
+    count_bits = min(half.bit_length() - RECORD_BITS, MOST_BITS)
+    bits = np.bincount(halved_axes(extents, count_bits, AXIS_BITS), minlength=3)
     size = 1 << int(bits.sum())
     cells, shelf = np.empty(half, np.uint16), Shelf(lambda: _new_cells(size))
 
@@ -206,11 +171,12 @@ def split_by_cells(
 
     share(half, CHUNK, fill, threads)
     cell_boxes, cell_counts = _new_cells(size)
+    for some_boxes, counts in shelf.pieces():
+        np.maximum(cell_boxes, some_boxes, out=cell_boxes)
+        cell_counts += counts
     reserve_call_memory()
-    for some in shelf.pieces():
-        _add_cells(*some, cell_boxes, cell_counts)
     # On each level fewer than half / grain ranges are split, each into two.
-    most = min(2 * (half // limits[0] + 1) * (deepest_level(half) + 1), 2 * size)
+    most = min(2 * (half // limits[0] + 1) * (subtrees.deepest_level(half) + 1), 2 * size)
     links, ranges = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
     range_of = np.empty(size, np.int32)
     scratch = (
@@ -233,16 +199,16 @@ def split_by_cells(
     def move(begin: int, end: int) -> None:
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK])
 
-    def bound_some(begin: int, end: int) -> None:
-        _bound_ranges(records, ranges, begin, end, range_boxes)
-
     share(half, CHUNK, count, threads)
     rows[:] = np.cumsum(rows, axis=0) - rows + half + ranges[:, BEGIN]
     share(half, CHUNK, move, threads)
-    share(found, found // (4 * threads) + 1, bound_some, threads)
+    share(
+        found, found // (4 * threads) + 1,
+        lambda begin, end: _bound_ranges(records, ranges, begin, end, range_boxes), threads,
+    )  # fmt: skip
     return links[:used], ranges, range_boxes.reshape(-1, 2, record.WIDTH)
 
 
-def _new_cells(size: int) -> tuple[NDArray[np.generic], ...]:
+def _new_cells(size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return the boxes and counts of cells without records."""
     return np.full((size, record.WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)

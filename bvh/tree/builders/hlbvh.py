@@ -21,6 +21,7 @@ from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import GROUP_BITS
+from bvh.tree.builders.grid import halved_axes
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, NODE, RANGE_WIDTH, SMALLEST_TASK
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -41,27 +42,17 @@ CHUNK = 65536
 def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return tables that spread the bits of each axis, and the number of bits of each."""
     # Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
-    extents = np.array(extents, np.float64)
-    bits = np.zeros(3, np.int64)
-    positions: list[list[int]] = [[], [], []]
-    for position in range(CODE_BITS - 1, -1, -1):
-        axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
-        extents[axis] *= 0.5
-        bits[axis] += 1
-        positions[axis].append(position)
-    tables = np.zeros((6, 256), np.uint32)
-    values = np.arange(256)
+    axes = halved_axes(extents, CODE_BITS, AXIS_BITS)
+    tables, values = np.zeros((6, 256), np.uint32), np.arange(256)
     for axis in range(3):
-        for bit, position in enumerate(reversed(positions[axis])):
-            row = 2 * axis + bit // 8
-            tables[row] |= ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
-    return tables, bits
+        for bit, position in enumerate(CODE_BITS - 1 - np.flatnonzero(axes == axis)[::-1]):
+            spread = ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
+            tables[2 * axis + bit // 8] |= spread
+    return tables, np.bincount(axes, minlength=3)
 
 
-@inlined
-def row_of(keys, i):
-    """Return the row of a key's record."""
-    return np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+# The row of a key's record.
+row_of = inlined(lambda keys, i: np.int64(keys[i] & np.uint64(0xFFFFFFFF)))
 
 
 @entry
@@ -71,9 +62,8 @@ def _make_keys(records, begin, end, boxes, tables, bits, keys):
     scale = record.scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
-        x, y, z = record.bins_of(
-            record.centre(record.load(records, i)), box, scale, (1 << AXIS_BITS) - 1
-        )
+        centre = record.centre(record.load(records, i))
+        x, y, z = record.bins_of(centre, box, scale, (1 << AXIS_BITS) - 1)
         x, y, z = x >> shifts[0], y >> shifts[1], z >> shifts[2]
         code = tables[0, x & 255] | tables[1, x >> 8]
         code |= tables[2, y & 255] | tables[3, y >> 8]
@@ -128,11 +118,10 @@ def sorted_keys(
     extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
-
-    def make(_: int, begin: int, end: int) -> None:
-        _make_keys(records, begin, end, boxes, tables, bits, keys)
-
-    in_chunks(count, CHUNK, threads, make)
+    in_chunks(
+        count, CHUNK, threads,
+        lambda _, begin, end: _make_keys(records, begin, end, boxes, tables, bits, keys),
+    )  # fmt: skip
     for low in range(32, 32 + CODE_BITS, DIGIT_BITS):
         _sort_by_digit(keys, other, np.uint64(low), threads)
         keys, other = other, keys
@@ -287,12 +276,9 @@ def _attach_cells(top, tasks, depths):
 
 
 def build(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32] | None = None,
-    *,
-    threads: int = 1,
+    records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None,
-) -> Nodes:
+) -> Nodes:  # fmt: skip
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
     if count == 0:
@@ -305,11 +291,10 @@ def build(
     cell_count = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
     tasks = tasks[:cell_count].copy()
     cells = np.empty((2 * cell_count, records.shape[1]), np.float32)
-
-    def gather(_: int, begin: int, end: int) -> None:
-        _gather(records, keys, tasks, begin, end, cells)
-
-    in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
+    in_chunks(
+        cell_count, SMALLEST_TASK // CELL, threads,
+        lambda _, begin, end: _gather(records, keys, tasks, begin, end, cells),
+    )  # fmt: skip
     cells[:cell_count, record.ID].view(np.int32)[:] = np.arange(cell_count)
     # The remaining levels suffice to halve a cell.
     top = binned_sah.build(

@@ -6,7 +6,7 @@ builder needs of a primitive.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
@@ -16,6 +16,7 @@ from numba.core import cgutils
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import Dispatcher, llvm_operation, types
 from bvh.runtime.simd import FEATURES, Vec
+from bvh.runtime.simd.vectors import declare, indices, spread
 from bvh.tree.nodes import SMALLEST_PLANE
 
 # Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, unused.
@@ -23,11 +24,6 @@ WIDTH, ID, UPPER = 8, 3, 4
 
 F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 V4, V8, INTS4, INTS8 = (ir.VectorType(kind, n) for kind in (F32, I32) for n in (4, 8))
-
-# Numba's internals are untyped.
-_function = cgutils.get_or_insert_function
-_tuple_type = types.UniTuple
-_packed = cgutils.pack_array
 
 # Narrower intervals of centres are not divided, because their scale could overflow.
 NARROWEST = 2.0**-100
@@ -79,15 +75,8 @@ def _constant(vector: Value, value: float) -> Value:
     return ir.Constant(vector, [value] * vector.count)
 
 
-def _shuffle(builder: Builder, a: Value, b: Value, lanes: list[int]) -> Value:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
-
-
-def _spread(builder: Builder, value: Value, count: int) -> Value:
-    """Copy a number to all lanes."""
-    one = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
-    one = builder.insert_element(one, value, I32(0))
-    return _shuffle(builder, one, one, [0] * count)
+def _shuffle(builder: Builder, a: Value, b: Value, lanes: Iterable[int]) -> Value:
+    return builder.shuffle_vector(a, b, indices(lanes))
 
 
 def _lanes(builder: Builder, v: Value) -> list[Value]:
@@ -96,8 +85,7 @@ def _lanes(builder: Builder, v: Value) -> list[Value]:
 
 
 def _halves(builder: Builder, v: Value) -> tuple[Value, Value]:
-    low, high = _shuffle(builder, v, v, [0, 1, 2, 3]), _shuffle(builder, v, v, [4, 5, 6, 7])
-    return low, high
+    return _shuffle(builder, v, v, range(4)), _shuffle(builder, v, v, range(4, 8))
 
 
 def _size(builder: Builder, v: Value) -> Value:
@@ -121,16 +109,21 @@ def store(builder: Builder, array: Value, row: Value, value: Value) -> None:
 def _extreme(builder: Builder, name: str, *args: Value) -> Value:
     """Return the lane-wise "max" or "min" of two vectors without NaN."""
     # LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
-    native = FEATURES.get("avx")
-    name = f"llvm.x86.avx.{name}.ps.256" if native else f"llvm.{name}num.v8f32"
-    function = _function(builder.module, ir.FunctionType(V8, [V8, V8]), name)
-    return builder.call(function, args)
+    name = f"llvm.x86.avx.{name}.ps.256" if FEATURES.get("avx") else f"llvm.{name}num.v8f32"
+    return builder.call(declare(builder, name, [V8, V8], V8, plain=True), args)
 
 
 @operation(v8, v8, v8)
 def join(builder: Builder, a: Value, b: Value) -> Value:
     """Return the union of two boxes."""
     return _extreme(builder, "max", a, b)
+
+
+@operation(types.void, ARRAY, i8, v8)
+def add(builder: Builder, array: Value, row: Value, value: Value) -> None:
+    """Extend the box in a row of an (n, 8) array to contain another."""
+    at = _row(builder, array, row)
+    builder.store(_extreme(builder, "max", builder.load(at, align=4), value), at, align=4)
 
 
 @operation(v8, v8, v8)
@@ -158,7 +151,7 @@ def nothing(builder: Builder) -> Value:
 @operation(v8, types.boolean, v8)
 def only_if(builder: Builder, condition: Value, v: Value) -> Value:
     """Return a box if the condition holds, the empty box if not."""
-    return builder.select(_spread(builder, condition, 8), v, _constant(V8, -np.inf))
+    return builder.select(spread(builder, condition, 8), v, _constant(V8, -np.inf))
 
 
 @operation(v8, v8)
@@ -166,7 +159,7 @@ def centre(builder: Builder, v: Value) -> Value:
     """Return the box that is twice the centre of a box (a point)."""
     low, high = _halves(builder, v)
     # Rounding is symmetric, so one half is exactly minus the other.
-    return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), list(range(8)))
+    return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), range(8))
 
 
 @operation(v4, v8, f4)
@@ -174,19 +167,19 @@ def scales(builder: Builder, box: Value, count: Value) -> Value:
     """Return the number of bins in a unit of each axis of a box; 0 for a narrow axis."""
     size = _size(builder, box)
     wide = builder.fcmp_ordered(">", size, _constant(V4, NARROWEST))
-    scale = builder.fdiv(_spread(builder, count, 4), size)
+    scale = builder.fdiv(spread(builder, count, 4), size)
     return builder.select(wide, scale, _constant(V4, 0.0))
 
 
-@operation(_tuple_type(i8, 3), v8, v8, v4, i4)
+@operation(types.UniTuple(i8, 3), v8, v8, v4, i4)
 def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
     """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
     _, at = _halves(builder, point)
     low, _ = _halves(builder, box)
     b = builder.fptosi(builder.fmul(builder.fadd(at, low), scale), INTS4)
-    last = _spread(builder, last, 4)
+    last = spread(builder, last, 4)
     b = builder.select(builder.icmp_signed("<", b, last), b, last)
-    return _packed(builder, [builder.zext(bin, I64) for bin in _lanes(builder, b)])
+    return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in _lanes(builder, b)])
 
 
 @operation(f4, v8)
@@ -223,13 +216,13 @@ def corner(builder: Builder, points: Value, row: Value) -> Value:
     pair = builder.load(builder.bitcast(at, ir.VectorType(F64, 2).as_pointer()), align=8)
     last = builder.load(builder.gep(at, [I64(2)]))
     none = _constant(pair.type, 0.0)
-    return builder.insert_element(_shuffle(builder, pair, none, [0, 1, 2, 3]), last, I32(2))
+    return builder.insert_element(_shuffle(builder, pair, none, range(4)), last, I32(2))
 
 
 @operation(v8, v4, v4, i4)
 def box_record(builder: Builder, low: Value, high: Value, id: Value) -> Value:
     """Return the record of the primitive `id` with two corners, whose last lane is not used."""
-    out = _shuffle(builder, builder.fneg(low), high, list(range(8)))
+    out = _shuffle(builder, builder.fneg(low), high, range(8))
     return builder.insert_element(out, builder.bitcast(id, F32), I32(ID))
 
 

@@ -49,15 +49,9 @@ def _merge(links, order, out):
 
 
 def build(
-    triangles: Triangles,
-    records: NDArray[np.float32],
-    count: int,
-    frame: NDArray[np.float64],
-    boxes: NDArray[np.float32] | None = None,
-    *,
-    threads: int = 1,
-    progress: Progress | None = None,
-) -> Nodes:
+    triangles: Triangles, records: NDArray[np.float32], count: int, frame: NDArray[np.float64],
+    boxes: NDArray[np.float32] | None = None, *, threads: int = 1, progress: Progress | None = None,
+) -> Nodes:  # fmt: skip
     """Build a tree over `count` triangles, whose `records` in the local frame are overwritten."""
     # Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
     capacity = len(records) // 2
@@ -79,13 +73,9 @@ def build(
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def subtree(
-        start: NDArray[np.int64],
-        box: NDArray[np.float32],
-        block: SubtreeNodes,
-        state: BuildState,
-        grain: int = 0,
-        left: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
-    ) -> tuple[int, int]:
+        start: NDArray[np.int64], box: NDArray[np.float32], block: SubtreeNodes, state: BuildState,
+        grain: int = 0, left: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
+    ) -> tuple[int, int]:  # fmt: skip
         limits = Limits(grain, deepest, GROUP_BITS, MAX_LEAF)
         with shelf.scratch() as (spatial, scratch):
             built: tuple[int, int] = build_subtree(

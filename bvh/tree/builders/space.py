@@ -18,33 +18,9 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import inlined, kernel
-from bvh.tree.builders.bins import (
-    BINS,
-    GROUP_BITS,
-    LEFT,
-    LEFT_CENTRES,
-    RIGHT,
-    RIGHT_CENTRES,
-    bound_halves,
-    groups,
-)
-from bvh.tree.builders.records import (
-    UPPER,
-    centre,
-    half_area,
-    id_of,
-    join,
-    lane4,
-    lane_of,
-    load,
-    meet,
-    nothing,
-    outward,
-    overlaps,
-    record,
-    scales,
-    store,
-)
+from bvh.tree.builders import bins as binning
+from bvh.tree.builders import records as record
+from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT, RIGHT_CENTRES
 from bvh.tree.frame import into_frame
 from bvh.tree.primitives import Triangles, corners
 
@@ -98,31 +74,29 @@ def _clip(v, records, row, axis, low, high, out, target):
             if inside:
                 p = (a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2]))
                 lower, upper = lower_of(lower, p), upper_of(upper, p)
-    box = record(
+    box = record.record(
         np.float32(lower[0] - SLACK), np.float32(lower[1] - SLACK), np.float32(lower[2] - SLACK),
-        id_of(records, row),
+        record.id_of(records, row),
         np.float32(upper[0] + SLACK), np.float32(upper[1] + SLACK), np.float32(upper[2] + SLACK),
     )  # fmt: skip
     # Never beyond what is clipped, nor beyond the planes.
-    store(out, target, meet(outward(box), load(records, row)))
+    record.store(out, target, record.meet(record.outward(box), record.load(records, row)))
     out[target, axis] = min(out[target, axis], np.float32(-low))
-    out[target, axis + UPPER] = min(out[target, axis + UPPER], np.float32(high))
-    return overlaps(load(out, target))
+    out[target, axis + record.UPPER] = min(out[target, axis + record.UPPER], np.float32(high))
+    return record.overlaps(record.load(out, target))
 
 
 @inlined
 def _span(records, i, axis, low, scale):
     """Return the first and the last of the BINS intervals of space that a record overlaps."""
-    first = np.int64((-lane_of(records, i, axis) - low) * scale)
-    last = np.int64((lane_of(records, i, axis + UPPER) - low) * scale)
+    first = np.int64((-record.lane_of(records, i, axis) - low) * scale)
+    last = np.int64((record.lane_of(records, i, axis + record.UPPER) - low) * scale)
     first = min(max(first, 0), BINS - 1)
     return first, min(max(last, first), BINS - 1)
 
 
-@inlined
-def _plane(low, scale, b):
-    """Return where interval b of space begins."""
-    return np.float64(np.float32(low + np.float32(b) / scale))
+# Where interval b of space begins.
+_plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b) / scale)))
 
 
 @kernel
@@ -131,31 +105,31 @@ def _fill(spatial, records, begin, end, boxes, row, scale):
     triangles, frame, _, _, bins, counts, v = spatial
     spare = len(bins) - 1
     for b in range(3 * BINS):
-        store(bins, b, nothing())
+        record.store(bins, b, record.nothing())
         counts[b] = 0
         counts[3 * BINS + b] = 0
     for i in range(begin, end):
-        r = load(records, i)
+        r = record.load(records, i)
         is_known = False
         for axis in range(3):
-            times = lane4(scale, axis)
+            times = record.lane4(scale, axis)
             if times == 0.0:
                 continue
-            low = -lane_of(boxes, row, axis)
+            low = -record.lane_of(boxes, row, axis)
             first, last = _span(records, i, axis, low, times)
             base = axis * BINS
             counts[base + first] += 1
             counts[3 * BINS + base + last] += 1
             if first == last:
-                store(bins, base + first, join(load(bins, base + first), r))
+                record.add(bins, base + first, r)
                 continue
             if not is_known:
-                local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
+                local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
                 is_known = True
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
                 if _clip(v, records, i, axis, start, stop, bins, spare):
-                    store(bins, base + b, join(load(bins, base + b), load(bins, spare)))
+                    record.add(bins, base + b, record.load(bins, spare))
 
 
 @kernel
@@ -164,24 +138,24 @@ def _best_plane(spatial, scale, capacity, costs):
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
     for axis in range(3):
-        if lane4(scale, axis) == 0.0:
+        if record.lane4(scale, axis) == 0.0:
             continue
         first = axis * BINS
-        box, right = nothing(), 0
+        box, right = record.nothing(), 0
         for b in range(BINS - 1, 0, -1):
-            box = join(box, load(bins, first + b))
+            box = record.join(box, record.load(bins, first + b))
             right += counts[3 * BINS + first + b]
-            costs[b] = half_area(box) * groups(right, GROUP_BITS) if right > 0 else np.float32(0.0)
+            costs[b] = record.half_area(box) * binning.groups(right, GROUP_BITS)
         all_of = right + counts[3 * BINS + first]
-        box, left, right = nothing(), 0, all_of
+        box, left, right = record.nothing(), 0, all_of
         for b in range(BINS - 1):
-            box = join(box, load(bins, first + b))
+            box = record.join(box, record.load(bins, first + b))
             left += counts[first + b]
             right -= counts[3 * BINS + first + b]
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
-            cost = half_area(box) * groups(left, GROUP_BITS) + costs[b + 1]
+            cost = record.half_area(box) * binning.groups(left, GROUP_BITS) + costs[b + 1]
             if cost < best:
                 best, best_axis, best_bin, best_left, best_right = cost, axis, b, left, right
     return best, (best_axis, best_bin, best_left, best_right)
@@ -195,10 +169,10 @@ def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
     begin, end, capacity = span
     cost, axis = split
     if axis >= 0:
-        shared = meet(load(halves, LEFT), load(halves, RIGHT))
-        if not (overlaps(shared) and half_area(shared) > spatial.overlap):
+        shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
+        if not (record.overlaps(shared) and record.half_area(shared) > spatial.overlap):
             return cost, NO_PLANE
-    scale = scales(load(boxes, row), np.float32(BINS))
+    scale = record.scales(record.load(boxes, row), np.float32(BINS))
     _fill(spatial, records, begin, end, boxes, row, scale)
     plane_cost, plane = _best_plane(spatial, scale, capacity, costs)
     return (plane_cost, plane) if plane_cost < cost else (cost, NO_PLANE)
@@ -212,50 +186,53 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     # cheaper.
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane
-    bound_halves(bins, BINS, axis, last, halves, 0)
-    times = lane4(scales(load(boxes, row), np.float32(BINS)), axis)
-    low = -lane_of(boxes, row, axis)
+    binning.bound_halves(bins, BINS, axis, last, halves, 0)
+    times = record.lane4(record.scales(record.load(boxes, row), np.float32(BINS)), axis)
+    low = -record.lane_of(boxes, row, axis)
     border = _plane(low, times, last + 1)
-    whole_left, whole_right = load(halves, LEFT), load(halves, RIGHT)
-    left_box, right_box, left_centres, right_centres = nothing(), nothing(), nothing(), nothing()
+    whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
+    left_box, right_box = record.nothing(), record.nothing()
+    left_centres, right_centres = record.nothing(), record.nothing()
     left_at, right_at = targets
     for i in range(begin, end):
-        r = load(records, i)
+        r = record.load(records, i)
         from_bin, to_bin = _span(records, i, axis, low, times)
         goes_left, goes_right = from_bin <= last, to_bin > last
         left_piece, right_piece = r, r
         if goes_left and goes_right:
-            local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
-            start = -np.float64(lane_of(records, i, axis))
-            stop = np.float64(lane_of(records, i, axis + UPPER))
+            local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
+            start = -np.float64(record.lane_of(records, i, axis))
+            stop = np.float64(record.lane_of(records, i, axis + record.UPPER))
             has_left = _clip(v, records, i, axis, start, border, pieces, 0)
             has_right = _clip(v, records, i, axis, border, stop, pieces, 1)
-            area_left, area_right = half_area(whole_left), half_area(whole_right)
+            area_left, area_right = record.half_area(whole_left), record.half_area(whole_right)
             cut = area_left * lefts + area_right * rights
-            keep_left = half_area(join(whole_left, r)) * lefts + area_right * (rights - 1)
-            keep_right = area_left * (lefts - 1) + half_area(join(whole_right, r)) * rights
+            longer_left = record.half_area(record.join(whole_left, r))
+            longer_right = record.half_area(record.join(whole_right, r))
+            keep_left = longer_left * lefts + area_right * (rights - 1)
+            keep_right = area_left * (lefts - 1) + longer_right * rights
             if not has_right or (has_left and keep_left <= min(cut, keep_right)):
                 goes_right = False
-                whole_left = join(whole_left, r)
+                whole_left = record.join(whole_left, r)
                 rights -= 1
             elif not has_left or keep_right <= cut:
                 goes_left = False
-                whole_right = join(whole_right, r)
+                whole_right = record.join(whole_right, r)
                 lefts -= 1
             else:
-                left_piece, right_piece = load(pieces, 0), load(pieces, 1)
+                left_piece, right_piece = record.load(pieces, 0), record.load(pieces, 1)
         if goes_left:
-            store(records, left_at, left_piece)
-            left_box = join(left_box, left_piece)
-            left_centres = join(left_centres, centre(left_piece))
+            record.store(records, left_at, left_piece)
+            left_box = record.join(left_box, left_piece)
+            left_centres = record.join(left_centres, record.centre(left_piece))
             left_at += 1
         if goes_right:
-            store(records, right_at, right_piece)
-            right_box = join(right_box, right_piece)
-            right_centres = join(right_centres, centre(right_piece))
+            record.store(records, right_at, right_piece)
+            right_box = record.join(right_box, right_piece)
+            right_centres = record.join(right_centres, record.centre(right_piece))
             right_at += 1
-    store(halves, LEFT, left_box)
-    store(halves, RIGHT, right_box)
-    store(halves, LEFT_CENTRES, left_centres)
-    store(halves, RIGHT_CENTRES, right_centres)
+    record.store(halves, LEFT, left_box)
+    record.store(halves, RIGHT, right_box)
+    record.store(halves, LEFT_CENTRES, left_centres)
+    record.store(halves, RIGHT_CENTRES, right_centres)
     return left_at - targets[0], right_at - targets[1]

@@ -130,12 +130,10 @@ def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
 
 
 def run_batches(
-    batches: list[tuple[int, int]],
-    tasks: NDArray[np.int64],
-    build: Callable[[int, int, NDArray[np.int32], NDArray[np.int64]], object],
-    threads: int,
+    batches: list[tuple[int, int]], tasks: NDArray[np.int64],
+    build: Callable[[int, int, NDArray[np.int32], NDArray[np.int64]], object], threads: int,
     progress: Progress | None,
-) -> None:
+) -> None:  # fmt: skip
     """Call build(first task, last task, cancel, primitives done) for each batch of tasks."""
     cancel = np.zeros(1, np.int32)
     # A cache line for each thread's count.
@@ -164,14 +162,9 @@ BuildSubtree: TypeAlias = Callable[
 
 
 def build_tasks(
-    links: NDArray[np.int32],
-    tasks: NDArray[np.int64],
-    boxes: NDArray[np.float32],
-    order: NDArray[np.int32],
-    build: BuildSubtree,
-    threads: int,
-    progress: Progress | None,
-) -> Nodes:
+    links: NDArray[np.int32], tasks: NDArray[np.int64], boxes: NDArray[np.float32],
+    order: NDArray[np.int32], build: BuildSubtree, threads: int, progress: Progress | None,
+) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it."""
     # build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
     rows, pieces = np.zeros((len(tasks), 2), np.int64), []
@@ -189,13 +182,9 @@ def build_tasks(
 
 
 def put_together(
-    links: NDArray[np.int32],
-    tasks: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    pieces: list[Piece],
-    order: NDArray[np.int32],
-    threads: int,
-) -> Nodes:
+    links: NDArray[np.int32], tasks: NDArray[np.int64], rows: NDArray[np.int64],
+    pieces: list[Piece], order: NDArray[np.int32], threads: int,
+) -> Nodes:  # fmt: skip
     """Return the tree of a top and of subtrees, by their first row in a piece and their size."""
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top

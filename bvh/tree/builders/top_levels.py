@@ -5,22 +5,10 @@ from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry
 from bvh.runtime.threads import share
-from bvh.tree.builders.bins import (
-    BINS,
-    LEFT,
-    LEFT_CENTRES,
-    RIGHT,
-    RIGHT_CENTRES,
-    BinSplit,
-    best_split,
-    bound,
-    bound_halves,
-    cut_in_half,
-    fill_bins,
-    move,
-)
+from bvh.tree.builders import bins as binning
+from bvh.tree.builders.bins import BINS, LEFT, LEFT_CENTRES, RIGHT, RIGHT_CENTRES
 from bvh.tree.builders.grid import LEAST, split_by_cells
-from bvh.tree.builders.records import WIDTH, join, lane4, lane_of, load, nothing, scales, store
+from bvh.tree.builders.records import WIDTH, add, lane4, lane_of, load, nothing, scales, store
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE, may_choose, task_size
 
 # Records of a range that a thread takes at a time.
@@ -35,7 +23,7 @@ AXIS, LAST, MIDDLE = range(3)
 @entry
 def _bound_chunk(records, begin, end, boxes):
     """Write the box of a range of records and that of their centres."""
-    bound(records, begin, end, boxes, 0, 1)
+    binning.bound(records, begin, end, boxes, 0, 1)
 
 
 @entry
@@ -43,7 +31,7 @@ def _bin_chunk(records, chunk, centres, bins, counts):
     """Fill the bins of one chunk of a range."""
     c = load(centres, chunk[RANGE])
     scale = scales(c, np.float32(BINS))
-    fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
+    binning.fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
 
 
 @entry
@@ -64,21 +52,23 @@ def _choose(
             all_counts[b] = 0
         while past < len(chunks) and chunks[past, RANGE] == i:
             for b in range(3 * BINS):
-                store(all_bins, b, join(load(all_bins, b), load(bins, past * 6 * BINS + b)))
+                add(all_bins, b, load(bins, past * 6 * BINS + b))
                 all_counts[b] += counts[past * 6 * BINS + b]
             past += 1
         scale = scales(load(centres, i), np.float32(BINS))
         axis, last, lefts = -1, 0, 0
         if may_choose(end - begin, ranges[i, DEPTH], deepest):
-            _, axis, last, lefts = best_split(all_bins, all_counts, scale, BINS, group_bits, costs)
+            _, axis, last, lefts = binning.best_split(
+                all_bins, all_counts, scale, BINS, group_bits, costs
+            )
         splits[i, AXIS], splits[i, LAST] = axis, last
         shift = ranges[i, SIDE] * half
         if axis < 0:
             splits[i, MIDDLE] = begin + ((end - begin) >> 1)
-            cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
+            binning.cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
         else:
             splits[i, MIDDLE] = begin + lefts
-            bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
+            binning.bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
             store(boxes, 4 * i + LEFT_CENTRES, nothing())
             store(boxes, 4 * i + RIGHT_CENTRES, nothing())
             left, right = half - shift + begin, half - shift + begin + lefts
@@ -101,8 +91,9 @@ def _move_chunk(records, chunk, centres, splits, boxes):
     store(boxes, 1, nothing())
     if axis >= 0:
         scale = scales(load(centres, i), np.float32(BINS))
-        split = BinSplit(axis, splits[i, LAST], lane_of(centres, i, axis), lane4(scale, axis))
-        move(records, chunk[FROM], chunk[TO], split, chunk[TO_LEFT], chunk[TO_RIGHT], boxes, 0)
+        low, left, right = lane_of(centres, i, axis), chunk[TO_LEFT], chunk[TO_RIGHT]
+        split = binning.BinSplit(axis, splits[i, LAST], low, lane4(scale, axis))
+        binning.move(records, chunk[FROM], chunk[TO], split, left, right, boxes, 0)
 
 
 @entry
@@ -111,16 +102,13 @@ def _join_chunks(chunks, chunk_boxes, boxes):
     for j in range(len(chunks)):
         for k in range(2):
             row = 4 * chunks[j, RANGE] + LEFT_CENTRES + k
-            store(boxes, row, join(load(boxes, row), load(chunk_boxes, 2 * j + k)))
+            add(boxes, row, load(chunk_boxes, 2 * j + k))
 
 
 def split_top(
-    records: NDArray[np.float32],
-    boxes: NDArray[np.float32],
-    deepest: int,
-    group_bits: int,
+    records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread."""
     # `boxes` are the box of all and that of their centres. Returns the links of the nodes above
     # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
@@ -187,22 +175,17 @@ def _chunks_of(ranges: NDArray[np.int64], half: int) -> NDArray[np.int64]:
 def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
     """Return the box of all records and that of their centres."""
     boxes = np.empty((-(-count // CHUNK), 2, WIDTH), np.float32)
-
-    def work(begin: int, end: int) -> None:
-        _bound_chunk(records, begin, end, boxes[begin // CHUNK])
-
-    share(count, CHUNK, work, threads)
+    share(
+        count, CHUNK,
+        lambda begin, end: _bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
+    )  # fmt: skip
     return np.asarray(boxes.max(axis=0))
 
 
 def _split_level(
-    records: NDArray[np.float32],
-    ranges: NDArray[np.int64],
-    centres: NDArray[np.float32],
-    deepest: int,
-    group_bits: int,
-    threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    records: NDArray[np.float32], ranges: NDArray[np.int64], centres: NDArray[np.float32],
+    deepest: int, group_bits: int, threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split each range; return the splits and the boxes of their halves, shape (k, 4, 8)."""
     half = len(records) // 2
     chunks = _chunks_of(ranges, half)
