@@ -15,6 +15,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from bvh.runtime.arguments import whole_number
+from bvh.runtime.registry import extra
 
 HOST = "127.0.0.1"
 # Number of ports that are tried.
@@ -134,11 +135,8 @@ class Page:
 
 def need_viser() -> Any:
     """Import viser, or raise ImportError with the name of the extra."""
-    try:
+    with extra("view", "pages in the browser need viser"):
         import viser
-    except ImportError as error:
-        message = 'pages in the browser need viser: pip install "raybvh[view]"'
-        raise ImportError(message) from error
     return viser
 
 

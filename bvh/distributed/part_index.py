@@ -19,6 +19,7 @@ from typing import Any
 from bvh.distributed import part_records
 from bvh.distributed.part_records import PartRecord, content_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, PIECE
+from bvh.runtime.registry import extra
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
@@ -72,12 +73,8 @@ def is_url(place: str) -> bool:
 
 def file_system(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it."""
-    try:
+    with extra("dask", f"{url} needs fsspec and its plug-in for the protocol"):
         from fsspec.core import url_to_fs
-    except ImportError:
-        raise ImportError(
-            f'{url} needs fsspec: pip install "raybvh[dask]", and its plug-in for the protocol'
-        ) from None
     files, root = url_to_fs(url)
     return files, root.rstrip("/")
 

@@ -23,6 +23,7 @@ from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
+from bvh.runtime.registry import extra
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -79,10 +80,8 @@ class RaySource:
         chunks: int | str | tuple[int | str | tuple[int, ...], ...] = "auto",
         args: tuple[object, ...] = (),
     ) -> None:  # fmt: skip
-        try:
+        with extra("dask", "sources of rays need Dask"):
             from dask.array.core import normalize_chunks
-        except ImportError:
-            raise ImportError('sources of rays need Dask: pip install "raybvh[dask]"') from None
         # Six numbers a ray: a million rays are 48 MB.
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
         self.shape, self._maker = tuple(map(int, shape)), partial(RayBlocks, function, args)

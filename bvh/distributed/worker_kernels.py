@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.runtime.jit import all_recipes
+from bvh.runtime.registry import extra
 
 if TYPE_CHECKING:
     from distributed import WorkerPlugin
 else:
-    try:
+    with extra("dask", "bvh.distributed.KernelPlugin needs distributed"):
         from distributed import WorkerPlugin
-    except ImportError:
-        raise ImportError(
-            'bvh.distributed.KernelPlugin needs distributed: pip install "raybvh[dask]"'
-        ) from None
 
 # Parameters of glibc's mallopt, and the largest block that may come from memory that is kept.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, LARGEST = -1, -3, 1 << 25

@@ -17,6 +17,7 @@ from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
+from bvh.runtime.registry import extra
 
 ACCEPTED = (
     "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
@@ -206,11 +207,8 @@ def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesI
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
-    try:
+    with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
-    except ImportError:
-        message = f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
-        raise ImportError(message) from None
     if ending in (".xdmf", ".xmf"):
         _check_arrays_of(name)
     surface = surface_of(meshio.read(name))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bvh.pictures.picture import check_path, write
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
+from bvh.runtime.registry import extra
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import arrays_of
@@ -167,10 +168,8 @@ def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Float
 
 def _figure(size: tuple[float, float]) -> Figure:
     """Return an empty figure without a window."""
-    try:
+    with extra("plot", "charts need matplotlib"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('charts need matplotlib: pip install "raybvh[plot]"') from error
     return Figure(figsize=size, dpi=150, facecolor=PAPER)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bvh.io.container import replace_file
 from bvh.pictures.colours import HEAT, ramp
 from bvh.runtime.arguments import number_of
+from bvh.runtime.registry import extra
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"
@@ -149,12 +150,12 @@ def with_legend(picture: Picture) -> Picture:
     height, width = picture.pixels.shape[:2]
     if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageDraw, ImageFont
 
     image = Image.fromarray(picture.pixels)
     # Never wider than the picture.
     text = max(TEXT_HEIGHT, min(TEXT_HEIGHT * height // OF_HEIGHT, width // LETTERS))
-    font, pad = _font(text), text // 2
+    font, pad = ImageFont.load_default(text), text // 2
     ends = ("0", LABEL, f"{picture.hottest:.4g}+")
     sizes = [int(np.ceil(font.getlength(end))) for end in ends]
     inner = sum(sizes) + 4 * pad
@@ -170,17 +171,6 @@ def with_legend(picture: Picture) -> Picture:
     for offset, end in zip(offsets, ends, strict=True):
         draw.text((left + pad + offset, below), end, fill=INK, font=font)
     return replace(picture, pixels=np.array(image))
-
-
-def _font(size: int) -> Any:
-    """Return the default font of pillow."""
-    from PIL import ImageFont
-
-    try:
-        return ImageFont.load_default(size)
-    except TypeError:
-        # Before pillow 10.1 it has a fixed size.
-        return ImageFont.load_default()
 
 
 def check_picture_path(path: str | os.PathLike[str]) -> None:
@@ -218,8 +208,6 @@ def _format_of(file: Path) -> str | None:
 
 def need_pillow() -> Any:
     """Import PIL.Image, or raise ImportError with the name of the extra."""
-    try:
+    with extra("cli", "pictures need pillow"):
         from PIL import Image
-    except ImportError as error:
-        raise ImportError('pictures need pillow: pip install "raybvh[cli]"') from error
     return Image

@@ -7,7 +7,7 @@ Each file imports only from those above it.
 | `cache/` | Where compiled kernels are stored on disk, and when a stored one is valid. |
 | `compiler/` | How Numba compiles kernels, and for which CPU. |
 | `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need. |
-| `registry.py` | What lower folders use of upper ones: enrolled by name, imported at its first use |
+| `registry.py` | What lower folders use of upper ones, enrolled by name, and all of optional libraries |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
 | `foreign_arrays.py` | Arrays that are not numpy's: which they are, how they are read, and who answers for them |
 | `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bvh.runtime.registry import extra
+
 Progress = Callable[[int, int], object]
 
 
@@ -76,12 +78,8 @@ def _shown() -> tuple[Progress, Callable[[], object]]:
         from rich.console import Console
         from rich.progress import Progress as Bars
     except ImportError:
-        try:
+        with extra("cli", "progress=True needs rich or tqdm"):
             from tqdm.auto import tqdm
-        except ImportError:
-            raise ImportError(
-                'progress=True needs rich or tqdm: pip install "raybvh[cli]"'
-            ) from None
         bar = tqdm()
         return _moving(bar), bar.close
     bars = Bars(console=Console(stderr=True))

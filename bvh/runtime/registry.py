@@ -1,8 +1,11 @@
-"""What lower folders use of upper ones: enrolled by name, imported at its first use.
+"""What lower folders use of upper ones, enrolled by name, and all of optional libraries.
 
-The package enrols it when it is imported itself, so nothing else is imported here.
+Both are imported at their first use. The package enrols when it is imported itself, so nothing
+else is imported here.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -18,3 +21,12 @@ def enrolled(task: str) -> Any:
     """Return what does a task; the first call imports its module."""
     module, name = _homes[task]
     return getattr(import_module(module), name)
+
+
+@contextmanager
+def extra(name: str, purpose: str) -> Iterator[None]:
+    """Have an ImportError of the library that a purpose needs name the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f'{purpose}: pip install "raybvh[{name}]"') from error

@@ -340,7 +340,7 @@ def test_without_meshio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Ru
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "meshio", None)
     (tmp_path / "part.msh").write_text("$MeshFormat")
-    with pytest.raises(ImportError, match=r"meshio: pip install 'raybvh\[meshio\]'"):
+    with pytest.raises(ImportError, match=r'meshio: pip install "raybvh\[meshio\]"'):
         bvh.load_scene(tmp_path / "part.msh")
     code, _, err = run("info", "part.msh")
     assert code == 2 and "raybvh[meshio]" in err

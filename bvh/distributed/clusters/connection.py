@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
+from bvh.runtime.registry import extra
+
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -25,10 +27,8 @@ def connected(address: str | None) -> Iterator[Client | None]:
     if address is None:
         yield None
         return
-    try:
+    with extra("dask", "--scheduler needs distributed"):
         from distributed import Client, KilledWorker
-    except ImportError:
-        raise ImportError('--scheduler needs distributed: pip install "raybvh[dask]"') from None
     with _quiet():
         try:
             # As the default it would stay one if it fails.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.verbs import verb_of
 from bvh.runtime.foreign_arrays import as_numpy, is_lazy, is_other, kind_of
+from bvh.runtime.registry import extra
 
 
 class Library(NamedTuple):
@@ -22,14 +23,10 @@ class Library(NamedTuple):
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
         """Return the library of arrays by name, all of one; None if no library is known."""
-        try:
+        name = next(iter(arrays))
+        other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
+        with extra("arrays", f"{other} need array-api-compat"):
             import array_api_compat as compat
-        except ImportError as error:
-            name = next(iter(arrays))
-            raise ImportError(
-                f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's need "
-                'array-api-compat: pip install "raybvh[arrays]"'
-            ) from error
         # Others are like arrays, and no more: their results are numpy's.
         known = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
         spaces = {name: compat.array_namespace(array) for name, array in known.items()}
