@@ -103,13 +103,6 @@ def _on_axis(axis, n):
     return (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
 
 
-def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i in the frame of a leaf's tree into `rows`; return their number.
-
-    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
-    """
-
-
 def _approach_planes(region, i, instanced, leaf, frame, rows):
     planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(many):
@@ -148,13 +141,13 @@ APPROACH = {
 }  # fmt: skip
 
 
-@by_type(approach)
-def _choose_approach(region, i, instanced, leaf, frame, rows):
+@by_type()
+def approach(region, i, instanced, leaf, frame, rows):
+    """Write region i in the frame of a leaf's tree into `rows`; return their number.
+
+    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
+    """
     return APPROACH[region.instance_class]
-
-
-def sift(region, rows, count, low, high):
-    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
 
 
 def _sift_planes(region, rows, count, low, high):
@@ -200,6 +193,7 @@ def _sift_ball(region, rows, count, low, high):
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
 
 
-@by_type(sift, inline=True)
-def _choose_sift(region, rows, count, low, high):
+@by_type(inline=True)
+def sift(region, rows, count, low, high):
+    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes

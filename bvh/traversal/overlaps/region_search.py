@@ -141,10 +141,6 @@ def _test(task, i, prim, count):
     return _add(task.found, i, prim, answer, count)
 
 
-def visit(primitives, task, i, position, code, top, count):
-    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
-
-
 def _visit_triangles(primitives, task, i, position, code, top, count):
     tree = task.tree
     first, rows = leaf_rows(code)
@@ -219,13 +215,10 @@ def _visit_moved(task, i, position, entry, count):
 VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced}
 
 
-@by_type(visit, inline=True)
-def _choose_visit(primitives, task, i, position, code, top, count):
+@by_type(inline=True)
+def visit(primitives, task, i, position, code, top, count):
+    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
     return VISITS[primitives.instance_class]
-
-
-def push(primitives, task, position, code, top):
-    """Push the children of a node that the region may overlap; return the stack's height."""
 
 
 @inlined
@@ -258,8 +251,9 @@ def _push_instanced(primitives, task, position, code, top):
     return top
 
 
-@by_type(push, inline=True)
-def _choose_push(primitives, task, position, code, top):
+@by_type(inline=True)
+def push(primitives, task, position, code, top):
+    """Push the children of a node that the region may overlap; return the stack's height."""
     if primitives.instance_class is Instanced:
         return _push_instanced
     return lambda primitives, task, position, code, top: _push_tree(task, code, top)

@@ -63,10 +63,6 @@ class PlaneRegions(NamedTuple):
 Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
-def to_local(region, i, frame, local, scale):
-    """Write region i in local coordinates into `local`; return whether it is not empty."""
-
-
 def _local_box(region, i, frame, local, scale):
     low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
@@ -118,10 +114,6 @@ def _local_planes(region, i, frame, local, scale):
         # Box corners are at most 16.
         poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
     return True
-
-
-def reach(region, local, low, high):
-    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
 
 
 @inlined
@@ -179,10 +171,6 @@ def _reach_planes(region, local, low, high):
     return inside
 
 
-def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
-
-
 def _triangle_box(primitives, region, i, prim, scratch):
     low, high = vector(region.lower, i), vector(region.upper, i)
     return MEET if triangle_meets_box(*corners(primitives, prim), low, high) else APART
@@ -228,16 +216,19 @@ DECIDE = {
 }
 
 
-@by_type(to_local)
-def _choose_local(region, i, frame, local, scale):
+@by_type()
+def to_local(region, i, frame, local, scale):
+    """Write region i in local coordinates into `local`; return whether it is not empty."""
     return TO_LOCAL[region.instance_class]
 
 
-@by_type(reach, inline=True)
-def _choose_reach(region, local, low, high):
+@by_type(inline=True)
+def reach(region, local, low, high):
+    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
     return REACH[region.instance_class]
 
 
-@by_type(decide)
-def _choose_decide(primitives, region, i, prim, scratch):
+@by_type()
+def decide(primitives, region, i, prim, scratch):
+    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
     return DECIDE[primitives.instance_class, region.instance_class]

@@ -47,21 +47,15 @@ class Nearest(NamedTuple):
 SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 
+@by_type(inline=True)
 def space_of(target, x, reach):
     """Return the space of x in a target's frame; `reach` is its largest coordinate."""
-
-
-@by_type(space_of, inline=True)
-def _choose_space(target, x, reach):
     return SPACES[target.instance_class][0]
 
 
+@by_type(inline=True)
 def double_space_of(target, x, reach):
     """Return the space of x for `walk_float64`."""
-
-
-@by_type(double_space_of, inline=True)
-def _choose_double_space(target, x, reach):
     return SPACES[target.instance_class][1]
 
 

@@ -155,10 +155,6 @@ def limits_of(space, near):
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
-def push(space, code, bound, scratch, top):
-    """Push the children of a node with squared distances within a bound, the nearest on top."""
-
-
 def _push_local(space, code, bound, scratch, top):
     squares = point_bounds.box_squares(space.blocks, node_at(code), space.point)
     return point_bounds.push_squares(
@@ -172,24 +168,18 @@ def _push_transformed(space, code, bound, scratch, top):
     )
 
 
-@by_type(push, inline=True)
-def _choose_push(space, code, bound, scratch, top):
+@by_type(inline=True)
+def push(space, code, bound, scratch, top):
+    """Push the children of a node with squared distances within a bound, the nearest on top."""
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
+@by_type(inline=True)
 def triangle_bounds(space, group):
     """Return (low, high) of the local distances to the triangles of a group, less all errors."""
-
-
-@by_type(triangle_bounds, inline=True)
-def _choose_bounds(space, group):
     if space.instance_class is TreeSpace:
         return lambda space, group: point_bounds.group_bounds(space.groups, group, space.point)
     return lambda space, group: stretched_bounds(space.groups, group, space.point, space.metric)
-
-
-def visit(space, goal, near, limits, scratch, p, code, top):
-    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
@@ -258,17 +248,15 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 }
 
 
-@by_type(visit, inline=True)
-def _choose_visit(space, goal, near, limits, scratch, p, code, top):
+@by_type(inline=True)
+def visit(space, goal, near, limits, scratch, p, code, top):
+    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
     return VISITS[space.instance_class, goal.instance_class]
 
 
+@by_type(inline=True)
 def nearer(space, near, nearest, unit):
     """Return `near`, or `nearest` local units if that is less; not kept up in a tree by itself."""
-
-
-@by_type(nearer, inline=True)
-def _choose_nearer(space, near, nearest, unit):
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
@@ -300,14 +288,6 @@ def measure(primitives, scratch, count, p, so_far):
     return best, name, u, v
 
 
-def collect(space, scratch, count, lows, ids):
-    """Store lower bounds and names behind the first `count` candidates.
-
-    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
-    codes.
-    """
-
-
 def _collect_local(space, scratch, count, lows, ids):
     simd.store(scratch.bounds, count, lows)
     simd.store(scratch.names, count, ids)
@@ -318,17 +298,19 @@ def _collect_in_world(space, scratch, count, lows, ids):
     simd.store(scratch.names, count, simd.convert(ids, np.int64(0)) | space.base)
 
 
-@by_type(collect, inline=True)
-def _choose_collect(space, scratch, count, lows, ids):
+@by_type(inline=True)
+def collect(space, scratch, count, lows, ids):
+    """Store lower bounds and names behind the first `count` candidates.
+
+    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
+    codes.
+    """
     return _collect_local if space.instance_class is TreeSpace else _collect_in_world
 
 
+@by_type(inline=True)
 def _bound_of(space, near, bound):
     """Return the bound beyond which candidates are dropped."""
-
-
-@by_type(_bound_of, inline=True)
-def _choose_bound_of(space, near, bound):
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # It was rounded when it was converted to a distance in the world.

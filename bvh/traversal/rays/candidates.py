@@ -262,21 +262,15 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
         accept_candidates(goal, tree, block, context_ref, memory, slot, group, counted)
 
 
+@by_type(inline=True)
 def accept_candidates(goal, tree, block, context_ref, memory, slot, group, found):
     """Apply the goal to the candidates of a triangle group."""
-
-
-@by_type(accept_candidates, inline=True)
-def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     return ACCEPTS[goal.instance_class][0]
 
 
+@by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Apply the goal to a primitive without a filter."""
-
-
-@by_type(accept_primitive, inline=True)
-def _choose_accept(goal, context_ref, memory, slot, prim):
     return ACCEPTS[goal.instance_class][1]
 
 
@@ -288,13 +282,6 @@ def intersect_group(goal, tree, block, context_ref, memory, slot, group):
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
         candidates = candidates_of(ray, found)
         accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
-
-
-def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
-
-    Returns the rows of ids that were tested.
-    """
 
 
 @inlined
@@ -319,8 +306,12 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
     return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
 
 
-@by_type(intersect_leaf, inline=True)
-def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
+@by_type(inline=True)
+def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
+    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
+
+    Returns the rows of ids that were tested.
+    """
     kind = primitives_class(tree)
     if kind is Instanced:
         return _intersect_instance

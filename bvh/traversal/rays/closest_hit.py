@@ -158,12 +158,9 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
     trace_all(tree, rays, block, slots.memory, slots.spare, single, goal)
 
 
+@by_type()
 def trace_block(tree, rays, scratch, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
-
-
-@by_type(trace_block)
-def _choose_trace(tree, rays, scratch, count, forced, goal):
     in_packets = goal.instance_class is ClosestGoal and primitives_class(tree) in (
         Triangles,
         Instanced,

@@ -205,10 +205,6 @@ def _sift(t, prims, order, first, root, n):
     poke(order, first + root, h)
 
 
-def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
-
-
 def _visit(tree, rays, scratch, count, goal):
     visit_all(tree, rays, scratch.block, goal)
 
@@ -217,25 +213,19 @@ def _trace(tree, rays, scratch, count, goal):
     trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
 
 
-@by_type(find_hits)
-def _choose_search(tree, rays, scratch, count, goal):
+@by_type()
+def find_hits(tree, rays, scratch, count, goal):
+    """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
     in_scene = primitives_class(tree) is Instanced
     return _visit if goal.instance_class is AllGoal and not in_scene else _trace
 
 
+@by_type(inline=True)
 def goal_count(goal, i):
     """Return how many hits of ray i of the block a goal has."""
-
-
-@by_type(goal_count, inline=True)
-def _choose_count(goal, i):
     if goal.instance_class is AllGoal:
         return lambda goal, i: peek(goal.found.counts, i)
     return lambda goal, i: peek(goal.nearest.counts, i)
-
-
-def by_ray(goal, block, size, pairs):
-    """Write a goal's hits to `pairs`, those of each ray side by side."""
 
 
 def _found_by_ray(goal, block, size, pairs):
@@ -266,6 +256,7 @@ def _nearest_by_ray(goal, block, size, pairs):
     poke(pairs.starts, size, at)
 
 
-@by_type(by_ray)
-def _choose_by_ray(goal, block, size, pairs):
+@by_type()
+def by_ray(goal, block, size, pairs):
+    """Write a goal's hits to `pairs`, those of each ray side by side."""
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

@@ -223,20 +223,17 @@ def enter_box(nodes, box, lanes, at, planes):
     return simd.mask_bits(first <= last)
 
 
+# For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
+LEAVES: dict[type, Callable[..., object]] = {}
+
+
+@by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
     """Intersect a packet's rays with a leaf.
 
     Returns whether any may have a new closest hit, and how many enter the leaf's box.
     `packet` is where its vectors of rays begin and end, `stack` its scratch.
     """
-
-
-# For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
-LEAVES: dict[type, Callable[..., object]] = {}
-
-
-@by_type(intersect_leaf, inline=True)
-def _choose_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
     return LEAVES[stack.instance_class]
 
 
