@@ -76,7 +76,7 @@ def _tree_space(target, x, reach):
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
         tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
-        point_bounds.spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target),
+        point_bounds.spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target), None
     )  # fmt: skip
 
 
@@ -171,41 +171,27 @@ def _write(primitives, found, i, d, closest, whole):
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
     """Find the triangle closest to each of the points begin..end."""
-    _closest_points(
-        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
-        as_pointers(scratch), begin, end, as_pointers(found), len(found.position) > 0,
-        is_empty(target.tree),
-    )  # fmt: skip
-
-
-@kernel
-def _closest_points(target, points, limits, step, scratch, begin, end, found, whole, empty):
+    aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    whole, empty = len(found.position) > 0, is_empty(target.tree)
     for i in range(begin, end):
-        p, limit = vector(points, i), -1.0 if empty else peek(limits, i * step)
-        d, name, u, v = nearest_to(target, scratch, p, limit)
-        _write(target.tree.primitives, found, i, d, (name, u, v), whole)
+        p, limit = vector(where, i), -1.0 if empty else peek(within, i * step)
+        d, name, u, v = nearest_to(aim, memory, p, limit)
+        _write(aim.tree.primitives, out, i, d, (name, u, v), whole)
 
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end."""
-    _nearest_points(
-        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
-        as_pointers(scratch), begin, end, count, as_pointers(found),
-        is_empty(target.tree),
-    )  # fmt: skip
-
-
-@kernel
-def _nearest_points(target, points, limits, step, scratch, begin, end, count, found, empty):
+    aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    primitives, empty = aim.tree.primitives, is_empty(target.tree)
     for i in range(begin, end):
-        p, limit, at = vector(points, i), -1.0 if empty else peek(limits, i * step), i * count
-        rows = Rows(count, shifted(found.distance, at), shifted(found.names, at))
-        _k_nearest(target, scratch, p, limit, rows)
+        p, limit, at = vector(where, i), -1.0 if empty else peek(within, i * step), i * count
+        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
+        _k_nearest(aim, memory, p, limit, rows)
         for j in range(at, at + count):
-            name, u, v = peek(found.names, j), NAN, NAN
+            name, u, v = peek(out.names, j), NAN, NAN
             if name != NO_TRIANGLE:
-                _, u, v = nearest_on_triangle(p, *corners(target.tree.primitives, name))
-            _write(
-                target.tree.primitives, found, j, peek(found.distance, j), (name, u, v), True
-            )  # fmt: skip
+                _, u, v = nearest_on_triangle(p, *corners(primitives, name))
+            _write(primitives, out, j, peek(out.distance, j), (name, u, v), True)

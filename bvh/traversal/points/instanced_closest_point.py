@@ -42,25 +42,16 @@ class SceneTarget(NamedTuple):
 
 
 class TopSpace(NamedTuple):
-    """The TLAS of a scene, for `walk_float32`."""
+    """The TLAS of a scene, for `walk_float32` and, by the last three, for `walk_float64`."""
 
     blocks: Pointer[np.float32]
     scale: float
+    target: SceneTarget
     point: Lanes
     box_error: float
-    target: SceneTarget
-    x: Point
-
-
-class TopDoubleSpace(NamedTuple):
-    """The TLAS of a scene, for `walk_float64`."""
-
-    blocks: Pointer[np.float32]
-    scale: float
     x: Point
     weights: Point
     lost: float
-    target: SceneTarget
 
 
 @pointers_of(SceneTarget)
@@ -71,18 +62,12 @@ def _scene_pointers(arrays):
 def _top_space(target, x, reach):
     tree = target.tree
     return TopSpace(
-        tree.blocks, frames.scale(tree.frame), spread_point(x), BOX_ERROR * reach + 1e-30, target, x
-    )
-
-
-def _top_double_space(target, x, reach):
-    tree = target.tree
-    return TopDoubleSpace(
-        tree.blocks, frames.scale(tree.frame), x, EVEN, 2.0**-49 * reach, target
+        tree.blocks, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
+        x, EVEN, 2.0**-49 * reach,
     )  # fmt: skip
 
 
-SPACES[SceneTarget] = _top_space, _top_double_space
+SPACES[SceneTarget] = _top_space, _top_space
 
 
 @inlined
@@ -106,16 +91,8 @@ def _visit_for_nearest(space, goal, near, limits, scratch, p, code, top):
     return near, point_walks.limits_of(space, near), goal
 
 
-def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    leaf = _leaf_at(space.target, code)
-    if leaf >= 0:
-        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, limits, goal
-
-
 VISITS[TopSpace, Candidates] = _visit_for_closest
 VISITS[TopSpace, Rows] = _visit_for_nearest
-VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
 
 
 @inlined
@@ -132,8 +109,7 @@ def _instance_space(instanced, metric, leaf, seen, mask):
     return InstanceSpace(
         tree_rows.blocks(row), tree_rows.groups(row), tree_rows.ids(row),
         instanced, code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
-        INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
-        _counted_faces(row, mask),
+        INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), _counted_faces(row, mask), metric,
     )  # fmt: skip
 
 

@@ -52,22 +52,11 @@ class TreeSpace(NamedTuple):
     box_error: float
     error: np.float32  # of distances to triangles
     faces: CountedFaces
+    metric: Pointer[np.float64] | None  # of an instance, whose units are those of `world_metric`
 
 
-class InstanceSpace(NamedTuple):
+class InstanceSpace(TreeSpace):
     """The tree of an instance, for `walk_float32`."""
-
-    blocks: Pointer[np.float32]
-    groups: Pointer[np.float32]
-    ids: Pointer[np.int32]
-    primitives: Triangles | Instanced  # pointers
-    base: int
-    scale: float  # transformed units (see `world_metric`) in one unit of the world
-    point: point_bounds.Lanes
-    box_error: float
-    error: np.float32
-    metric: Pointer[np.float64]
-    faces: CountedFaces
 
 
 class DoubleSpace(NamedTuple):
