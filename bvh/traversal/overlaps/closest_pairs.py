@@ -298,10 +298,8 @@ def _write(task, found, q, code, distance):
         poke(found.position, 6 * q + 3 + axis, y[axis])
 
 
-@inlined
-def _has_more(state):
-    """Return whether a query's search is not at its end."""
-    return peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0
+# Whether a query's search is not at its end.
+_has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0)
 
 
 @entry

@@ -63,10 +63,8 @@ F = np.float32
 NORMAL, SQUARE = 9, 12
 
 
-@inlined
-def _of_use(ids, last):
-    """Return the mask of faces that are there and do not come after the last one of use."""
-    return (ids >= np.int32(0)) & (ids <= last)
+# The mask of faces that are there and do not come after the last one of use.
+_of_use = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 
 @inlined
@@ -181,10 +179,8 @@ def _keys_of_faces(rows, at, k):
     return greater(quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
-@inlined
-def _between(x):
-    """Return numbers brought to 0 and 1."""
-    return lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH))
+# Numbers brought to 0 and 1.
+_between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH)))
 
 
 @inlined

@@ -45,10 +45,8 @@ def bound_of(task, margin):
     return reach * reach * SLACK
 
 
-@inlined
-def far(keys, bound):
-    """Return the mask of lanes that are surely too far; what is not a number is not."""
-    return keys > F(bound)
+# The mask of lanes that are surely too far; what is not a number is not.
+far = inlined(lambda keys, bound: keys > F(bound))
 
 
 @inlined
@@ -58,10 +56,8 @@ def square_above(gap, inverse):
     return gap * gap * inverse
 
 
-@inlined
-def _signed_square(gap, inverse):
-    """Return the square of a gap times a number, with the sign of the gap."""
-    return gap * abs(gap) * inverse
+# The square of a gap times a number, with the sign of the gap.
+_signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 
 @inlined
@@ -71,10 +67,8 @@ def quotient(gap, square):
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
 
-@inlined
-def inverse_of(square):
-    """Return 1 by squares; 0 for next to none."""
-    return simd.select(square > F(1e-30), F(1.0) / square, F(0.0))
+# 1 by squares; 0 for next to none.
+inverse_of = inlined(lambda square: simd.select(square > F(1e-30), F(1.0) / square, F(0.0)))
 
 
 @inlined
@@ -93,10 +87,8 @@ def put_three(rows, row, v):
         simd.store(rows, (row + axis) * WIDTH, v[axis])
 
 
-@inlined
-def doubles(lanes, x):
-    """Return x and lanes of float32 added as doubles."""
-    return simd.convert(lanes, 0.0) + x
+# Lanes of float32 plus x, as doubles.
+doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 
 @inlined
@@ -108,10 +100,8 @@ def _ends(box, floats, side, sign):
     return doubles(towards(floats, c) + wide * F(sign), margin)
 
 
-@inlined
-def least_of(lanes, mask):
-    """Return the least of the lanes of a mask."""
-    return simd.lowest(simd.select(mask, lanes, INF))
+# The least of the lanes of a mask.
+least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)))
 
 
 @inlined

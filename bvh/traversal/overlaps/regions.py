@@ -116,9 +116,7 @@ def _local_planes(region, i, frame, local, scale):
     return True
 
 
-@inlined
-def _number(local, i):
-    return splat(np.float32(peek(local, i)), WIDTH)
+_number = inlined(lambda local, i: splat(np.float32(peek(local, i)), WIDTH))
 
 
 def _reach_box(region, local, low, high):

@@ -94,10 +94,8 @@ def _both(side, row, column):
     )
 
 
-@inlined
-def _middle(frame, side):
-    """Return the centre of a side in the world."""
-    return _applied(side, MATRIX, _applied(side, MAP, centre(frame)))
+# The centre of a side in the world.
+_middle = inlined(lambda frame, side: _applied(side, MATRIX, _applied(side, MAP, centre(frame))))
 
 
 @kernel
@@ -187,10 +185,8 @@ def set_floats(side, floats):
         poke(floats, 12 + i, F(peek(side, ALONG + i)))
 
 
-@inlined
-def towards(floats, p):
-    """Return the products of vectors in lanes, in a tree's frame, with the direction."""
-    return lanes_dot(p, vector(floats, 4))
+# The products of vectors in lanes, in a tree's frame, with the direction.
+towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 
 @inlined

@@ -213,10 +213,8 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     return True
 
 
-@inlined
-def _limit(x):
-    """Keep infinities out of differences: nothing within reach of a ray is that far."""
-    return simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000))
+# Keep infinities out of differences: nothing within reach of a ray is that far.
+_limit = inlined(lambda x: simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000)))
 
 
 @inlined

@@ -53,16 +53,10 @@ FREE_STEPS = 8 + 64 // WIDTH
 FREE_STEPS_IN_SCENE = 2 * PACKET_RAYS
 
 
-@inlined
-def _highest(vector):
-    """Return the largest lane."""
-    return -simd.lowest(-vector)
-
-
-@inlined
-def _active(lanes, at):
-    """Return the mask of a vector's rays that are not done."""
-    return blocks.ends(lanes, at, WIDTH) > F(-INF)
+# The largest lane.
+_highest = inlined(lambda vector: -simd.lowest(-vector))
+# The mask of a vector's rays that are not done.
+_active = inlined(lambda lanes, at: blocks.ends(lanes, at, WIDTH) > F(-INF))
 
 
 @inlined
@@ -88,9 +82,7 @@ def _hull(hull, values, active):
     )
 
 
-@inlined
-def _extremes(hull):
-    return simd.lowest(hull[0]), _highest(hull[1])
+_extremes = inlined(lambda hull: (simd.lowest(hull[0]), _highest(hull[1])))
 
 
 @inlined
@@ -138,14 +130,8 @@ def _interval(lanes, begin, end, way, reach):
     return low - abs(low) * PART, high + abs(high) * PART
 
 
-@inlined
-def _span(range_of_axis):
-    return range_of_axis[1] - range_of_axis[0]
-
-
-@inlined
-def _size(range_of_axis):
-    return max(-range_of_axis[0], range_of_axis[1])
+_span = inlined(lambda range_of_axis: range_of_axis[1] - range_of_axis[0])
+_size = inlined(lambda range_of_axis: max(-range_of_axis[0], range_of_axis[1]))
 
 
 @inlined
