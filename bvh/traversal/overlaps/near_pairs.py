@@ -105,8 +105,8 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 
 @inlined
-def _in_frame(box, floats):
-    """Return boxes in the frame of the pair, with reaches and inverse squares by half axes."""
+def in_frame(box, floats):
+    """Return a box, or boxes, in the frame of the pair; its half axes' reaches, inverse squares."""
     # The reach along a half axis, times its length, is the sum of its products with all of them.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
@@ -117,19 +117,10 @@ def _in_frame(box, floats):
 
 
 @inlined
-def _put_boxes(rows, box, reaches, inverses):
-    """Store boxes in rows."""
-    for i in range(4):
-        put_three(rows, 3 * i, box[i])
-    put_three(rows, 12, reaches)
-    put_three(rows, 15, inverses)
-
-
-@inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     """Return lower bounds of squared distances of boxes from the one in column k of the rows."""
     # Any direction bounds a distance from below. These are between the centres, and along the half
-    # axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
+    # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
     # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
     # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
     # frames by 2**-19: BOX_ERROR covers it all.
@@ -210,10 +201,13 @@ def open_pair(task, code, box, code2, box2):
     bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
     if bits2 == 0 or simd.mask_bits(used) == 0:
         return count
-    boxes2, reaches, inverses = _in_frame(boxes2, search.their_floats)
-    _put_boxes(rows, boxes2, reaches, inverses)
+    boxes2, reaches, inverses = in_frame(boxes2, search.their_floats)
+    for i in range(4):
+        put_three(rows, 3 * i, boxes2[i])
+    put_three(rows, 12, reaches)
+    put_three(rows, 15, inverses)
     simd.store(ends, 0, high)
-    boxes, reaches, inverses = _in_frame(boxes, search.own_floats)
+    boxes, reaches, inverses = in_frame(boxes, search.own_floats)
     while bits2 != 0:
         k = simd.lowest_bit(bits2)
         bits2 &= bits2 - 1

@@ -164,9 +164,9 @@ def transform_group(groups, group, to_first, rows, at):
 
 
 @inlined
-def _moved(to_first, p):
-    """Return a vertex moved by the matrix, every operation rounded."""
-    a, b, c = row_of(to_first, ROWS), row_of(to_first, ROWS + 4), row_of(to_first, ROWS + 8)
+def applied(numbers, at, p):
+    """Return a point under the twelve numbers of a map from `at` on, every operation rounded."""
+    a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
     return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
 
 
@@ -195,6 +195,6 @@ def moved_corners(triangles, prim, to_first):
     if peek(to_first, PLACED2) != 0.0:
         a, b, c = _placed(to_first, PLACE2, (a, b, c))
     if peek(to_first, MOVES) != 0.0:
-        a, b, c = _moved(to_first, a), _moved(to_first, b), _moved(to_first, c)
+        a, b, c = applied(to_first, ROWS, a), applied(to_first, ROWS, b), applied(to_first, ROWS, c)
         return finite(a) and finite(b) and finite(c), (a, b, c)
     return True, (a, b, c)
