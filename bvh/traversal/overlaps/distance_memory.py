@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, peek, pointer, pointer_to, shifted
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, field, peek, pointer, pointer_to, shifted
 from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
 from bvh.tree import rows as tree_rows
@@ -46,6 +46,10 @@ UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
 MAX_ID = 2**31 - 1
+
+
+# (bits of the squared distance, code, box, code2, box2) of an entry of the stack.
+entry, set_entry = field(types.int64, *range(ENTRY))
 
 
 class ClosestSearch(NamedTuple):

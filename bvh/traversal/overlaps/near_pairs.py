@@ -68,7 +68,7 @@ def quotient(gap, square):
 
 
 # 1 by squares; 0 for next to none.
-inverse_of = inlined(lambda square: simd.select(square > F(1e-30), F(1.0) / square, F(0.0)))
+inverse_of = inlined(lambda square: simd.select(square > 1e-30, 1.0 / square, 0.0))
 
 
 @inlined
@@ -266,10 +266,6 @@ def push_collected(task, top, code, box, code2, box2, first, count):
         name = simd.peek(search.names, i)
         child, at = child_of(tree.blocks, code, box, name % WIDTH)
         child2, at2 = child_of(other.blocks, code2, box2, name // WIDTH)
-        simd.poke(stack, top, bits(simd.peek(search.keys, i)))
-        simd.poke(stack, top + 1, child)
-        simd.poke(stack, top + 2, at)
-        simd.poke(stack, top + 3, child2)
-        simd.poke(stack, top + 4, at2)
+        memory.set_entry(stack, top, (bits(simd.peek(search.keys, i)), child, at, child2, at2))
         top += memory.ENTRY
     return top

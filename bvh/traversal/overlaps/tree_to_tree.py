@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import finite, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.transforms import transformed_point
+from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, Accessor, convert, greater, lesser, peek, splat, store
 from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
@@ -34,6 +35,18 @@ LARGEST_FLOAT = 3.0e38
 
 # Rows of lanes for a group of the second tree: box, corners, largest coordinate.
 LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
+
+
+def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of three rows; `lower` to `corner` are given the rows and a column."""
+    return simd.rows(types.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
+
+
+lower, lowers, _ = _three(LOW)
+upper, uppers, _ = _three(HIGH)
+# The other corners are three rows on from each other.
+corner, _, _ = _three(V0)
+largest, _, _ = simd.rows(types.float32, LARGEST * WIDTH)
 
 
 def frame_maps(
