@@ -129,22 +129,12 @@ def candidates_of(ray, found):
 
 
 @inlined
-def load_closest(block, memory, slot, r):
-    """Load into a slot the closest hit of ray r from a block, the end of the ray included."""
-    lanes = block.lanes
+def load_closest(block, memory, slot, r, best):
+    """Load into a slot the end of ray r from a block, and its closest hit, with `best`."""
     slots.reset_closest(memory, slot, r)
-    slots.set_best(memory, slot, blocks.prim(lanes, r))
-    slots.set_best_low(memory, slot, blocks.best_low(lanes, r))
-    slots.set_end(memory, slot, blocks.end(lanes, r))
-
-
-@inlined
-def store_closest(block, memory, slot, r):
-    """Store the closest hit of a slot as that of ray r of a block, the end of the ray included."""
-    lanes = block.lanes
-    blocks.set_prim(lanes, r, slots.best(memory, slot))
-    blocks.set_best_low(lanes, r, slots.best_low(memory, slot))
-    blocks.set_end(lanes, r, slots.end(memory, slot))
+    slots.set_best(memory, slot, best)
+    slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
+    slots.set_end(memory, slot, blocks.end(block.lanes, r))
 
 
 @inlined

@@ -209,7 +209,7 @@ def _write_side_by_side(primitives, tree, rays, pairs, count, out):
     for k in range(count):
         if solved >> k & 1:
             details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
-            _write(out, simd.peek(pairs.rows, k), details)
+            write_details(out, simd.peek(pairs.rows, k), details)
         else:
             _write_alone(tree, rays, pairs, k, out)
 
@@ -223,7 +223,8 @@ def _write_details(primitives, tree, rays, pairs, count, out):
 
 
 @inlined
-def _write(out, j, details):
+def write_details(out, j, details):
+    """Write (t, u, v, front) to row j."""
     t, u, v, front = details
     simd.poke(out.t, j, t)
     simd.poke(out.u, j, u)
@@ -236,7 +237,7 @@ def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
-    _write(out, simd.peek(pairs.rows, k), details)
+    write_details(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs):

@@ -82,7 +82,7 @@ def count_tests(goal, tree, block, memory, slot, tested):
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
     # A packet may have found one before it gave up.
-    candidates.load_closest(block, memory, slot, r)
+    candidates.load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
 
@@ -92,9 +92,9 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 @by_type(inline=True)
 def in_order(goal, tree):
     """Return whether a slot's next child is the nearest, and those behind its end are dropped."""
-    # An end that does not move before the ray is done drops nothing.
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
+    # An end that does not move before the ray is done drops nothing.
     if goal.instance_class is AllGoal:
         return lambda goal, tree: False
     return lambda goal, tree: not goal.any_hit

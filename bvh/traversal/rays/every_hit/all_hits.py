@@ -14,7 +14,7 @@ from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
-from bvh.traversal.rays.hit_details import Columns, finish_pairs
+from bvh.traversal.rays.hit_details import Columns, finish_pairs, write_details
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
@@ -148,11 +148,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.t, at + count, t)
             poke(out.prim_id, at + count, prim)
-            poke(out.u, at + count, u)
-            poke(out.v, at + count, v)
-            poke(out.front, at + count, peek(hits.front, h))
+            write_details(out, at + count, (t, u, v, peek(hits.front, h)))
         count += 1
         if count == wanted.max_hits:
             break
