@@ -227,7 +227,7 @@ def _continue(task, steps):
             continue
         steps -= 1
         if (
-            np.int64(peek(task.tree.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
+            np.int64(peek(task.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
             and code != 0
         ):
             continue

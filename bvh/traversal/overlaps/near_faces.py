@@ -227,7 +227,7 @@ def collect_faces(task, code, box, code2, box2):
         low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
         store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, least_of(low, used))
-    whole = in_frame(one_box(task.tree.boxes, box), search.own_floats)
+    whole = in_frame(one_box(task.boxes, box), search.own_floats)
     most = -INF
     for m in range(many2):
         group = _local_group(other.groups, first2 + m)
@@ -243,7 +243,7 @@ def collect_faces(task, code, box, code2, box2):
         poke(search.masks, m, mask_bits(used))
         store(ends, m * WIDTH, -high)
         most = max(most, -least_of(-high, used))
-    whole = in_frame(one_box(task.other.boxes, box2), search.their_floats)
+    whole = in_frame(one_box(task.boxes2, box2), search.their_floats)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)

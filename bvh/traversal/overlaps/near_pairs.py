@@ -181,17 +181,17 @@ def open_pair(task, code, box, code2, box2):
     rows, ends, count = search.rows, search.ends, np.int64(0)
     bound, reach = bound_of(task, memory.BOX_MARGIN), reach_of(search.reals)
     node2 = code2 if code2 >= 0 else box2 // WIDTH
-    boxes2 = node_boxes(task.other.boxes, node2)
+    boxes2 = node_boxes(task.boxes2, node2)
     used2 = boxes2[0][0] == boxes2[0][0]
     if code2 < 0:
         used2 = _lane_mask(used2, box2, node2)
     high = _ends(boxes2, search.their_floats, task.theirs, 1.0)
     node = code if code >= 0 else box // WIDTH
-    boxes = node_boxes(task.tree.boxes, node)
+    boxes = node_boxes(task.boxes, node)
     used = boxes[0][0] == boxes[0][0]
     if code < 0:
         used = _lane_mask(used, box, node)
-    ids = simd.load(task.tree.lowest, node * WIDTH, WIDTH)
+    ids = simd.load(task.lowest, node * WIDTH, WIDTH)
     contact = simd.peek(search.state, memory.CONTACT)
     touching = contact != memory.NO_PAIR
     if touching:

@@ -18,7 +18,6 @@ from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_bounds, point_walks
-from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
 from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
 from bvh.tree import frame as frames
@@ -64,28 +63,20 @@ def _tree_pointers(arrays):
     return TreeTarget(as_pointers(arrays.tree), arrays.mask)
 
 
-@inlined
-def _counted_faces(target):
-    """Return which faces of a tree count."""
-    return CountedFaces(target.tree.face_bits, target.tree.has_bits, target.mask)
-
-
 def _tree_space(target, x, reach):
     tree = target.tree
     # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
-        tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
-        point_bounds.spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target), None
+        tree, np.int64(0), frames.scale(tree.frame), point_bounds.spread_point(x),
+        BOX_ERROR * reach + 1e-30, error, target.mask, None,
     )  # fmt: skip
 
 
 def _tree_double_space(target, x, reach):
     tree = target.tree
-    return DoubleSpace(
-        tree.blocks, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame), x, EVEN,
-        2.0**-49 * reach, _counted_faces(target),
-    )  # fmt: skip
+    scale = frames.scale(tree.frame)
+    return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
 
 SPACES[TreeTarget] = _tree_space, _tree_double_space
