@@ -212,13 +212,12 @@ def _visit_moved(task, i, position, entry, count):
     return count
 
 
-VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced}
-
-
 @by_type(inline=True)
 def visit(primitives, task, i, position, code, top, count):
     """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
-    return VISITS[primitives.instance_class]
+    return {
+        Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced
+    }[primitives.instance_class]  # fmt: skip
 
 
 @inlined

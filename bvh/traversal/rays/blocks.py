@@ -109,8 +109,6 @@ batch_index = inlined(lambda block, r: peek(block.which, ray_number(r)))
 double_index = inlined(lambda r: ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1)))
 # The numbers of the ray at r (see `ray_numbers`).
 numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
-# A component of the direction of the ray at r.
-component = inlined(lambda lanes, r, axis: peek(lanes, r + (numbers.DIRECTION + axis) * WIDTH))
 
 
 @inlined

@@ -202,19 +202,14 @@ def _sift(t, prims, order, first, root, n):
     poke(order, first + root, h)
 
 
-def _visit(tree, rays, scratch, count, goal):
-    visit_all(tree, rays, scratch.block, goal)
-
-
-def _trace(tree, rays, scratch, count, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
-
-
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
     """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
-    in_scene = primitives_class(tree) is Instanced
-    return _visit if goal.instance_class is AllGoal and not in_scene else _trace
+    if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
+        return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
+    return lambda tree, rays, scratch, count, goal: trace_all(
+        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
+    )
 
 
 @by_type(inline=True)
