@@ -122,11 +122,8 @@ def _open(task, itself, top, code, box, code2, box2):
     used = simd.mask_bits(transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
         at = wide_nodes.child_at(box)
-        bits, first, last = (
-            used,
-            tree_to_tree.lowers(rows, 0, WIDTH),
-            tree_to_tree.uppers(rows, 0, WIDTH),
-        )
+        bits = used
+        first, last = tree_to_tree.lowers(rows, 0, WIDTH), tree_to_tree.uppers(rows, 0, WIDTH)
         for axis in range(3):
             low = wide_nodes.child_lower(tree.blocks, at, axis)
             high = wide_nodes.child_upper(tree.blocks, at, axis)
