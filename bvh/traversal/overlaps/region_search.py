@@ -102,7 +102,9 @@ def new_found(size: int) -> Found:
     return Found(np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-_in_tlas = inlined(lambda: Position(np.int64(-1), np.int64(-1), np.int64(0)))
+@inlined
+def _in_tlas():
+    return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined

@@ -8,6 +8,7 @@ A leaf for which float32 is too inaccurate is traversed in float64, with the wei
 `world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.jit import Dispatcher, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_walks
@@ -128,7 +129,7 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
     return point_walks.walk_instance_float64(space, rows, near, scratch, p, base)
 
 
-def _visiting(in_leaf):
+def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
     """Return what visits a leaf of a TLAS, by the function that traverses the leaf's tree."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):

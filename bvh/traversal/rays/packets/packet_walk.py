@@ -55,8 +55,12 @@ FREE_STEPS_IN_SCENE = 2 * PACKET_RAYS
 
 # The largest lane.
 _highest = inlined(lambda vector: -simd.lowest(-vector))
-# The mask of a vector's rays that are not done.
-_active = inlined(lambda lanes, at: blocks.ends(lanes, at, WIDTH) > F(-INF))
+
+
+@inlined
+def _active(lanes, at):
+    """Return the mask of a vector's rays that are not done."""
+    return blocks.ends(lanes, at, WIDTH) > F(-INF)
 
 
 @inlined
