@@ -130,13 +130,16 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
     return types.void(), codegen
 
 
-def by_type(function: Function, inline: bool = False) -> Callable[[F], F]:
-    """Make the decorated function choose what `function` compiles to, by its arguments' types."""
-    # With `inline` it is always inlined into its callers, as by `inlined`.
-    decorator: Callable[[F], F] = extending.overload(
-        function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
-    )
-    return decorator
+def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
+    """Make a function choose, by its arguments' types, what it or `function` compiles to."""
+    # With `inline` that is always inlined into its callers, as by `inlined`.
+
+    def register(choose: F) -> F:
+        options = OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
+        extending.overload(function or choose, jit_options=options)(choose)
+        return choose
+
+    return register
 
 
 def entry(function: Function) -> Dispatcher:

@@ -29,14 +29,6 @@ class Pointer(Generic[Number]):
     """The address of numbers inside kernels (see `simd.memory`), for annotations of tuples."""
 
 
-def as_pointers(arrays):
-    """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
-
-    Whoever calls a kernel keeps the arrays alive. Classes of which more must be known inside
-    kernels have a function of their own: see `pointers_of`.
-    """
-
-
 def pointers_of(kind: type) -> Callable[[Function], Function]:
     """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
 
@@ -47,8 +39,13 @@ def pointers_of(kind: type) -> Callable[[Function], Function]:
     return register
 
 
-@by_type(as_pointers, inline=True)
-def _choose_pointers(arrays):
+@by_type(inline=True)
+def as_pointers(arrays):
+    """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
+
+    Whoever calls a kernel keeps the arrays alive. Classes of which more must be known inside
+    kernels have a function of their own: see `pointers_of`.
+    """
     return SPECIAL.get(arrays.instance_class, lambda arrays: _all_pointers(arrays))
 
 

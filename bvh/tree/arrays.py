@@ -105,7 +105,8 @@ def _tree_pointers(arrays):
 
 
 @inlined
-def _pointers(row, primitives):
+def pointers_at(row, primitives):
+    """Return the pointers of a tree at a row, with its primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), rows.groups(row), primitives, rows.frame(row),
         rows.bits(row), rows.has_bits(row),
@@ -115,7 +116,7 @@ def _pointers(row, primitives):
 @pointers_of(TriangleRow)
 def _triangle_pointers(arrays):
     row = rows.row_at(arrays.address)
-    return _pointers(row, Triangles(rows.points(row), rows.faces(row)))
+    return pointers_at(row, Triangles(rows.points(row), rows.faces(row)))
 
 
 def _solid_pointers(kind: type) -> Callable[..., object]:
@@ -123,7 +124,7 @@ def _solid_pointers(kind: type) -> Callable[..., object]:
 
     def make(arrays):
         row = rows.row_at(arrays.address)
-        return _pointers(row, kind(rows.points(row)))
+        return pointers_at(row, kind(rows.points(row)))
 
     return make
 
@@ -135,7 +136,7 @@ for solid in SOLIDS:
 @pointers_of(CustomRow)
 def _custom_pointers(arrays):
     row = rows.row_at(arrays.address)
-    return _pointers(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
+    return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
 
 
 @pointers_of(SceneRow)
@@ -146,7 +147,7 @@ def _scene_pointers(arrays):
         rows.part(row, 3, np.int64(0)), rows.part(row, 4, np.int32(0)),
         rows.part(row, 5, np.int32(0)),
     )  # fmt: skip
-    return _pointers(row, instanced)
+    return pointers_at(row, instanced)
 
 
 # Whether the tree of a row has no nodes, so that nothing is found in it.

@@ -129,14 +129,11 @@ def primitives_class(tree: Any) -> type:
 def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of a tree, or of its primitives, that compiles to one of two by type."""
 
-    def function(tree: Any, *others: Any) -> Any: ...
-
     def choose(tree: Any, *_: Any) -> Any:
         return in_scene if primitives_class(tree) is Instanced else in_tree
 
     choose.__signature__ = signature(in_tree)  # type: ignore[attr-defined]
-    by_type(function, inline=True)(choose)
-    return function
+    return by_type(inline=True)(choose)
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:

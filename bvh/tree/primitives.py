@@ -57,22 +57,12 @@ def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
     return [primitives.points] if isinstance(primitives, Custom) else list(primitives)
 
 
+@by_type(inline=True)
 def corners(triangles, prim):
     """Return the three vertices of a triangle, in a scene in world coordinates."""
-
-
-@by_type(corners, inline=True)
-def _choose_corners(triangles, prim):
     if triangles.instance_class is Instanced:
         return lambda triangles, prim: instanced.instanced_corners(triangles, prim)
     return lambda triangles, prim: instanced.face_corners(triangles.points, triangles.faces, prim)
-
-
-def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
-
-    `scaled` is what `triangles.scaled_ray` returns for the ray.
-    """
 
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -103,12 +93,9 @@ def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
+@by_type(inline=True)
 def _call_user(function, prim, o, d, t_min, t_max, data):
     """Return (t, u, v) of a ray and a user's primitive."""
-
-
-@by_type(_call_user, inline=True)
-def _choose_call(function, prim, o, d, t_min, t_max, data):
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(
             prim, o, d, t_min, t_max, data
@@ -133,8 +120,12 @@ def _stay(interval, t_min, t_max):
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
-@by_type(intersect)
-def _choose_intersection(primitives, prim, o, d, scaled, t_min, t_max, cull):
+@by_type()
+def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
+
+    `scaled` is what `triangles.scaled_ray` returns for the ray.
+    """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
         **{solid.arrays: _solid_test(solid.interval) for solid in SOLIDS},

@@ -173,8 +173,7 @@ def _descend(task):
 @inlined
 def _push_root(stack):
     """Store the pair of roots as the stack's only entry; return its height."""
-    for i in range(memory.ENTRY):
-        poke(stack, i, np.int64(0))
+    memory.set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
     return np.int64(memory.ENTRY)
 
 
@@ -196,13 +195,11 @@ def _begin(task, limit, hint):
     poke(reals, memory.LIMIT, limit)
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
     _direct(task, minus(vector(own, SHIFT // 3), vector(theirs, SHIFT // 3)))
-    poke(state, memory.COUNT, np.int64(0))
+    for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
+        poke(state, word, np.int64(0))
     poke(state, memory.CONTACT, np.int64(memory.NO_PAIR))
-    poke(state, memory.DECIDED, np.int64(0))
     poke(state, memory.KEPT_PAIR, np.int64(-1))
-    poke(state, memory.LOWERED, np.int64(0))
     poke(reals, memory.SHARED, NAN)
-    poke(state, memory.LEFT, np.int64(0))
     if hint >= 0:
         _test(task, hint)
         # It will be found again.
@@ -225,16 +222,15 @@ def _continue(task, steps):
     stack, top = search.stack, peek(search.state, memory.HEIGHT)
     while top > 0 and steps > 0 and peek(search.state, memory.LEFT) == 0:
         top -= memory.ENTRY
-        if from_bits(peek(stack, top)) > near_pairs.bound_of(task, memory.BOX_MARGIN):
+        key, code, box, code2, box2 = memory.entry(stack, top)
+        if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
             continue
         steps -= 1
-        code, box = peek(stack, top + 1), peek(stack, top + 2)
         if (
-            np.int64(peek(task.tree.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
+            np.int64(peek(task.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
             and code != 0
         ):
             continue
-        code2, box2 = peek(stack, top + 3), peek(stack, top + 4)
         if code < 0 and code2 < 0:
             apart = peek(search.state, memory.CONTACT) == memory.NO_PAIR
             _leaves(task, code, box, code2, box2)
@@ -298,10 +294,8 @@ def _write(task, found, q, code, distance):
         poke(found.position, 6 * q + 3 + axis, y[axis])
 
 
-@inlined
-def _has_more(state):
-    """Return whether a query's search is not at its end."""
-    return peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0
+# Whether a query's search is not at its end.
+_has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0)
 
 
 @entry

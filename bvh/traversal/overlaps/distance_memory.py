@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, peek, pointer, pointer_to, shifted
-from bvh.runtime.tuple_references import Pointer
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, address, field, peek, pointer, pointer_to, shifted
+from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
 from bvh.tree import rows as tree_rows
-from bvh.tree.primitives import Triangles
+from bvh.tree.arrays import TreePointers, TriangleRow
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
 ENTRY = 5
@@ -46,6 +46,10 @@ UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
 MAX_ID = 2**31 - 1
+
+
+# (bits of the squared distance, code, box, code2, box2) of an entry of the stack.
+entry, set_entry = field(types.int64, *range(ENTRY))
 
 
 class ClosestSearch(NamedTuple):
@@ -84,23 +88,14 @@ class Closest(NamedTuple):
     prim_id: NDArray[np.int32]  # (n, 2)
 
 
-class NearTree(NamedTuple):
-    """The pointers of a tree over triangles."""
-
-    blocks: Pointer[np.float32]
-    ids: Pointer[np.int32]
-    groups: Pointer[np.float32]
-    primitives: Triangles  # pointers
-    frame: Pointer[np.float64]
-    lowest: Pointer[np.int32]  # see `rows`
-    boxes: Pointer[np.float32]
-
-
 class Task(NamedTuple):
     """Pointers that all steps share."""
 
-    tree: NearTree
-    other: NearTree
+    tree: TreePointers
+    other: TreePointers
+    lowest: Pointer[np.int32]  # of the first tree: see `rows`
+    boxes: Pointer[np.float32]
+    boxes2: Pointer[np.float32]
     own: Pointer[np.float64]
     theirs: Pointer[np.float64]
     search: ClosestSearch
@@ -135,16 +130,6 @@ _singles, doubles_at, _ints, _longs = map(
 
 
 @inlined
-def _near_tree(row):
-    """Return the pointers of a tree by its row."""
-    return NearTree(
-        tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row),
-        Triangles(tree_rows.points(row), tree_rows.faces(row)), tree_rows.frame(row),
-        tree_rows.lowest(row), tree_rows.boxes(row),
-    )  # fmt: skip
-
-
-@inlined
 def task_of(own, other, table):
     """Return the pointers of a search by the rows of two trees and its table."""
     sides = doubles_at(table, 2)
@@ -154,9 +139,11 @@ def task_of(own, other, table):
         doubles_at(table, 9), doubles_at(table, 10), _longs(table, 11), _longs(table, 12),
         doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
     )  # fmt: skip
+    row, row2 = pointer(own), pointer(other)
     return Task(
-        _near_tree(pointer(own)), _near_tree(pointer(other)), sides, shifted(sides, SIDE_SIZE),
-        search,
+        as_pointers(TriangleRow(address(row, 0))), as_pointers(TriangleRow(address(row2, 0))),
+        tree_rows.lowest(row), tree_rows.boxes(row), tree_rows.boxes(row2), sides,
+        shifted(sides, SIDE_SIZE), search,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ Balls are measured in float64, where 2**-47 of the terms covers the errors in la
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, largest, power_of_two
+from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, row_of
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, convert, fma, greater, mask_bits, peek, poke, splat
@@ -75,9 +75,8 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     if size == 0.0:
         # All of space: an empty region is never tested.
         return count
-    g, h, error = _plane_in_leaf(
-        instanced, leaf, frame, (n[0] / size, n[1] / size, n[2] / size), w / size
-    )  # fmt: skip
+    n = n[0] / size, n[1] / size, n[2] / size
+    g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w / size)
     top = bottom = h
     for j in range(3):
         a, b = g[j] * frames.lowest(frame, j), g[j] * frames.highest(frame, j)
@@ -103,19 +102,11 @@ def _on_axis(axis, n):
     return (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
 
 
-def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i in the frame of a leaf's tree into `rows`; return their number.
-
-    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
-    """
-
-
 def _approach_planes(region, i, instanced, leaf, frame, rows):
     planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(many):
-        at = 4 * (i * many + k)
-        n = (peek(planes, at), peek(planes, at + 1), peek(planes, at + 2))
-        count = _add_plane(instanced, leaf, frame, n, peek(planes, at + 3), rows, count)
+        a, b, c, w = row_of(planes, 4 * (i * many + k))
+        count = _add_plane(instanced, leaf, frame, (a, b, c), w, rows, count)
         if count < 0:
             break
     return count
@@ -143,18 +134,15 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
     return np.int64(3)
 
 
-APPROACH = {
-    BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
-}  # fmt: skip
+@by_type()
+def approach(region, i, instanced, leaf, frame, rows):
+    """Write region i in the frame of a leaf's tree into `rows`; return their number.
 
-
-@by_type(approach)
-def _choose_approach(region, i, instanced, leaf, frame, rows):
-    return APPROACH[region.instance_class]
-
-
-def sift(region, rows, count, low, high):
-    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
+    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
+    """
+    return {
+        BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
+    }[region.instance_class]  # fmt: skip
 
 
 def _sift_planes(region, rows, count, low, high):
@@ -200,6 +188,7 @@ def _sift_ball(region, rows, count, low, high):
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
 
 
-@by_type(sift, inline=True)
-def _choose_sift(region, rows, count, low, high):
+@by_type(inline=True)
+def sift(region, rows, count, low, high):
+    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes

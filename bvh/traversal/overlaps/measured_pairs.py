@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, largest
+from bvh.geometry.arithmetic.floats import INF, largest, vector
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, poke
+from bvh.runtime.simd import peek, poke, shifted
 from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.side_frames import side_corners
 
@@ -93,10 +93,8 @@ def put_points(reals, at, x, y):
 @inlined
 def points_at(reals, at):
     """Return two points that are stored."""
-    return (
-        (peek(reals, at), peek(reals, at + 1), peek(reals, at + 2)),
-        (peek(reals, at + 3), peek(reals, at + 4), peek(reals, at + 5)),
-    )
+    points = shifted(reals, at)
+    return vector(points, 0), vector(points, 1)
 
 
 @inlined
@@ -214,10 +212,6 @@ def put_corners(task, count):
         code, at = peek(search.codes, c), 18 * c
         _, a = side_corners(tree.primitives, code >> 32, own)
         _, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
-        for axis in range(3):
-            poke(search.corners, at + axis, a[0][axis])
-            poke(search.corners, at + 3 + axis, a[1][axis])
-            poke(search.corners, at + 6 + axis, a[2][axis])
-            poke(search.corners, at + 9 + axis, b[0][axis])
-            poke(search.corners, at + 12 + axis, b[1][axis])
-            poke(search.corners, at + 15 + axis, b[2][axis])
+        for k in range(9):
+            poke(search.corners, at + k, a[k // 3][k % 3])
+            poke(search.corners, at + 9 + k, b[k // 3][k % 3])

@@ -13,7 +13,6 @@ import math
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.geometry.arithmetic.vectors import dot as one_dot
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import (
@@ -38,6 +37,7 @@ from bvh.traversal.overlaps.near_pairs import (
     collect,
     doubles,
     far,
+    in_frame,
     inverse_of,
     least_of,
     put_three,
@@ -46,14 +46,7 @@ from bvh.traversal.overlaps.near_pairs import (
     spread,
     square_above,
 )
-from bvh.traversal.overlaps.side_frames import (
-    ALONG_MARGIN,
-    ALONG_SHIFT,
-    one_turned,
-    placed,
-    towards,
-    turned,
-)
+from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import one_box
 from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
@@ -63,10 +56,8 @@ F = np.float32
 NORMAL, SQUARE = 9, 12
 
 
-@inlined
-def _of_use(ids, last):
-    """Return the mask of faces that are there and do not come after the last one of use."""
-    return (ids >= np.int32(0)) & (ids <= last)
+# The mask of faces that are there and do not come after the last one of use.
+_of_use = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 
 @inlined
@@ -96,26 +87,6 @@ def _in_frame(group, floats):
 
 
 @inlined
-def _one_inverse(square):
-    return F(1.0) / square if square > F(1e-30) else F(0.0)
-
-
-@inlined
-def _one_in_frame(box, floats):
-    """Return one box in the frame of the pair: centre, half axes, reaches, inverse squares."""
-    c, h0, h1, h2 = box
-    c, h0, h1, h2 = (
-        one_turned(floats, c), one_turned(floats, h0), one_turned(floats, h1),
-        one_turned(floats, h2),
-    )  # fmt: skip
-    c = c[0] + peek(floats, 9), c[1] + peek(floats, 10), c[2] + peek(floats, 11)
-    q0, q1, q2 = one_dot(h0, h0), one_dot(h1, h1), one_dot(h2, h2)
-    p0, p1, p2 = abs(one_dot(h1, h2)), abs(one_dot(h2, h0)), abs(one_dot(h0, h1))
-    reaches = q0 + (p1 + p2), q1 + (p2 + p0), q2 + (p0 + p1)
-    return c, (h0, h1, h2), reaches, (_one_inverse(q0), _one_inverse(q1), _one_inverse(q2))
-
-
-@inlined
 def _beyond(g, reach, inverse, p, q, r):
     """Return squared gaps between triangles and a box along g, by its reach and inverse square."""
     x, y, z = dot(p, g), dot(q, g), dot(r, g)
@@ -126,16 +97,12 @@ def _beyond(g, reach, inverse, p, q, r):
 @inlined
 def _keys_of_box(corners, n, inverse, box):
     """Return lower bounds of the squared distances of triangles from a box."""
-    c, h, reaches, inverses = box
+    (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
-    keys = greater(
-        _beyond(h[0], reaches[0], inverses[0], p, q, r),
-        greater(
-            _beyond(h[1], reaches[1], inverses[1], p, q, r),
-            _beyond(h[2], reaches[2], inverses[2], p, q, r),
-        ),
-    )
-    wide = abs(dot(n, h[0])) + abs(dot(n, h[1])) + abs(dot(n, h[2]))
+    keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
+    keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
+    keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
+    wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
     # Of next to no area, it is no normal, but a direction.
     return greater(keys, _beyond(n, wide, inverse, p, q, r))
 
@@ -150,10 +117,7 @@ def _gap(g, a, b):
 @inlined
 def _either_gap(g, a, b):
     """Return the gap between triangles along a direction, towards either."""
-    x, y, z = dot(g, a[0]), dot(g, a[1]), dot(g, a[2])
-    u, v, w = dot(g, b[0]), dot(g, b[1]), dot(g, b[2])
-    above = lesser(x, lesser(y, z)) - greater(u, greater(v, w))
-    return greater(above, lesser(u, lesser(v, w)) - greater(x, greater(y, z)))
+    return greater(_gap(g, a, b), _gap(g, b, a))
 
 
 @inlined
@@ -164,16 +128,20 @@ def _row(rows, row):
 
 
 @inlined
+def _sum(v):
+    """Return the sum of three vectors."""
+    return (
+        v[0][0] + v[1][0] + v[2][0], v[0][1] + v[1][1] + v[2][1], v[0][2] + v[1][2] + v[2][2]
+    )  # fmt: skip
+
+
+@inlined
 def _keys_of_faces(rows, at, k):
     """Return lower bounds of squared distances: between the centres, and along the normals."""
     # Of the triangles in lanes, whose rows begin at `at`, from that in column k.
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
-    g = (
-        (a[0][0] + a[1][0] + a[2][0]) - (b[0][0] + b[1][0] + b[2][0]),
-        (a[0][1] + a[1][1] + a[2][1]) - (b[0][1] + b[1][1] + b[2][1]),
-        (a[0][2] + a[1][2] + a[2][2]) - (b[0][2] + b[1][2] + b[2][2]),
-    )
+    g = minus(_sum(a), _sum(b))
     n, inverse = _row(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
     along_n = square_above(_either_gap(n, a, b), inverse)
     inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
@@ -181,10 +149,8 @@ def _keys_of_faces(rows, at, k):
     return greater(quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
-@inlined
-def _between(x):
-    """Return numbers brought to 0 and 1."""
-    return lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH))
+# Numbers brought to 0 and 1.
+_between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH)))
 
 
 @inlined
@@ -261,7 +227,7 @@ def collect_faces(task, code, box, code2, box2):
         low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
         store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, least_of(low, used))
-    whole = _one_in_frame(one_box(task.tree.boxes, box), search.own_floats)
+    whole = in_frame(one_box(task.boxes, box), search.own_floats)
     most = -INF
     for m in range(many2):
         group = _local_group(other.groups, first2 + m)
@@ -277,7 +243,7 @@ def collect_faces(task, code, box, code2, box2):
         poke(search.masks, m, mask_bits(used))
         store(ends, m * WIDTH, -high)
         most = max(most, -least_of(-high, used))
-    whole = _one_in_frame(one_box(task.other.boxes, box2), search.their_floats)
+    whole = in_frame(one_box(task.boxes2, box2), search.their_floats)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
@@ -292,10 +258,8 @@ def collect_faces(task, code, box, code2, box2):
         for m in range(many2):
             # One side in lanes, the one with fewer faces left one by one.
             bits, bits2 = mask_bits(kept), peek(search.masks, m)
-            lanes = at
-            lanes_at = MAX_LEAF_ROWS + g - first
-            column = m * memory.GROUP_ROWS
-            column_at = m
+            lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
+            column, column_at = m * memory.GROUP_ROWS, m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
             if popcount(bits2) > popcount(bits):
                 bits, bits2 = bits2, bits

@@ -45,10 +45,8 @@ def bound_of(task, margin):
     return reach * reach * SLACK
 
 
-@inlined
-def far(keys, bound):
-    """Return the mask of lanes that are surely too far; what is not a number is not."""
-    return keys > F(bound)
+# The mask of lanes that are surely too far; what is not a number is not.
+far = inlined(lambda keys, bound: keys > F(bound))
 
 
 @inlined
@@ -58,10 +56,8 @@ def square_above(gap, inverse):
     return gap * gap * inverse
 
 
-@inlined
-def _signed_square(gap, inverse):
-    """Return the square of a gap times a number, with the sign of the gap."""
-    return gap * abs(gap) * inverse
+# The square of a gap times a number, with the sign of the gap.
+_signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 
 @inlined
@@ -71,10 +67,8 @@ def quotient(gap, square):
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
 
-@inlined
-def inverse_of(square):
-    """Return 1 by squares; 0 for next to none."""
-    return simd.select(square > F(1e-30), F(1.0) / square, F(0.0))
+# 1 by squares; 0 for next to none.
+inverse_of = inlined(lambda square: simd.select(square > 1e-30, 1.0 / square, 0.0))
 
 
 @inlined
@@ -93,10 +87,8 @@ def put_three(rows, row, v):
         simd.store(rows, (row + axis) * WIDTH, v[axis])
 
 
-@inlined
-def doubles(lanes, x):
-    """Return x and lanes of float32 added as doubles."""
-    return simd.convert(lanes, 0.0) + x
+# Lanes of float32 plus x, as doubles.
+doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 
 @inlined
@@ -108,15 +100,13 @@ def _ends(box, floats, side, sign):
     return doubles(towards(floats, c) + wide * F(sign), margin)
 
 
-@inlined
-def least_of(lanes, mask):
-    """Return the least of the lanes of a mask."""
-    return simd.lowest(simd.select(mask, lanes, INF))
+# The least of the lanes of a mask.
+least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)))
 
 
 @inlined
-def _in_frame(box, floats):
-    """Return boxes in the frame of the pair, with reaches and inverse squares by half axes."""
+def in_frame(box, floats):
+    """Return a box, or boxes, in the frame of the pair; its half axes' reaches, inverse squares."""
     # The reach along a half axis, times its length, is the sum of its products with all of them.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
@@ -127,19 +117,10 @@ def _in_frame(box, floats):
 
 
 @inlined
-def _put_boxes(rows, box, reaches, inverses):
-    """Store boxes in rows."""
-    for i in range(4):
-        put_three(rows, 3 * i, box[i])
-    put_three(rows, 12, reaches)
-    put_three(rows, 15, inverses)
-
-
-@inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     """Return lower bounds of squared distances of boxes from the one in column k of the rows."""
     # Any direction bounds a distance from below. These are between the centres, and along the half
-    # axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
+    # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
     # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
     # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
     # frames by 2**-19: BOX_ERROR covers it all.
@@ -200,17 +181,17 @@ def open_pair(task, code, box, code2, box2):
     rows, ends, count = search.rows, search.ends, np.int64(0)
     bound, reach = bound_of(task, memory.BOX_MARGIN), reach_of(search.reals)
     node2 = code2 if code2 >= 0 else box2 // WIDTH
-    boxes2 = node_boxes(task.other.boxes, node2)
+    boxes2 = node_boxes(task.boxes2, node2)
     used2 = boxes2[0][0] == boxes2[0][0]
     if code2 < 0:
         used2 = _lane_mask(used2, box2, node2)
     high = _ends(boxes2, search.their_floats, task.theirs, 1.0)
     node = code if code >= 0 else box // WIDTH
-    boxes = node_boxes(task.tree.boxes, node)
+    boxes = node_boxes(task.boxes, node)
     used = boxes[0][0] == boxes[0][0]
     if code < 0:
         used = _lane_mask(used, box, node)
-    ids = simd.load(task.tree.lowest, node * WIDTH, WIDTH)
+    ids = simd.load(task.lowest, node * WIDTH, WIDTH)
     contact = simd.peek(search.state, memory.CONTACT)
     touching = contact != memory.NO_PAIR
     if touching:
@@ -220,10 +201,13 @@ def open_pair(task, code, box, code2, box2):
     bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
     if bits2 == 0 or simd.mask_bits(used) == 0:
         return count
-    boxes2, reaches, inverses = _in_frame(boxes2, search.their_floats)
-    _put_boxes(rows, boxes2, reaches, inverses)
+    boxes2, reaches, inverses = in_frame(boxes2, search.their_floats)
+    for i in range(4):
+        put_three(rows, 3 * i, boxes2[i])
+    put_three(rows, 12, reaches)
+    put_three(rows, 15, inverses)
     simd.store(ends, 0, high)
-    boxes, reaches, inverses = _in_frame(boxes, search.own_floats)
+    boxes, reaches, inverses = in_frame(boxes, search.own_floats)
     while bits2 != 0:
         k = simd.lowest_bit(bits2)
         bits2 &= bits2 - 1
@@ -282,10 +266,6 @@ def push_collected(task, top, code, box, code2, box2, first, count):
         name = simd.peek(search.names, i)
         child, at = child_of(tree.blocks, code, box, name % WIDTH)
         child2, at2 = child_of(other.blocks, code2, box2, name // WIDTH)
-        simd.poke(stack, top, bits(simd.peek(search.keys, i)))
-        simd.poke(stack, top + 1, child)
-        simd.poke(stack, top + 2, at)
-        simd.poke(stack, top + 3, child2)
-        simd.poke(stack, top + 4, at2)
+        memory.set_entry(stack, top, (bits(simd.peek(search.keys, i)), child, at, child2, at2))
         top += memory.ENTRY
     return top

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
-from bvh.runtime.jit import by_type, entry, inlined, kernel
+from bvh.runtime.jit import by_type, entry, inlined, kernel, types
 from bvh.runtime.simd import (
     WIDTH,
+    field,
     greater,
     lesser,
     lowest_bit,
@@ -49,6 +50,7 @@ GROUP_ERROR = 2.0**-20
 # The state of a search: the query, the stack's height (-1 before its root), results; its position;
 # where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
 QUERY, TOP, COUNT, BASE, LEAF, MANY, AT_ROWS, AT_POLYGON = range(8)
+_saved, _save = field(types.int64, QUERY, TOP, COUNT, BASE, LEAF, MANY)
 
 
 class Search(NamedTuple):
@@ -141,10 +143,6 @@ def _test(task, i, prim, count):
     return _add(task.found, i, prim, answer, count)
 
 
-def visit(primitives, task, i, position, code, top, count):
-    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
-
-
 def _visit_triangles(primitives, task, i, position, code, top, count):
     tree = task.tree
     first, rows = leaf_rows(code)
@@ -216,16 +214,12 @@ def _visit_moved(task, i, position, entry, count):
     return count
 
 
-VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced}
-
-
-@by_type(visit, inline=True)
-def _choose_visit(primitives, task, i, position, code, top, count):
-    return VISITS[primitives.instance_class]
-
-
-def push(primitives, task, position, code, top):
-    """Push the children of a node that the region may overlap; return the stack's height."""
+@by_type(inline=True)
+def visit(primitives, task, i, position, code, top, count):
+    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
+    return {
+        Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced
+    }[primitives.instance_class]  # fmt: skip
 
 
 @inlined
@@ -258,8 +252,9 @@ def _push_instanced(primitives, task, position, code, top):
     return top
 
 
-@by_type(push, inline=True)
-def _choose_push(primitives, task, position, code, top):
+@by_type(inline=True)
+def push(primitives, task, position, code, top):
+    """Push the children of a node that the region may overlap; return the stack's height."""
     if primitives.instance_class is Instanced:
         return _push_instanced
     return lambda primitives, task, position, code, top: _push_tree(task, code, top)
@@ -272,8 +267,8 @@ def search_regions(row, regions, end, search, found):
     stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
     task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))
-    position = Position(peek(state, BASE), peek(state, LEAF), peek(state, MANY))
-    i, top, count, done = peek(state, QUERY), peek(state, TOP), np.int64(0), True
+    i, top, _, base, leaf, many = _saved(state, 0)
+    position, count, done = Position(base, leaf, many), np.int64(0), True
     while i < end:
         if top < 0:
             top, position = np.int64(0), _in_tlas()
@@ -296,10 +291,5 @@ def search_regions(row, regions, end, search, found):
             break
         i += 1
         top = np.int64(-1)
-    poke(state, QUERY, i)
-    poke(state, TOP, top)
-    poke(state, COUNT, count)
-    poke(state, BASE, position.base)
-    poke(state, LEAF, position.leaf)
-    poke(state, MANY, position.many)
+    _save(state, 0, (i, top, count, position.base, position.leaf, position.many))
     return done

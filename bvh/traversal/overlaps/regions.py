@@ -28,8 +28,7 @@ from bvh.geometry.triangle_overlap import triangle_meets_box
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
-from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Triangles, corners
+from bvh.tree.primitives import corners
 from bvh.tree.solids import Boxes
 
 F = np.float32
@@ -61,10 +60,6 @@ class PlaneRegions(NamedTuple):
 
 
 Regions = BoxRegions | SphereRegions | PlaneRegions
-
-
-def to_local(region, i, frame, local, scale):
-    """Write region i in local coordinates into `local`; return whether it is not empty."""
 
 
 def _local_box(region, i, frame, local, scale):
@@ -120,24 +115,10 @@ def _local_planes(region, i, frame, local, scale):
     return True
 
 
-def reach(region, local, low, high):
-    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
-
-
-@inlined
-def _number(local, i):
-    return splat(np.float32(peek(local, i)), WIDTH)
-
-
 def _reach_box(region, local, low, high):
-    return (
-        (low[0] <= _number(local, 3))
-        & (low[1] <= _number(local, 4))
-        & (low[2] <= _number(local, 5))
-        & (high[0] >= _number(local, 0))
-        & (high[1] >= _number(local, 1))
-        & (high[2] >= _number(local, 2))
-    )
+    first, last = vector(local, 0), vector(local, 1)
+    below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
+    return below & (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
 
 
 @inlined
@@ -179,10 +160,6 @@ def _reach_planes(region, local, low, high):
     return inside
 
 
-def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
-
-
 def _triangle_box(primitives, region, i, prim, scratch):
     low, high = vector(region.lower, i), vector(region.upper, i)
     return MEET if triangle_meets_box(*corners(primitives, prim), low, high) else APART
@@ -217,27 +194,24 @@ def _box_sphere(primitives, region, i, prim, scratch):
 TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
 REACH = {BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes}
 DECIDE = {
-    (Triangles, BoxRegions): _triangle_box,
-    (Triangles, SphereRegions): _triangle_sphere,
-    (Triangles, PlaneRegions): _triangle_planes,
-    (Instanced, BoxRegions): _triangle_box,
-    (Instanced, SphereRegions): _triangle_sphere,
-    (Instanced, PlaneRegions): _triangle_planes,
-    (Boxes, BoxRegions): _box_box,
-    (Boxes, SphereRegions): _box_sphere,
-}
+    BoxRegions: _triangle_box, SphereRegions: _triangle_sphere, PlaneRegions: _triangle_planes
+}  # fmt: skip
+DECIDE_BOXES = {BoxRegions: _box_box, SphereRegions: _box_sphere}
 
 
-@by_type(to_local)
-def _choose_local(region, i, frame, local, scale):
+@by_type()
+def to_local(region, i, frame, local, scale):
+    """Write region i in local coordinates into `local`; return whether it is not empty."""
     return TO_LOCAL[region.instance_class]
 
 
-@by_type(reach, inline=True)
-def _choose_reach(region, local, low, high):
+@by_type(inline=True)
+def reach(region, local, low, high):
+    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
     return REACH[region.instance_class]
 
 
-@by_type(decide)
-def _choose_decide(primitives, region, i, prim, scratch):
-    return DECIDE[primitives.instance_class, region.instance_class]
+@by_type()
+def decide(primitives, region, i, prim, scratch):
+    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
+    return (DECIDE_BOXES if primitives.instance_class is Boxes else DECIDE)[region.instance_class]

@@ -28,6 +28,7 @@ from bvh.geometry.arithmetic.vectors import dot, minus, scaled
 from bvh.geometry.transforms import transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke
+from bvh.traversal.overlaps.tree_to_tree import applied
 from bvh.tree.frame import bound, centre, farthest
 from bvh.tree.frame import exponent as frame_exponent
 from bvh.tree.primitives import corners
@@ -66,15 +67,8 @@ def set_motion(side, mapped, maps, at, moved, matrices, place):
 
 
 @inlined
-def _applied(side, at, p):
-    """Return a point under twelve numbers of a side, every operation rounded."""
-    a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
-    return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
-
-
-@inlined
 def _sized(side, at, p):
-    """Return the sum of the sizes of the terms of `_applied`."""
+    """Return the sum of the sizes of the terms of `applied`."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
         abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
@@ -94,10 +88,8 @@ def _both(side, row, column):
     )
 
 
-@inlined
-def _middle(frame, side):
-    """Return the centre of a side in the world."""
-    return _applied(side, MATRIX, _applied(side, MAP, centre(frame)))
+# The centre of a side in the world.
+_middle = inlined(lambda frame, side: applied(side, MATRIX, applied(side, MAP, centre(frame))))
 
 
 @kernel
@@ -187,15 +179,13 @@ def set_floats(side, floats):
         poke(floats, 12 + i, F(peek(side, ALONG + i)))
 
 
-@inlined
-def towards(floats, p):
-    """Return the products of vectors in lanes, in a tree's frame, with the direction."""
-    return lanes_dot(p, vector(floats, 4))
+# The products of vectors in lanes, in a tree's frame, with the direction.
+towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 
 @inlined
 def turned(floats, p):
-    """Return vectors in lanes in the frame of the pair, without the shift."""
+    """Return a vector, or vectors in lanes, in the frame of the pair, without the shift."""
     return (
         lanes_dot(p, vector(floats, 0)),
         lanes_dot(p, vector(floats, 1)),
@@ -205,15 +195,9 @@ def turned(floats, p):
 
 @inlined
 def placed(floats, p):
-    """Return points in lanes in the frame of the pair."""
+    """Return a point, or points in lanes, in the frame of the pair."""
     x, y, z = turned(floats, p)
     return x + peek(floats, 9), y + peek(floats, 10), z + peek(floats, 11)
-
-
-@inlined
-def one_turned(floats, p):
-    """Return one vector of float32 in the frame of the pair, without the shift."""
-    return dot(p, vector(floats, 0)), dot(p, vector(floats, 1)), dot(p, vector(floats, 2))
 
 
 @kernel
@@ -223,7 +207,7 @@ def _moved(side, p):
     if peek(side, MAPPED) != 0.0:
         p = transformed_point(side, np.int64(MAP), p)
     if peek(side, MOVED) != 0.0:
-        p = _applied(side, MATRIX, p)
+        p = applied(side, MATRIX, p)
     return p
 
 

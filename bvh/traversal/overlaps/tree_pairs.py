@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.face_overlap import faces_overlap
 from bvh.geometry.triangle_overlap import triangles_touch
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps import tree_to_tree
@@ -76,12 +78,13 @@ class Task(NamedTuple):
     stack: Pointer[np.int64]
 
 
+# (code, box, code2, box2) of an entry of the stack.
+_entry, _set_entry = simd.field(types.int64, *range(ENTRY))
+
+
 @inlined
 def _push(stack, top, code, box, code2, box2):
-    simd.poke(stack, top, np.int64(code))
-    simd.poke(stack, top + 1, np.int64(box))
-    simd.poke(stack, top + 2, np.int64(code2))
-    simd.poke(stack, top + 3, np.int64(box2))
+    _set_entry(stack, top, (code, box, code2, box2))
     return top + ENTRY
 
 
@@ -99,14 +102,9 @@ def _push_children(task, top, code, bits, code2, box2):
 @inlined
 def _overlapping(low, high, rows, k):
     """Return the mask of lanes whose boxes overlap the moved box whose rows begin at k."""
-    return (
-        (low[0] <= simd.peek(rows, tree_to_tree.HIGH * WIDTH + k))
-        & (low[1] <= simd.peek(rows, (tree_to_tree.HIGH + 1) * WIDTH + k))
-        & (low[2] <= simd.peek(rows, (tree_to_tree.HIGH + 2) * WIDTH + k))
-        & (high[0] >= simd.peek(rows, tree_to_tree.LOW * WIDTH + k))
-        & (high[1] >= simd.peek(rows, (tree_to_tree.LOW + 1) * WIDTH + k))
-        & (high[2] >= simd.peek(rows, (tree_to_tree.LOW + 2) * WIDTH + k))
-    )
+    first, last = tree_to_tree.lower(rows, k), tree_to_tree.upper(rows, k)
+    below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
+    return below & (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
 
 
 @kernel
@@ -125,12 +123,11 @@ def _open(task, itself, top, code, box, code2, box2):
     if code < 0:
         at = wide_nodes.child_at(box)
         bits = used
+        first, last = tree_to_tree.lowers(rows, 0, WIDTH), tree_to_tree.uppers(rows, 0, WIDTH)
         for axis in range(3):
-            low = simd.splat(wide_nodes.child_lower(tree.blocks, at, axis), WIDTH)
-            high = simd.splat(wide_nodes.child_upper(tree.blocks, at, axis), WIDTH)
-            first = simd.load(rows, (tree_to_tree.LOW + axis) * WIDTH, WIDTH)
-            last = simd.load(rows, (tree_to_tree.HIGH + axis) * WIDTH, WIDTH)
-            bits &= simd.mask_bits((first <= high) & (last >= low))
+            low = wide_nodes.child_lower(tree.blocks, at, axis)
+            high = wide_nodes.child_upper(tree.blocks, at, axis)
+            bits &= simd.mask_bits((first[axis] <= high) & (last[axis] >= low))
         while bits != 0:
             k = simd.lowest_bit(bits)
             bits &= bits - 1
@@ -161,22 +158,12 @@ def _straddling(tree, group, rows, at, margin):
     v0 = triangle_groups.group_origin(tree.groups, start)
     n = triangle_groups.group_normal(tree.groups, start)
     bound = triangle_groups.group_sizes(tree.groups, start) * margin
-    a = _height(n, v0, rows, at + tree_to_tree.V0 * WIDTH)
-    b = _height(n, v0, rows, at + tree_to_tree.V1 * WIDTH)
-    c = _height(n, v0, rows, at + tree_to_tree.V2 * WIDTH)
+    a = triangle_groups.dot(n, minus(tree_to_tree.corner(rows, at), v0))
+    b = triangle_groups.dot(n, minus(tree_to_tree.corner(rows, at + 3 * WIDTH), v0))
+    c = triangle_groups.dot(n, minus(tree_to_tree.corner(rows, at + 6 * WIDTH), v0))
     above = simd.lesser(a, simd.lesser(b, c)) > bound
     below = simd.greater(a, simd.greater(b, c)) < -bound
     return simd.mask_bits(~(above | below))
-
-
-@inlined
-def _height(n, v0, rows, at):
-    w = (
-        simd.splat(simd.peek(rows, at), WIDTH) - v0[0],
-        simd.splat(simd.peek(rows, at + WIDTH), WIDTH) - v0[1],
-        simd.splat(simd.peek(rows, at + 2 * WIDTH), WIDTH) - v0[2],
-    )
-    return triangle_groups.dot(n, w)
 
 
 @kernel
@@ -198,9 +185,7 @@ def _leaves(task, itself, code, code2, pairs, count):
     first, many = wide_nodes.leaf_rows(code)
     first2, many2 = wide_nodes.leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    x = simd.peek(to_first, tree_to_tree.MARGIN)
-    y = simd.peek(to_first, tree_to_tree.MARGIN + 1)
-    z = simd.peek(to_first, tree_to_tree.MARGIN + 2)
+    x, y, z = vector(to_first, tree_to_tree.MARGIN // 3)
     widest = max(x, max(y, z))
     for m in range(many2):
         transform_group(
@@ -225,7 +210,7 @@ def _leaves(task, itself, code, code2, pairs, count):
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
-                size = np.float64(simd.peek(rows, at + tree_to_tree.LARGEST * WIDTH)) + bound
+                size = np.float64(tree_to_tree.largest(rows, at)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
                     i = np.int64(simd.peek(tree.ids, g * WIDTH + simd.lowest_bit(bits)))
@@ -266,8 +251,7 @@ def meet(own, other, to_first, itself, pair_search, pairs, wanted, steps):
             steps -= 1
             top -= ENTRY
             at = top
-        code, box = simd.peek(stack, at), simd.peek(stack, at + 1)
-        code2, box2 = simd.peek(stack, at + 2), simd.peek(stack, at + 3)
+        code, box, code2, box2 = _entry(stack, at)
         if code >= 0 or code2 >= 0:
             top = _open(task, itself, top, code, box, code2, box2)
             idle = np.int64(0)
@@ -287,8 +271,7 @@ def _find_contact(task, top, found, steps):
     while top > 0 and steps > 0 and not met:
         steps -= 1
         top -= ENTRY
-        code, box = simd.peek(stack, top), simd.peek(stack, top + 1)
-        code2, box2 = simd.peek(stack, top + 2), simd.peek(stack, top + 3)
+        code, box, code2, box2 = _entry(stack, top)
         if code >= 0 or code2 >= 0:
             top = _open(task, False, top, code, box, code2, box2)
         else:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import finite, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.transforms import transformed_point
+from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
+from bvh.runtime.jit import inlined, types
+from bvh.runtime.simd import WIDTH, Accessor, convert, greater, lesser, peek, splat, store
 from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
@@ -34,6 +35,18 @@ LARGEST_FLOAT = 3.0e38
 
 # Rows of lanes for a group of the second tree: box, corners, largest coordinate.
 LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
+
+
+def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of three rows; `lower` to `corner` are given the rows and a column."""
+    return simd.rows(types.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
+
+
+lower, lowers, _ = _three(LOW)
+upper, uppers, _ = _three(HIGH)
+# The other corners are three rows on from each other.
+corner, _, _ = _three(V0)
+largest, _, _ = simd.rows(types.float32, LARGEST * WIDTH)
 
 
 def frame_maps(
@@ -164,9 +177,9 @@ def transform_group(groups, group, to_first, rows, at):
 
 
 @inlined
-def _moved(to_first, p):
-    """Return a vertex moved by the matrix, every operation rounded."""
-    a, b, c = row_of(to_first, ROWS), row_of(to_first, ROWS + 4), row_of(to_first, ROWS + 8)
+def applied(numbers, at, p):
+    """Return a point under the twelve numbers of a map from `at` on, every operation rounded."""
+    a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
     return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
 
 
@@ -195,6 +208,6 @@ def moved_corners(triangles, prim, to_first):
     if peek(to_first, PLACED2) != 0.0:
         a, b, c = _placed(to_first, PLACE2, (a, b, c))
     if peek(to_first, MOVES) != 0.0:
-        a, b, c = _moved(to_first, a), _moved(to_first, b), _moved(to_first, c)
+        a, b, c = applied(to_first, ROWS, a), applied(to_first, ROWS, b), applied(to_first, ROWS, c)
         return finite(a) and finite(b) and finite(c), (a, b, c)
     return True, (a, b, c)

@@ -18,7 +18,6 @@ from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_bounds, point_walks
-from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
 from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
 from bvh.tree import frame as frames
@@ -47,21 +46,15 @@ class Nearest(NamedTuple):
 SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 
+@by_type(inline=True)
 def space_of(target, x, reach):
     """Return the space of x in a target's frame; `reach` is its largest coordinate."""
-
-
-@by_type(space_of, inline=True)
-def _choose_space(target, x, reach):
     return SPACES[target.instance_class][0]
 
 
+@by_type(inline=True)
 def double_space_of(target, x, reach):
     """Return the space of x for `walk_float64`."""
-
-
-@by_type(double_space_of, inline=True)
-def _choose_double_space(target, x, reach):
     return SPACES[target.instance_class][1]
 
 
@@ -70,28 +63,20 @@ def _tree_pointers(arrays):
     return TreeTarget(as_pointers(arrays.tree), arrays.mask)
 
 
-@inlined
-def _counted_faces(target):
-    """Return which faces of a tree count."""
-    return CountedFaces(target.tree.face_bits, target.tree.has_bits, target.mask)
-
-
 def _tree_space(target, x, reach):
     tree = target.tree
     # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
-        tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
-        point_bounds.spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target),
+        tree, np.int64(0), frames.scale(tree.frame), point_bounds.spread_point(x),
+        BOX_ERROR * reach + 1e-30, error, target.mask, None,
     )  # fmt: skip
 
 
 def _tree_double_space(target, x, reach):
     tree = target.tree
-    return DoubleSpace(
-        tree.blocks, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame), x, EVEN,
-        2.0**-49 * reach, _counted_faces(target),
-    )  # fmt: skip
+    scale = frames.scale(tree.frame)
+    return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
 
 SPACES[TreeTarget] = _tree_space, _tree_double_space
@@ -177,41 +162,27 @@ def _write(primitives, found, i, d, closest, whole):
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
     """Find the triangle closest to each of the points begin..end."""
-    _closest_points(
-        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
-        as_pointers(scratch), begin, end, as_pointers(found), len(found.position) > 0,
-        is_empty(target.tree),
-    )  # fmt: skip
-
-
-@kernel
-def _closest_points(target, points, limits, step, scratch, begin, end, found, whole, empty):
+    aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    whole, empty = len(found.position) > 0, is_empty(target.tree)
     for i in range(begin, end):
-        p, limit = vector(points, i), -1.0 if empty else peek(limits, i * step)
-        d, name, u, v = nearest_to(target, scratch, p, limit)
-        _write(target.tree.primitives, found, i, d, (name, u, v), whole)
+        p, limit = vector(where, i), -1.0 if empty else peek(within, i * step)
+        d, name, u, v = nearest_to(aim, memory, p, limit)
+        _write(aim.tree.primitives, out, i, d, (name, u, v), whole)
 
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end."""
-    _nearest_points(
-        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
-        as_pointers(scratch), begin, end, count, as_pointers(found),
-        is_empty(target.tree),
-    )  # fmt: skip
-
-
-@kernel
-def _nearest_points(target, points, limits, step, scratch, begin, end, count, found, empty):
+    aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    primitives, empty = aim.tree.primitives, is_empty(target.tree)
     for i in range(begin, end):
-        p, limit, at = vector(points, i), -1.0 if empty else peek(limits, i * step), i * count
-        rows = Rows(count, shifted(found.distance, at), shifted(found.names, at))
-        _k_nearest(target, scratch, p, limit, rows)
+        p, limit, at = vector(where, i), -1.0 if empty else peek(within, i * step), i * count
+        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
+        _k_nearest(aim, memory, p, limit, rows)
         for j in range(at, at + count):
-            name, u, v = peek(found.names, j), NAN, NAN
+            name, u, v = peek(out.names, j), NAN, NAN
             if name != NO_TRIANGLE:
-                _, u, v = nearest_on_triangle(p, *corners(target.tree.primitives, name))
-            _write(
-                target.tree.primitives, found, j, peek(found.distance, j), (name, u, v), True
-            )  # fmt: skip
+                _, u, v = nearest_on_triangle(p, *corners(primitives, name))
+            _write(primitives, out, j, peek(out.distance, j), (name, u, v), True)

@@ -8,25 +8,25 @@ A leaf for which float32 is too inaccurate is traversed in float64, with the wei
 `world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.jit import Dispatcher, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import Pointer, as_pointers, pointers_of
+from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_walks
 from bvh.traversal.points.closest_point import SPACES
-from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, Lanes, Point, spread_point
 from bvh.traversal.points.point_walks import VISITS, Candidates, DoubleSpace, InstanceSpace, Rows
 from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
-from bvh.tree import rows as tree_rows
-from bvh.tree.arrays import TreePointers, TreeRow
+from bvh.tree.arrays import TreePointers, TreeRow, pointers_at
 from bvh.tree.instanced import code_of, instanced_corners, row_of
 from bvh.tree.wide_nodes import LEAF_BITS
 
@@ -42,25 +42,16 @@ class SceneTarget(NamedTuple):
 
 
 class TopSpace(NamedTuple):
-    """The TLAS of a scene, for `walk_float32`."""
+    """The TLAS of a scene, for `walk_float32` and, by the last three, for `walk_float64`."""
 
-    blocks: Pointer[np.float32]
+    tree: TreePointers
     scale: float
+    target: SceneTarget
     point: Lanes
     box_error: float
-    target: SceneTarget
-    x: Point
-
-
-class TopDoubleSpace(NamedTuple):
-    """The TLAS of a scene, for `walk_float64`."""
-
-    blocks: Pointer[np.float32]
-    scale: float
     x: Point
     weights: Point
     lost: float
-    target: SceneTarget
 
 
 @pointers_of(SceneTarget)
@@ -71,69 +62,22 @@ def _scene_pointers(arrays):
 def _top_space(target, x, reach):
     tree = target.tree
     return TopSpace(
-        tree.blocks, frames.scale(tree.frame), spread_point(x), BOX_ERROR * reach + 1e-30, target, x
-    )
-
-
-def _top_double_space(target, x, reach):
-    tree = target.tree
-    return TopDoubleSpace(
-        tree.blocks, frames.scale(tree.frame), x, EVEN, 2.0**-49 * reach, target
+        tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
+        x, EVEN, 2.0**-49 * reach,
     )  # fmt: skip
 
 
-SPACES[SceneTarget] = _top_space, _top_double_space
-
-
-@inlined
-def _leaf_at(target, code):
-    """Return the leaf of a code of the TLAS, -1 where the mask excludes it."""
-    leaf = np.int64(peek(target.tree.ids, ~code >> LEAF_BITS))
-    return leaf if peek(target.tree.primitives.masks, leaf) & target.mask != 0 else np.int64(-1)
-
-
-def _visit_for_closest(space, goal, near, limits, scratch, p, code, top):
-    leaf = _leaf_at(space.target, code)
-    if leaf >= 0:
-        near, goal = _closest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, point_walks.limits_of(space, near), goal
-
-
-def _visit_for_nearest(space, goal, near, limits, scratch, p, code, top):
-    leaf = _leaf_at(space.target, code)
-    if leaf >= 0:
-        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, point_walks.limits_of(space, near), goal
-
-
-def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    leaf = _leaf_at(space.target, code)
-    if leaf >= 0:
-        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, limits, goal
-
-
-VISITS[TopSpace, Candidates] = _visit_for_closest
-VISITS[TopSpace, Rows] = _visit_for_nearest
-VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
-
-
-@inlined
-def _counted_faces(row, mask):
-    """Return which faces of a tree count, by its row."""
-    return CountedFaces(tree_rows.bits(row), tree_rows.has_bits(row), mask)
+SPACES[SceneTarget] = _top_space, _top_space
 
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
     """Return the tree of a leaf; `seen` is what `seen_from` returns."""
     q, reach, lost, _ = seen
-    error, row = TRIANGLE_ERROR * reach + lost + 1e-30, row_of(instanced, leaf)
+    error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
-        tree_rows.blocks(row), tree_rows.groups(row), tree_rows.ids(row),
-        instanced, code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
-        INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
-        _counted_faces(row, mask),
+        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE),
+        spread_point(q), INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), mask, metric,
     )  # fmt: skip
 
 
@@ -168,19 +112,35 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
 
 @kernel
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the nearest triangles; return `near`."""
+    """Traverse the tree of a leaf for the nearest triangles; return (near, rows)."""
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
-        return point_walks.walk_instance_float32(space, rows, near, scratch, p, base)[0]
+        near, _, _ = point_walks.walk_instance_float32(space, rows, near, scratch, p, base)
+        return near, rows
     q, reach, lost, _ = seen
-    weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
-    row = row_of(instanced, leaf)
+    weights = vector(metric, WEIGHTS // 3)
     space = DoubleSpace(
-        tree_rows.blocks(row), tree_rows.ids(row), instanced, code_of(leaf, 0),
-        peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
-        _counted_faces(row, target.mask),
+        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
+        weights, lost + 2.0**-49 * reach, target.mask,
     )  # fmt: skip
-    return point_walks.walk_instance_float64(space, rows, near, scratch, p, base)[0]
+    return point_walks.walk_instance_float64(space, rows, near, scratch, p, base)
+
+
+def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
+    """Return what visits a leaf of a TLAS, by the function that traverses the leaf's tree."""
+
+    def visit(space, goal, near, limits, scratch, p, code, top):
+        tree, mask = space.tree, space.target.mask
+        leaf = np.int64(peek(tree.ids, ~code >> LEAF_BITS))
+        if peek(tree.primitives.masks, leaf) & mask != 0:
+            near, goal = in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
+        return near, point_walks.limits_of(space, near), goal
+
+    return visit
+
+
+VISITS[TopSpace, Candidates] = _visiting(_closest_in_leaf)
+VISITS[TopSpace, Rows] = _visiting(_nearest_in_leaf)

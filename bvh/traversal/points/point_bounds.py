@@ -70,11 +70,9 @@ def spread_point(x):
     return simd.splat(F(x[0]), WIDTH), simd.splat(F(x[1]), WIDTH), simd.splat(F(x[2]), WIDTH)
 
 
-@inlined
-def local_distance(distance, scale):
-    """Return an upper bound, in the local frame, of a rounded distance in the world."""
-    # Near the least denormal, rounding is not relative.
-    return (distance * (1.0 + 2.0**-49) + 1e-323) * scale
+# An upper bound, in the local frame, of a rounded distance in the world.
+# Near the least denormal, rounding is not relative.
+local_distance = inlined(lambda distance, scale: (distance * (1.0 + 2.0**-49) + 1e-323) * scale)
 
 
 @inlined
@@ -126,16 +124,10 @@ def push_squares(blocks, code, squares, bound, stack, top, spare):
     return top
 
 
-@inlined
-def code_of(entry):
-    """Return the code of an entry of the stack."""
-    return (entry << 32) >> 32
-
-
-@inlined
-def key_of(bound):
-    """Return the largest entry with the squared distance `bound`, which is finite."""
-    return np.int64(np.float32(bound).view(np.int32)) << 32 | 0xFFFFFFFF
+# The code of an entry of the stack.
+code_of = inlined(lambda entry: (entry << 32) >> 32)
+# The largest entry with the squared distance `bound`, which is finite.
+key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 | 0xFFFFFFFF)
 
 
 @inlined

@@ -27,11 +27,11 @@ from bvh.runtime.simd import WIDTH
 from bvh.runtime.simd.lanes import compress_order
 from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.points import point_bounds
-from bvh.traversal.points.counted_faces import CountedFaces, counted_bounds, counted_lanes
+from bvh.traversal.points.counted_faces import counted_bounds, counted_lanes
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
-from bvh.tree.instanced import Instanced
-from bvh.tree.primitives import Triangles, corners
+from bvh.tree.arrays import TreePointers
+from bvh.tree.primitives import corners
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
@@ -42,46 +42,30 @@ NO_TRIANGLE = 2**63 - 1
 class TreeSpace(NamedTuple):
     """A tree by itself, for `walk_float32`."""
 
-    blocks: Pointer[np.float32]
-    groups: Pointer[np.float32]
-    ids: Pointer[np.int32]
-    primitives: Triangles | Instanced  # pointers
+    tree: TreePointers
     base: int
     scale: float  # local units in one unit of the world
     point: point_bounds.Lanes
     box_error: float
     error: np.float32  # of distances to triangles
-    faces: CountedFaces
+    mask: int
+    metric: Pointer[np.float64] | None  # of an instance, whose units are those of `world_metric`
 
 
-class InstanceSpace(NamedTuple):
+class InstanceSpace(TreeSpace):
     """The tree of an instance, for `walk_float32`."""
-
-    blocks: Pointer[np.float32]
-    groups: Pointer[np.float32]
-    ids: Pointer[np.int32]
-    primitives: Triangles | Instanced  # pointers
-    base: int
-    scale: float  # transformed units (see `world_metric`) in one unit of the world
-    point: point_bounds.Lanes
-    box_error: float
-    error: np.float32
-    metric: Pointer[np.float64]
-    faces: CountedFaces
 
 
 class DoubleSpace(NamedTuple):
     """A tree by itself or that of an instance, for `walk_float64`."""
 
-    blocks: Pointer[np.float32]
-    ids: Pointer[np.int32]
-    primitives: Triangles | Instanced
+    tree: TreePointers
     base: int
     scale: float
     x: point_bounds.Point
     weights: point_bounds.Point  # of the squares of a distance's components
     lost: float  # the absolute error of distances
-    faces: CountedFaces
+    mask: int
 
 
 class Candidates(NamedTuple):
@@ -134,7 +118,7 @@ def _walk_float64(space, goal, near, scratch, p, base):
         code = simd.peek(stack, top)
         if code >= 0:
             top = point_bounds.push_near(
-                space.blocks, code, space.x, space.weights, bound, scratch, top
+                space.tree.blocks, code, space.x, space.weights, bound, scratch, top
             )
             continue
         near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
@@ -155,41 +139,33 @@ def limits_of(space, near):
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
-def push(space, code, bound, scratch, top):
-    """Push the children of a node with squared distances within a bound, the nearest on top."""
-
-
 def _push_local(space, code, bound, scratch, top):
-    squares = point_bounds.box_squares(space.blocks, node_at(code), space.point)
+    squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
     return point_bounds.push_squares(
-        space.blocks, code, squares, bound, scratch.stack, top, scratch.spare
+        space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
     )
 
 
 def _push_transformed(space, code, bound, scratch, top):
     return push_stretched(
-        space.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
+        space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
     )
 
 
-@by_type(push, inline=True)
-def _choose_push(space, code, bound, scratch, top):
+@by_type(inline=True)
+def push(space, code, bound, scratch, top):
+    """Push the children of a node with squared distances within a bound, the nearest on top."""
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
+@by_type(inline=True)
 def triangle_bounds(space, group):
     """Return (low, high) of the local distances to the triangles of a group, less all errors."""
-
-
-@by_type(triangle_bounds, inline=True)
-def _choose_bounds(space, group):
     if space.instance_class is TreeSpace:
-        return lambda space, group: point_bounds.group_bounds(space.groups, group, space.point)
-    return lambda space, group: stretched_bounds(space.groups, group, space.point, space.metric)
-
-
-def visit(space, goal, near, limits, scratch, p, code, top):
-    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
+        return lambda space, group: point_bounds.group_bounds(space.tree.groups, group, space.point)
+    return lambda space, group: stretched_bounds(
+        space.tree.groups, group, space.point, space.metric
+    )
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
@@ -199,7 +175,8 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     unit = 1.0 / space.scale
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        low, high = counted_bounds(space.faces, group, *triangle_bounds(space, group))
+        low, high = triangle_bounds(space, group)
+        low, high = counted_bounds(space.tree, space.mask, group, low, high)
         nearest = simd.lowest(high) + space.error
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
@@ -211,13 +188,13 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if bits == 0:
             continue
         order = compress_order(bits)
-        ids = simd.permute(simd.load(space.ids, group * WIDTH, WIDTH), order)
+        ids = simd.permute(simd.load(space.tree.ids, group * WIDTH, WIDTH), order)
         collect(space, scratch, count, simd.permute(low, order), ids)
         count += simd.popcount(bits)
         if count > CAPACITY - WIDTH:
             count = keep_near(space, scratch, count, near, bound)
             if count > CAPACITY // 2:
-                so_far = measure(space.primitives, scratch, count, p, so_far)
+                so_far = measure(space.tree.primitives, scratch, count, p, so_far)
                 count = np.int64(0)
                 near = min(near, so_far[0])
                 bound = min(bound, point_bounds.local_bound(near, space.scale))
@@ -233,9 +210,9 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         error = np.float64(space.error)
         worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
-        bits &= counted_lanes(space.faces, group)
+        bits &= counted_lanes(space.tree, space.mask, group)
         if bits != 0:
-            insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
+            insert_group(space.tree.primitives, space.tree.ids, space.base, group, bits, p, goal)
             near = simd.peek(goal.distance, goal.k - 1)
     return near, limits_of(space, near), goal
 
@@ -243,8 +220,8 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        bits = counted_lanes(space.faces, group)
-        insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
+        bits = counted_lanes(space.tree, space.mask, group)
+        insert_group(space.tree.primitives, space.tree.ids, space.base, group, bits, p, goal)
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
@@ -258,17 +235,15 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 }
 
 
-@by_type(visit, inline=True)
-def _choose_visit(space, goal, near, limits, scratch, p, code, top):
+@by_type(inline=True)
+def visit(space, goal, near, limits, scratch, p, code, top):
+    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
     return VISITS[space.instance_class, goal.instance_class]
 
 
+@by_type(inline=True)
 def nearer(space, near, nearest, unit):
     """Return `near`, or `nearest` local units if that is less; not kept up in a tree by itself."""
-
-
-@by_type(nearer, inline=True)
-def _choose_nearer(space, near, nearest, unit):
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
@@ -300,14 +275,6 @@ def measure(primitives, scratch, count, p, so_far):
     return best, name, u, v
 
 
-def collect(space, scratch, count, lows, ids):
-    """Store lower bounds and names behind the first `count` candidates.
-
-    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
-    codes.
-    """
-
-
 def _collect_local(space, scratch, count, lows, ids):
     simd.store(scratch.bounds, count, lows)
     simd.store(scratch.names, count, ids)
@@ -318,17 +285,19 @@ def _collect_in_world(space, scratch, count, lows, ids):
     simd.store(scratch.names, count, simd.convert(ids, np.int64(0)) | space.base)
 
 
-@by_type(collect, inline=True)
-def _choose_collect(space, scratch, count, lows, ids):
+@by_type(inline=True)
+def collect(space, scratch, count, lows, ids):
+    """Store lower bounds and names behind the first `count` candidates.
+
+    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
+    codes.
+    """
     return _collect_local if space.instance_class is TreeSpace else _collect_in_world
 
 
+@by_type(inline=True)
 def _bound_of(space, near, bound):
     """Return the bound beyond which candidates are dropped."""
-
-
-@by_type(_bound_of, inline=True)
-def _choose_bound_of(space, near, bound):
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # It was rounded when it was converted to a distance in the world.

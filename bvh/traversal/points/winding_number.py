@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import NAN, finite, vector
+from bvh.geometry.arithmetic.vectors import scaled
 from bvh.runtime import simd
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
@@ -210,21 +211,14 @@ def _total(vector, memory):
 def winding_numbers(tree, points, beta, begin, end, found):
     """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
     # Where it is infinite, all faces are near.
-    _winding_numbers(
-        as_pointers(tree), len(tree.codes), simd.pointer(points), np.float32(beta), begin, end,
-        simd.pointer(found),
-    )  # fmt: skip
-
-
-@kernel
-def _winding_numbers(tree, children, points, beta, begin, end, found):
-    sight = OUT_OF_SIGHT if beta < F(np.inf) else EXACTLY_OUT_OF_SIGHT
-    s = frames.scale(tree.frame)
+    arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
+    limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
+    sight = OUT_OF_SIGHT if limit < F(np.inf) else EXACTLY_OUT_OF_SIGHT
     for i in range(begin, end):
-        p, number = vector(points, i), NAN
+        p, number = vector(where, i), NAN
         if finite(p):
-            x, reach = local_point(tree.frame, p)
+            x, reach = local_point(arrays.frame, p)
             number = 0.0
-            if children > 0 and reach <= sight:
-                number = _winding(tree, x, (p[0] * s, p[1] * s, p[2] * s), beta)
-        simd.poke(found, i, number)
+            if reach <= sight and not is_empty:
+                number = _winding(arrays, x, scaled(p, s), limit)
+        simd.poke(numbers, i, number)

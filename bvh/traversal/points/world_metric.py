@@ -160,9 +160,7 @@ def seen_from(instanced, metric, leaf, x):
     return (q0, q1, q2), reach, lost * (1.0 + 2.0**-20), near
 
 
-@inlined
-def _entry(metric, k):
-    return F(peek(metric, ROWS + k))
+_entry = inlined(lambda metric, k: F(peek(metric, ROWS + k)))
 
 
 @inlined
@@ -175,10 +173,8 @@ def _column(metric, k):
     return _entry(metric, k), _entry(metric, 3 + k), _entry(metric, 6 + k)
 
 
-@inlined
-def _along(g, row):
-    """Return the products of vectors of lanes with a row or column of K."""
-    return g[0] * row[0] + g[1] * row[1] + g[2] * row[2]
+# The products of vectors of lanes with a row or column of K.
+_along = inlined(lambda g, row: g[0] * row[0] + g[1] * row[1] + g[2] * row[2])
 
 
 @inlined
@@ -199,10 +195,8 @@ def stretched_bounds(groups, group, p, metric):
     )
 
 
-@inlined
-def _off(low, high, p):
-    """Return how far the ends of intervals are from a coordinate, 0 within."""
-    return greater(greater(low - p, p - high), splat(F(0.0), WIDTH))
+# How far the ends of intervals are from a coordinate, 0 within.
+_off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(0.0), WIDTH)))
 
 
 @inlined

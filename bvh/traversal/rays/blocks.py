@@ -99,40 +99,16 @@ def new_block() -> Block:
     )
 
 
-@inlined
-def lane_index(i):
-    """Return the lane index of ray i of the block."""
-    return ((i >> _LANE_BITS) << _GROUP_BITS) | (i & (WIDTH - 1))
-
-
-@inlined
-def ray_number(r):
-    """Return which ray of the block has lane index r; r may be a vector."""
-    return ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1))
-
-
-@inlined
-def batch_index(block, r):
-    """Return the number in the batch of the ray at r."""
-    return peek(block.which, ray_number(r))
-
-
-@inlined
-def double_index(r):
-    """Return the index of the first double of the ray at r."""
-    return ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1))
-
-
-@inlined
-def numbers_of(lanes, r):
-    """Return the numbers of the ray at r (see `ray_numbers`)."""
-    return shifted(lanes, r), WIDTH
-
-
-@inlined
-def component(lanes, r, axis):
-    """Return a component of the direction of the ray at r."""
-    return peek(lanes, r + (numbers.DIRECTION + axis) * WIDTH)
+# The lane index of ray i of the block.
+lane_index = inlined(lambda i: ((i >> _LANE_BITS) << _GROUP_BITS) | (i & (WIDTH - 1)))
+# Which ray of the block has lane index r; r may be a vector.
+ray_number = inlined(lambda r: ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1)))
+# The number in the batch of the ray at r.
+batch_index = inlined(lambda block, r: peek(block.which, ray_number(r)))
+# The index of the first double of the ray at r.
+double_index = inlined(lambda r: ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1)))
+# The numbers of the ray at r (see `ray_numbers`).
+numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 
 @inlined

@@ -129,22 +129,12 @@ def candidates_of(ray, found):
 
 
 @inlined
-def load_closest(block, memory, slot, r):
-    """Load into a slot the closest hit of ray r from a block, the end of the ray included."""
-    lanes = block.lanes
+def load_closest(block, memory, slot, r, best):
+    """Load into a slot the end of ray r from a block, and its closest hit, with `best`."""
     slots.reset_closest(memory, slot, r)
-    slots.set_best(memory, slot, blocks.prim(lanes, r))
-    slots.set_best_low(memory, slot, blocks.best_low(lanes, r))
-    slots.set_end(memory, slot, blocks.end(lanes, r))
-
-
-@inlined
-def store_closest(block, memory, slot, r):
-    """Store the closest hit of a slot as that of ray r of a block, the end of the ray included."""
-    lanes = block.lanes
-    blocks.set_prim(lanes, r, slots.best(memory, slot))
-    blocks.set_best_low(lanes, r, slots.best_low(memory, slot))
-    blocks.set_end(lanes, r, slots.end(memory, slot))
+    slots.set_best(memory, slot, best)
+    slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
+    slots.set_end(memory, slot, blocks.end(block.lanes, r))
 
 
 @inlined
@@ -262,21 +252,15 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
         accept_candidates(goal, tree, block, context_ref, memory, slot, group, counted)
 
 
+@by_type(inline=True)
 def accept_candidates(goal, tree, block, context_ref, memory, slot, group, found):
     """Apply the goal to the candidates of a triangle group."""
-
-
-@by_type(accept_candidates, inline=True)
-def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     return ACCEPTS[goal.instance_class][0]
 
 
+@by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Apply the goal to a primitive without a filter."""
-
-
-@by_type(accept_primitive, inline=True)
-def _choose_accept(goal, context_ref, memory, slot, prim):
     return ACCEPTS[goal.instance_class][1]
 
 
@@ -288,13 +272,6 @@ def intersect_group(goal, tree, block, context_ref, memory, slot, group):
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
         candidates = candidates_of(ray, found)
         accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
-
-
-def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
-
-    Returns the rows of ids that were tested.
-    """
 
 
 @inlined
@@ -319,8 +296,12 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
     return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
 
 
-@by_type(intersect_leaf, inline=True)
-def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
+@by_type(inline=True)
+def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
+    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
+
+    Returns the rows of ids that were tested.
+    """
     kind = primitives_class(tree)
     if kind is Instanced:
         return _intersect_instance

@@ -113,12 +113,9 @@ def _packable(block, active, count):
     tries = np.int64(0)
     # Compare some rays with those eight further on.
     for j in range(0, count - 8, 16):
-        a, b = peek(active, j), peek(active, j + 8)
-        apart = np.float32(0.0)
-        for axis in range(3):
-            apart += abs(
-                blocks.component(block.lanes, a, axis) - blocks.component(block.lanes, b, axis)
-            )
+        a = blocks.direction(block.lanes, peek(active, j))
+        b = blocks.direction(block.lanes, peek(active, j + 8))
+        apart = abs(a[0] - b[0]) + abs(a[1] - b[1]) + abs(a[2] - b[2])
         close += np.int64(apart < np.float32(0.25))
         tries += 1
     return 2 * close > tries
@@ -155,21 +152,15 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
     trace_all(tree, rays, block, slots.memory, slots.spare, single, goal)
 
 
+@by_type()
 def trace_block(tree, rays, scratch, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
-
-
-@by_type(trace_block)
-def _choose_trace(tree, rays, scratch, count, forced, goal):
-    in_packets = goal.instance_class is ClosestGoal and primitives_class(tree) in (
-        Triangles,
-        Instanced,
+    in_packets = primitives_class(tree) in (Triangles, Instanced)
+    if in_packets and goal.instance_class is ClosestGoal:
+        return _trace_either_way
+    return lambda tree, rays, scratch, count, forced, goal: trace_all(
+        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
     )
-    return _trace_either_way if in_packets else _trace_singly
-
-
-def _trace_singly(tree, rays, scratch, count, forced, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):

@@ -83,10 +83,6 @@ def solve(v0, v1, v2, o, d):
     return decided & weighed & _is_moderate(a, p, q, ray), t, u, v, whole[0] < 0.0
 
 
-def details_of(primitives, tree, prim, ray):
-    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
-
-
 @inlined
 def _solve_exactly(primitives, tree, prim, ray):
     """Return the details of a hit by exact arithmetic."""
@@ -115,8 +111,9 @@ def _solve_instanced(primitives, tree, prim, ray):
     return _solve_exactly(primitives, tree, prim, ray)
 
 
-@by_type(details_of)
-def _choose_details(primitives, tree, prim, ray):
+@by_type()
+def details_of(primitives, tree, prim, ray):
+    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
@@ -136,23 +133,16 @@ def _lanes_at(memory):
     )  # fmt: skip
 
 
-def prefetch_primitive(primitives, prim):
-    """Prefetch what tells the vertices of a primitive, -1 for none; see `prefetch_vertices`."""
-
-
 def _prefetch_face(primitives, prim):
     simd.prefetch_address(simd.address(primitives.faces, 3 * prim))
 
 
-@by_type(prefetch_primitive, inline=True)
-def _choose_prefetch(primitives, prim):
+@by_type(inline=True)
+def prefetch_primitive(primitives, prim):
+    """Prefetch what tells the vertices of a primitive, -1 for none; see `prefetch_vertices`."""
     if primitives.instance_class is Triangles:
         return _prefetch_face
     return lambda primitives, prim: None
-
-
-def prefetch_vertices(primitives, block, hits, count):
-    """Prefetch the vertices of the closest primitives of the rays `hits[:count]` of a block."""
 
 
 def _prefetch_corners(primitives, block, hits, count):
@@ -164,8 +154,9 @@ def _prefetch_corners(primitives, block, hits, count):
             simd.prefetch_address(simd.address(primitives.points, at + 2))
 
 
-@by_type(prefetch_vertices, inline=True)
-def _choose_vertices(primitives, block, hits, count):
+@by_type(inline=True)
+def prefetch_vertices(primitives, block, hits, count):
+    """Prefetch the vertices of the closest primitives of the rays `hits[:count]` of a block."""
     if primitives.instance_class is Triangles:
         return _prefetch_corners
     return lambda primitives, block, hits, count: None
@@ -203,10 +194,6 @@ def finish_pairs(tree, rays, which, prims, count, out):
         _write_details(tree.primitives, tree, rays, pairs, size, out)
 
 
-def _write_details(primitives, tree, rays, pairs, count, out):
-    """Write the details of up to HALF hits."""
-
-
 def _write_one_by_one(primitives, tree, rays, pairs, count, out):
     for k in range(count):
         _write_alone(tree, rays, pairs, k, out)
@@ -222,20 +209,22 @@ def _write_side_by_side(primitives, tree, rays, pairs, count, out):
     for k in range(count):
         if solved >> k & 1:
             details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
-            _write(out, simd.peek(pairs.rows, k), details)
+            write_details(out, simd.peek(pairs.rows, k), details)
         else:
             _write_alone(tree, rays, pairs, k, out)
 
 
-@by_type(_write_details)
-def _choose_writing(primitives, tree, rays, pairs, count, out):
+@by_type()
+def _write_details(primitives, tree, rays, pairs, count, out):
+    """Write the details of up to HALF hits."""
     if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
     return _write_one_by_one
 
 
 @inlined
-def _write(out, j, details):
+def write_details(out, j, details):
+    """Write (t, u, v, front) to row j."""
     t, u, v, front = details
     simd.poke(out.t, j, t)
     simd.poke(out.u, j, u)
@@ -248,7 +237,7 @@ def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
-    _write(out, simd.peek(pairs.rows, k), details)
+    write_details(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs):

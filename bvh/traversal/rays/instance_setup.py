@@ -68,22 +68,12 @@ class Stay(NamedTuple):
     lost: Scalars  # error of a distance in the TLAS, beside its own rounding
 
 
-@inlined
-def largest_of(v):
-    """Return the largest of the sizes of three components."""
-    return greater(abs(v[0]), greater(abs(v[1]), abs(v[2])))
-
-
-@inlined
-def power(k):
-    """Return powers of two; k is within -1022..1023, or its ray is refused."""
-    return as_floats((k + 1023) << 52)
-
-
-@inlined
-def limited(t):
-    """Keep infinities out of differences: nothing within reach of a ray is that far."""
-    return lesser(greater(t, -(2.0**500)), 2.0**500)
+# The largest of the sizes of three components.
+largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
+# Powers of two; k is within -1022..1023, or its ray is refused.
+power = inlined(lambda k: as_floats((k + 1023) << 52))
+# Keep infinities out of differences: nothing within reach of a ray is that far.
+limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 
 
 @inlined

@@ -105,11 +105,8 @@ def _enter_blas(tree, rays, block, memory, slot, r, leaf):
 @inlined
 def _disable(memory, slot, q, bound):
     """Set a ray up to visit all nodes of an instance, where all is decided exactly."""
-    p, ix, margin = ray_setup.disabled_axis(q[0])
-    _, iy, _ = ray_setup.disabled_axis(q[1])
-    _, iz, _ = ray_setup.disabled_axis(q[2])
-    inverse = ix, iy, iz
-    ray_numbers.write_axes(memory, slot, 1, (p, p, p), (1.0, 1.0, 1.0), inverse, margin)
+    p, inverse, margin = ray_setup.disabled_axes(q)
+    ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
     ray_numbers.write_limits(memory, slot, 1, ray_setup.disabled_limits(bound))
     ray_numbers.write_floors(memory, slot, 1, INF, INF, INF)
     slots.set_octant(memory, slot, ray_setup.octant_of(inverse))

@@ -92,10 +92,6 @@ def _first_goal_pointers(arrays):
     )  # fmt: skip
 
 
-def begin_block(goal):
-    """Make a goal ready for a new block of rays."""
-
-
 def _forget_nearest(goal):
     for i in range(BLOCK):
         poke(goal.nearest.counts, i, 0)
@@ -107,8 +103,9 @@ def _forget_found(goal):
     poke(goal.found.size, 0, 0)
 
 
-@by_type(begin_block)
-def _choose_beginning(goal):
+@by_type()
+def begin_block(goal):
+    """Make a goal ready for a new block of rays."""
     forgets = {FirstGoal: _forget_nearest, AllGoal: _forget_found}
     return forgets.get(goal.instance_class, lambda goal: None)
 
@@ -162,10 +159,6 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
             append_hit(goal, r, prim)
 
 
-def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a filter accepts a hit: one at an address, 0 for none, or a function."""
-
-
 def _call(accept, primitives, ray, prim, t, u, v, data):
     return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
 
@@ -186,20 +179,18 @@ def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
     return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
 
 
-@by_type(accepts)
-def _choose_filter(accept, primitives, ray, prim, t, u, v, data):
+@by_type()
+def accepts(accept, primitives, ray, prim, t, u, v, data):
+    """Return whether a filter accepts a hit: one at an address, 0 for none, or a function."""
     in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
         return _ask_in_scene if in_scene else _ask
     return _call_in_scene if in_scene else _call
 
 
+@by_type(inline=True)
 def has_filter(accept):
     """Return whether there is a filter."""
-
-
-@by_type(has_filter, inline=True)
-def _choose_whether(accept):
     if isinstance(accept, types.Dispatcher):
         return lambda accept: True
     return lambda accept: accept != 0

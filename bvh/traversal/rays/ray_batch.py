@@ -99,10 +99,8 @@ def read_ray(rays, i):
     )
 
 
-@inlined
-def mask_of(rays, i):
-    """Return the mask of ray i."""
-    return simd.peek(rays.masks, i * rays.mask_step)
+# The mask of ray i.
+mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 
 @inlined

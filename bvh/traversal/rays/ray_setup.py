@@ -77,9 +77,11 @@ def octant_of(inverse):
 
 
 @inlined
-def disabled_axis(d):
+def disabled_axes(d):
     """Return (p, inverse, margin) with which a ray enters every box, but no unused lane's."""
-    return 0.0, -(2.0**-100) if d < 0.0 else 2.0**-100, 2.0**100
+    e = 2.0**-100
+    inverse = -e if d[0] < 0.0 else e, -e if d[1] < 0.0 else e, -e if d[2] < 0.0 else e
+    return (0.0, 0.0, 0.0), inverse, 2.0**100
 
 
 @inlined
@@ -183,10 +185,8 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     # Distances that share a double, denormal or the largest one, must not differ in local units.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
-        zero, ix, margin = disabled_axis(x)
-        _, iy, _ = disabled_axis(y)
-        _, iz, _ = disabled_axis(z)
-        axes = (zero, zero, zero), q, (ix, iy, iz), margin
+        zero, inverse, margin = disabled_axes(q)
+        axes = zero, q, inverse, margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
         blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
@@ -208,15 +208,12 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         leave += entry
     first, last = _local_bound(t_min, shift, 1.0), _local_bound(t_max, shift, -1.0)
     limits = _limits(bound, q, (start, entry, leave), rest, first, last, grain)
-    axes = p, q, inverse, MARGIN * bound
-    _write_ray(block, r, axes, limits, entry, rest, float(shift))
+    _write_ray(block, r, (p, q, inverse, MARGIN * bound), limits, entry, rest, float(shift))
     return True
 
 
-@inlined
-def _limit(x):
-    """Keep infinities out of differences: nothing within reach of a ray is that far."""
-    return simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000))
+# Keep infinities out of differences: nothing within reach of a ray is that far.
+_limit = inlined(lambda x: simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000)))
 
 
 @inlined

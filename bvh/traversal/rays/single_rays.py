@@ -52,22 +52,15 @@ def enter_children(nodes, at, ray, end, planes):
     return first, last
 
 
-def count_node(goal, block, r):
-    """Count a node that ray r visits, if the goal counts."""
-
-
 def _count_node(goal, block, r):
     i = batch_index(block, r)
     simd.poke(goal.nodes, i, simd.peek(goal.nodes, i) + np.int32(1))
 
 
-@by_type(count_node, inline=True)
-def _choose_node_count(goal, block, r):
+@by_type(inline=True)
+def count_node(goal, block, r):
+    """Count a node that ray r visits, if the goal counts."""
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
-
-
-def count_tests(goal, tree, block, memory, slot, tested):
-    """Count the primitives in the rows of ids that a slot's ray was tested against."""
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
@@ -78,8 +71,9 @@ def _count_tests(goal, tree, block, memory, slot, tested):
     simd.poke(goal.tests, i, simd.peek(goal.tests, i) + used)
 
 
-@by_type(count_tests, inline=True)
-def _choose_test_count(goal, tree, block, memory, slot, tested):
+@by_type(inline=True)
+def count_tests(goal, tree, block, memory, slot, tested):
+    """Count the primitives in the rows of ids that a slot's ray was tested against."""
     if goal.instance_class is CountGoal:
         return _count_tests
     return lambda goal, tree, block, memory, slot, tested: None
@@ -88,22 +82,19 @@ def _choose_test_count(goal, tree, block, memory, slot, tested):
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
     # A packet may have found one before it gave up.
-    candidates.load_closest(block, memory, slot, r)
+    candidates.load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
 
 load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 
+@by_type(inline=True)
 def in_order(goal, tree):
     """Return whether a slot's next child is the nearest, and those behind its end are dropped."""
-
-
-@by_type(in_order, inline=True)
-def _choose_order(goal, tree):
-    # An end that does not move before the ray is done drops nothing.
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
+    # An end that does not move before the ray is done drops nothing.
     if goal.instance_class is AllGoal:
         return lambda goal, tree: False
     return lambda goal, tree: not goal.any_hit
@@ -128,24 +119,17 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
 next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
 
 
-def finish_ray(goal, tree, block, memory, slot):
-    """Write the closest primitive of a slot's ray to the ray block, if the goal has one."""
-
-
 def _store_primitive(goal, tree, block, memory, slot):
     r, prim = slots.ray(memory, slot), slots.best(memory, slot)
     blocks.set_closest_primitive(tree.primitives, block, r, prim)
 
 
-@by_type(finish_ray, inline=True)
-def _choose_finish(goal, tree, block, memory, slot):
+@by_type(inline=True)
+def finish_ray(goal, tree, block, memory, slot):
+    """Write the closest primitive of a slot's ray to the ray block, if the goal has one."""
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
-
-
-def test_leaves(goal, tree, block, context_ref, memory, count):
-    """Test the rays of the first slots that wait at leaves; pop these, or their first groups."""
 
 
 def _test_groups(goal, tree, block, context_ref, memory, count):
@@ -179,8 +163,9 @@ def _test_whole(goal, tree, block, context_ref, memory, count):
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 
-@by_type(test_leaves, inline=True)
-def _choose_leaves(goal, tree, block, context_ref, memory, count):
+@by_type(inline=True)
+def test_leaves(goal, tree, block, context_ref, memory, count):
+    """Test the rays of the first slots that wait at leaves; pop these, or their first groups."""
     return _test_groups if primitives_class(tree) is Triangles else _test_whole
 
 

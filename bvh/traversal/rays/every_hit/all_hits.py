@@ -14,7 +14,7 @@ from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
-from bvh.traversal.rays.hit_details import Columns, finish_pairs
+from bvh.traversal.rays.hit_details import Columns, finish_pairs, write_details
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
@@ -148,11 +148,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.t, at + count, t)
             poke(out.prim_id, at + count, prim)
-            poke(out.u, at + count, u)
-            poke(out.v, at + count, v)
-            poke(out.front, at + count, peek(hits.front, h))
+            write_details(out, at + count, (t, u, v, peek(hits.front, h)))
         count += 1
         if count == wanted.max_hits:
             break
@@ -205,37 +202,22 @@ def _sift(t, prims, order, first, root, n):
     poke(order, first + root, h)
 
 
+@by_type()
 def find_hits(tree, rays, scratch, count, goal):
     """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
+    if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
+        return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
+    return lambda tree, rays, scratch, count, goal: trace_all(
+        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
+    )
 
 
-def _visit(tree, rays, scratch, count, goal):
-    visit_all(tree, rays, scratch.block, goal)
-
-
-def _trace(tree, rays, scratch, count, goal):
-    trace_all(tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal)
-
-
-@by_type(find_hits)
-def _choose_search(tree, rays, scratch, count, goal):
-    in_scene = primitives_class(tree) is Instanced
-    return _visit if goal.instance_class is AllGoal and not in_scene else _trace
-
-
+@by_type(inline=True)
 def goal_count(goal, i):
     """Return how many hits of ray i of the block a goal has."""
-
-
-@by_type(goal_count, inline=True)
-def _choose_count(goal, i):
     if goal.instance_class is AllGoal:
         return lambda goal, i: peek(goal.found.counts, i)
     return lambda goal, i: peek(goal.nearest.counts, i)
-
-
-def by_ray(goal, block, size, pairs):
-    """Write a goal's hits to `pairs`, those of each ray side by side."""
 
 
 def _found_by_ray(goal, block, size, pairs):
@@ -266,6 +248,7 @@ def _nearest_by_ray(goal, block, size, pairs):
     poke(pairs.starts, size, at)
 
 
-@by_type(by_ray)
-def _choose_by_ray(goal, block, size, pairs):
+@by_type()
+def by_ray(goal, block, size, pairs):
+    """Write a goal's hits to `pairs`, those of each ray side by side."""
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

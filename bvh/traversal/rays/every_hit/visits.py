@@ -118,10 +118,6 @@ def _filter(groups, at, ray):
     return np.int64(simd.mask_bits(maybe)), np.int64(simd.mask_bits(certain)), back
 
 
-def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the rays of queued visits against what is in their leaves."""
-
-
 @kernel
 def _test_triangles(primitives, context, visits, queued, goal):
     stay_outlined()
@@ -169,8 +165,9 @@ def _test_others(primitives, context, visits, queued, goal):
                 append_hit(goal, r, prim)
 
 
-@by_type(_test_leaves)
-def _choose_test(primitives, context, visits, queued, goal):
+@by_type()
+def _test_leaves(primitives, context, visits, queued, goal):
+    """Test the rays of queued visits against what is in their leaves."""
     in_groups = primitives.instance_class is Triangles
     return (_test_triangles if in_groups else _test_others).py_func
 

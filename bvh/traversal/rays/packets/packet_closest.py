@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import power_of_two
 from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined
 from bvh.traversal.rays import blocks, slots
-from bvh.traversal.rays.candidates import load_closest, store_closest
+from bvh.traversal.rays.candidates import load_closest
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 from bvh.tree.wide_nodes import STACK
 
@@ -37,12 +38,11 @@ def new_packet_stack() -> PacketStack:
 
 def _load_own(primitives, block, memory, slot, r):
     """Load into a slot the closest hit of ray r of a packet, and what exact tests need."""
-    load_closest(block, memory, slot, r)
+    load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
 def _load_moved(primitives, block, memory, slot, r):
     lanes = block.lanes
-    slots.reset_closest(memory, slot, r)
     best = blocks.prim(lanes, r)
     if best >= 0:
         best = code_of(slots.instance(memory, slot), best)
@@ -50,9 +50,7 @@ def _load_moved(primitives, block, memory, slot, r):
         best = blocks.prim_before(lanes, r)
         if best >= 0:
             best = code_of(blocks.leaf_before(lanes, r), best)
-    slots.set_best(memory, slot, best)
-    slots.set_best_low(memory, slot, blocks.best_low(lanes, r))
-    slots.set_end(memory, slot, blocks.end(lanes, r))
+    load_closest(block, memory, slot, r, best)
     slots.set_slack(memory, slot, blocks.slack(lanes, r))
     # The doubles of a moved ray lead from t to the BLAS in one step: that of the TLAS.
     shift = int(blocks.shift(block.doubles, blocks.double_index(r)))
@@ -64,17 +62,23 @@ def _load_moved(primitives, block, memory, slot, r):
 load_packed = by_scene(_load_own, _load_moved)
 
 
-def _store_own(primitives, block, memory, slot, r):
-    """Store the closest hit of a slot as that of ray r of a packet."""
-    store_closest(block, memory, slot, r)
+def _set_own(primitives, block, memory, slot, r):
+    """Make the closest primitive of a slot that of ray r of a packet."""
+    blocks.set_prim(block.lanes, r, slots.best(memory, slot))
 
 
-def _store_moved(primitives, block, memory, slot, r):
-    lanes, best = block.lanes, slots.best(memory, slot)
+def _set_moved(primitives, block, memory, slot, r):
+    best = slots.best(memory, slot)
     here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
-    blocks.set_prim(lanes, r, prim_of(best) if here else np.int64(-1))
-    blocks.set_best_low(lanes, r, slots.best_low(memory, slot))
-    blocks.set_end(lanes, r, slots.end(memory, slot))
+    blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
 
 
-store_packed = by_scene(_store_own, _store_moved)
+_set_prim = by_scene(_set_own, _set_moved)
+
+
+@inlined
+def store_packed(primitives, block, memory, slot, r):
+    """Store the closest hit of a slot as that of ray r of a packet, its end included."""
+    _set_prim(primitives, block, memory, slot, r)
+    blocks.set_best_low(block.lanes, r, slots.best_low(memory, slot))
+    blocks.set_end(block.lanes, r, slots.end(memory, slot))

@@ -53,10 +53,8 @@ FREE_STEPS = 8 + 64 // WIDTH
 FREE_STEPS_IN_SCENE = 2 * PACKET_RAYS
 
 
-@inlined
-def _highest(vector):
-    """Return the largest lane."""
-    return -simd.lowest(-vector)
+# The largest lane.
+_highest = inlined(lambda vector: -simd.lowest(-vector))
 
 
 @inlined
@@ -88,9 +86,7 @@ def _hull(hull, values, active):
     )
 
 
-@inlined
-def _extremes(hull):
-    return simd.lowest(hull[0]), _highest(hull[1])
+_extremes = inlined(lambda hull: (simd.lowest(hull[0]), _highest(hull[1])))
 
 
 @inlined
@@ -138,14 +134,8 @@ def _interval(lanes, begin, end, way, reach):
     return low - abs(low) * PART, high + abs(high) * PART
 
 
-@inlined
-def _span(range_of_axis):
-    return range_of_axis[1] - range_of_axis[0]
-
-
-@inlined
-def _size(range_of_axis):
-    return max(-range_of_axis[0], range_of_axis[1])
+_span = inlined(lambda range_of_axis: range_of_axis[1] - range_of_axis[0])
+_size = inlined(lambda range_of_axis: max(-range_of_axis[0], range_of_axis[1]))
 
 
 @inlined
@@ -223,20 +213,17 @@ def enter_box(nodes, box, lanes, at, planes):
     return simd.mask_bits(first <= last)
 
 
+# For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
+LEAVES: dict[type, Callable[..., object]] = {}
+
+
+@by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
     """Intersect a packet's rays with a leaf.
 
     Returns whether any may have a new closest hit, and how many enter the leaf's box.
     `packet` is where its vectors of rays begin and end, `stack` its scratch.
     """
-
-
-# For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
-LEAVES: dict[type, Callable[..., object]] = {}
-
-
-@by_type(intersect_leaf, inline=True)
-def _choose_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
     return LEAVES[stack.instance_class]
 
 
