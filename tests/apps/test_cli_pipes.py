@@ -109,7 +109,7 @@ def test_a_terminal_is_not_waited_for(
     assert (code, out) == (2, "") and "not a pipe" in err
 
 
-@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize("unbuffered", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_real_pipe(unbuffered: bool, mesh: Path) -> None:
     """Between processes, whole; a reader that leaves early is no error to talk about."""
     command = [sys.executable, *["-u"] * unbuffered, "-m", "bvh", "cast", str(mesh), "-o", "-"]

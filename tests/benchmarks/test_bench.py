@@ -252,6 +252,7 @@ def test_an_interrupted_run_leaves_what_it_has(run: Run, monkeypatch: pytest.Mon
     ElementTree.parse("part.svg")
 
 
+@pytest.mark.long
 def test_a_failed_run_leaves_what_it_has(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "part.json"
     options = ["--quick", "--threads", "1", "--only", "primary", "--peers", "Open3D", "--json"]
