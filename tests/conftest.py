@@ -5,6 +5,7 @@ Seeds are fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, and printed 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -45,13 +46,16 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
     TreeBase._set_arrays = _set_and_audit  # type: ignore[method-assign]
 
 
-# Files that take longest, the longest first, so that no process is left with one at the end. Those
-# that share a cluster follow each other.
+# Files that share a cluster: one process takes all of them, that which kills a worker last.
+CLUSTERED = (
+    "test_lazy_queries", "test_handles", "test_ray_sources", "test_task_threads",
+    "test_scene_handles", "test_cli_clusters", "test_worker_kernels", "test_clusters",
+)  # fmt: skip
+# Files that take longest, the longest first, so that no process is left with one at the end.
 FIRST = (
-    "test_groups", "test_user_calls", "test_parts", "test_user_functions", "test_scene_rays",
-    "test_kernel_shelves", "test_all_hits", "test_lab_page", "test_viewer_page", "test_bench",
-    "test_cli_clusters", "test_lazy_queries", "test_handles", "test_clusters", "test_ray_sources",
-    "test_task_threads", "test_worker_kernels", "test_triangle_overlap", "test_exactness",
+    *CLUSTERED, "test_groups", "test_user_calls", "test_parts", "test_user_functions",
+    "test_scene_rays", "test_kernel_shelves", "test_all_hits", "test_lab_page",
+    "test_viewer_page", "test_bench", "test_triangle_overlap", "test_exactness",
     "test_refit", "test_jit", "test_torch_rays", "test_torch_points", "test_jax", "test_builders",
     "test_overlap_tree", "test_kernels", "test_formulas", "test_cli_pipes", "test_brute",
     "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
@@ -70,9 +74,9 @@ NOT_ABOUT_ANSWERS = (
     "pictures/", "runtime/", "io/test_hostile", "io/test_mesh", "queries/test_inputs",
     "queries/test_refusals",
     "queries/test_other_libraries", "scene/test_scene_refusals", "scene/files/test_importing",
-    "promises/test_lazy_imports", "promises/test_links", "promises/test_oracles",
-    "promises/test_out_of_memory", "promises/test_public", "promises/test_reprs",
-    "promises/test_site", "promises/test_threads",
+    "promises/test_gallery", "promises/test_lazy_imports", "promises/test_links",
+    "promises/test_oracles", "promises/test_out_of_memory", "promises/test_public",
+    "promises/test_reprs", "promises/test_site", "promises/test_threads",
     "promises/test_trimesh_issues",
 )  # fmt: skip
 # In these folders, but about answers.
@@ -98,6 +102,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     is_worker = hasattr(config, "workerinput")
     if len(processes) > 1 and whole and not (is_worker or config.option.collectonly):
         compile_package(len(processes))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal out files, those that share a cluster as one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "clustered" if Path(file).stem in CLUSTERED else file
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays: a million objects of libraries and tests."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable
 
 import numpy as np
@@ -31,6 +32,8 @@ def compile_package(processes: int) -> None:
 def compile_part(name: str) -> None:
     """Compile the kernels of one part of the package, or of tests."""
     notice.silence()
+    # Compilers make and drop many objects; those that stay need not be looked at again and again.
+    gc.freeze()
     (OF_TESTS.get(name) or all_recipes()[name])()
 
 

@@ -18,6 +18,7 @@ from benchmarks.tasks import parts
 pytest.importorskip("distributed")
 
 
+@pytest.mark.long
 def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "new.json"
     options = ["organic-8", "--quick", "--task", "cluster,parts", "--json", str(path)]

@@ -18,7 +18,6 @@ from tests.cases.partitions import parts_of
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 Callback = pytest.importorskip("dask.callbacks").Callback
-distributed = pytest.importorskip("distributed")
 chunk_tasks = pytest.importorskip("bvh.distributed.chunk_tasks")
 
 # Windows ends a process at any signal.
@@ -79,31 +78,25 @@ def _slow_fan(part: slice, folder: str) -> Any:
     return _fan(part, 0.1)
 
 
-def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
+def test_killed_workers(tree: bvh.BVH, tmp_path: Path, cluster: Any) -> None:
     """Killed in the middle of a query: of a tree in memory, and of parts in two groups."""
     vertices, faces = sphere(3)
     parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 4)
     parts = bvh.load(tmp_path / "parts", memory=2 * parts.records[0].tree_bytes + 100)
     assert len(parts.groups()) == 2
     wanted = tree.closest_hit(*_fan(slice(0, 1200), 0.1))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        hits = []
-        for name, target in (("tree", tree), ("parts", parts)):
-            folder = tmp_path / f"begun {name}"
-            folder.mkdir()
-            source = bvh.distributed.RaySource(_slow_fan, (1200,), 100, (str(folder),))
-            hits.append(source.closest_hit(target))
-        futures = client.compute([column for found in hits for column in (found.t, found.prim_id)])
-        deadline = time.monotonic() + 120.0
-        while not (begun := os.listdir(tmp_path / "begun parts")):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        os.kill(int(begun[0]), KILL)
-        for k, column in enumerate(client.gather(futures)):
-            np.testing.assert_array_equal(column, (wanted.t, wanted.prim_id)[k % 2])
-        assert len({path.name for path in tmp_path.glob("begun */*")}) > 1
+    hits = []
+    for name, target in (("tree", tree), ("parts", parts)):
+        folder = tmp_path / f"begun {name}"
+        folder.mkdir()
+        source = bvh.distributed.RaySource(_slow_fan, (1200,), 100, (str(folder),))
+        hits.append(source.closest_hit(target))
+    futures = cluster.compute([column for found in hits for column in (found.t, found.prim_id)])
+    deadline = time.monotonic() + 120.0
+    while not (begun := os.listdir(tmp_path / "begun parts")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(int(begun[0]), KILL)
+    for k, column in enumerate(cluster.gather(futures)):
+        np.testing.assert_array_equal(column, (wanted.t, wanted.prim_id)[k % 2])
+    assert len({path.name for path in tmp_path.glob("begun */*")}) > 1

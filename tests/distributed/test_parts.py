@@ -40,7 +40,7 @@ def small_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_visits")
-@pytest.mark.parametrize("name", shared(sorted(FAMILIES), 3))
+@pytest.mark.parametrize("name", shared(sorted(FAMILIES), 6))
 def test_hostile_families(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     family = build(name)
     parts = random_parts(tmp_path / "parts", family.vertices, family.faces, rng)

@@ -46,6 +46,7 @@ def tally() -> tuple[int, dict[str, int]]:
     return os.getpid(), vars(kernel_cache.tally)
 
 
+@pytest.mark.long
 def test_a_cold_cluster(tmp_path: Path) -> None:
     """Workers compile each kernel once; one that is started again loads all of them."""
     settings = {"BVH_CACHE_DIR": str(tmp_path / "cache"), "BVH_KERNELS": "off"}

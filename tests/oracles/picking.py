@@ -21,11 +21,10 @@ def region_edges(outline: Sequence[Sequence[float]]) -> list[tuple[Point, Point]
 
 
 def on_segment(v: Point, p: Point, q: Point) -> bool:
-    along = [q[k] - p[k] for k in range(2)]
-    off = [v[k] - p[k] for k in range(2)]
-    if along[0] * off[1] != along[1] * off[0]:
+    # Most are not between the ends, which takes comparisons alone.
+    if not all(p[k] <= v[k] <= q[k] or q[k] <= v[k] <= p[k] for k in range(2)):
         return False
-    return all(min(p[k], q[k]) <= v[k] <= max(p[k], q[k]) for k in range(2))
+    return (q[0] - p[0]) * (v[1] - p[1]) == (q[1] - p[1]) * (v[0] - p[0])
 
 
 def holds_point(edges: list[tuple[Point, Point]], v: Point) -> bool:
@@ -43,6 +42,8 @@ def holds_point(edges: list[tuple[Point, Point]], v: Point) -> bool:
 def crossings(edge: tuple[Point, Point], other: tuple[Point, Point]) -> list[Point]:
     """Return the points that two segments share, or the ends of what they share."""
     (p, q), (r, s) = edge, other
+    if any(max(p[k], q[k]) < min(r[k], s[k]) or max(r[k], s[k]) < min(p[k], q[k]) for k in (0, 1)):
+        return []
     d, e = [q[k] - p[k] for k in range(2)], [s[k] - r[k] for k in range(2)]
     den = d[0] * e[1] - d[1] * e[0]
     if den == 0:

@@ -28,34 +28,45 @@ from tests.children import answer, start
 from tests.oracles.kernel_sources import Package
 
 PACKAGE = Path(bvh.__file__).parent
-HASHED = set(kernel_sources(PACKAGE))
-KERNELS = Package(PACKAGE)
 
 
-def name_of(module: str) -> str:
-    return KERNELS.paths[module].relative_to(PACKAGE).as_posix()
+@pytest.fixture(scope="module")
+def hashed() -> set[str]:
+    """Return the files whose kernels the fingerprint covers."""
+    return set(kernel_sources(PACKAGE))
 
 
-def test_every_part_of_a_kernel_is_hashed() -> None:
+# Parsed by the process that runs these tests, not by all that collect them.
+@pytest.fixture(scope="module")
+def parsed() -> Package:
+    """Return the statements of the package."""
+    return Package(PACKAGE)
+
+
+def name_of(parsed: Package, module: str) -> str:
+    return parsed.paths[module].relative_to(PACKAGE).as_posix()
+
+
+def test_every_part_of_a_kernel_is_hashed(hashed: set[str], parsed: Package) -> None:
     """Constants of other files, and what computes them, are part of machine code."""
-    parts = KERNELS.parts_of_kernels()
+    parts = parsed.parts_of_kernels()
     assert len({part.module for part in parts}) > 100
     for part, namer in parts.items():
         # The programs of the examples are a user's: Numba compiles them.
         if not part.module.startswith("bvh.examples."):
             why = f"named by {namer.module if namer else 'itself'}: {ast.unparse(part.node)}"
-            assert name_of(part.module) in HASHED, why
+            assert name_of(parsed, part.module) in hashed, why
 
 
-def test_entries_in_memory_come_from_hashed_files() -> None:
+def test_entries_in_memory_come_from_hashed_files(hashed: set[str], parsed: Package) -> None:
     """Of all that has been imported."""
     jit.all_recipes()
     names = set()
-    for module in [sys.modules[name] for name in KERNELS.paths if name in sys.modules]:
+    for module in [sys.modules[name] for name in parsed.paths if name in sys.modules]:
         for thing in vars(module).values():
             if isinstance(getattr(thing, "_cache", None), kernel_cache.KernelCache):
                 names.add(thing.__module__)
-    assert len(names) > 30 and {name_of(name) for name in names} <= HASHED
+    assert len(names) > 30 and {name_of(parsed, name) for name in names} <= hashed
 
 
 @pytest.fixture
@@ -82,7 +93,7 @@ def test_files_that_compile_are_recognised(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unedited")
-def test_files_that_only_run_kernels_are_not_hashed(tmp_path: Path) -> None:
+def test_files_that_only_run_kernels_are_not_hashed(hashed: set[str], tmp_path: Path) -> None:
     """Most of queries are Python; so are files that have words of kernels."""
     texts = (
         "from bvh.runtime.jit import (\n    entry_point,\n    warms,\n)\nentry = 1",
@@ -91,14 +102,14 @@ def test_files_that_only_run_kernels_are_not_hashed(tmp_path: Path) -> None:
     for place, text in enumerate(texts):
         (tmp_path / f"{place}.py").write_text(text)
     assert not kernel_sources(tmp_path)
-    assert not {"queries/hierarchy.py", "scene/scene.py", "queries/results.py"} & HASHED
-    assert {"kernels.py", "io/polygons.py", "tree/frame.py", "runtime/jit.py"} <= HASHED
+    assert not {"queries/hierarchy.py", "scene/scene.py", "queries/results.py"} & hashed
+    assert {"kernels.py", "io/polygons.py", "tree/frame.py", "runtime/jit.py"} <= hashed
 
 
-def test_names_of_folders_are_right() -> None:
+def test_names_of_folders_are_right(hashed: set[str]) -> None:
     shipped = {"benchmarks", "meshes"}
     assert all((PACKAGE / name).exists() for name in {*KERNEL_FOLDERS, *WITHOUT_KERNELS} - shipped)
-    assert all(not name.startswith(WITHOUT_KERNELS) for name in HASHED)
+    assert all(not name.startswith(WITHOUT_KERNELS) for name in hashed)
 
 
 SOURCE = '''

@@ -22,6 +22,7 @@ from tests.cases.moving_parts import (
     scene_of,
     transform,
 )
+from tests.cases.shares import shared
 
 RANGES: tuple[tuple[float, float, Any], ...] = (
     (0.0, np.inf, None), (-np.inf, np.inf, "back"), (0.0, 1.0, "front"), (0.5, 2.0, None)
@@ -87,7 +88,7 @@ def assert_all_verbs(scene: bvh.Scene, n: int, rng: np.random.Generator) -> None
         assert one.instance_id == first.instance_id[i]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", shared(KINDS, 2))
 def test_scenes_equal_their_meshes(kind: str, rng: np.random.Generator) -> None:
     """Transforms of one kind; with instances that coincide; nested two deep."""
     assert_all_verbs(scene_of(kind, 20, rng), 400, rng)

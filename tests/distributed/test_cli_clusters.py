@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,13 +24,10 @@ pytest.importorskip("rich")
 distributed = pytest.importorskip("distributed")
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+@pytest.fixture
+def address(cluster: Any) -> str:
     """Return the address of a scheduler with two worker processes on the loopback."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster.scheduler_address
+    return cluster.scheduler.address
 
 
 @pytest.fixture(autouse=True)
