@@ -48,6 +48,7 @@ from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
 
 __all__ = ["any_hit", "closest_hit", "closest_point", "first_hits", "visit_hits"]
+__dir__ = __all__.copy
 
 # The modules with kernels of the package. Those of a family share most of their helpers, so that
 # one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
@@ -70,11 +71,6 @@ GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
 
-def __dir__() -> list[str]:
-    """List the public names, and no others."""
-    return __all__
-
-
 def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Let compiled functions alone call a function, with arguments whose types pass a check."""
 
@@ -82,8 +78,8 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
             raise TypeError(
-                f"kernels.{function.__name__} must be called from a function compiled with "
-                "numba.njit"
+                f"kernels.{function.__name__} must be called from a function "
+                "compiled with numba.njit"
             )
 
         @by_type(refuse)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import numba
 from numba import extending, typeof, types
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import TypingError
+from numba.core.errors import NumbaDebugInfoWarning, TypingError
 
 from bvh.runtime.cache.kernel_cache import (
     BVHWarning,
@@ -55,6 +56,9 @@ except (ImportError, AttributeError):
 else:
     HELPER = {"pipeline_class": HelperCompiler}
     ENTRY = {"pipeline_class": EntryCompiler}
+
+# Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.
+warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.

@@ -32,8 +32,6 @@ from bvh.pictures.colours import HEAT
 from bvh.runtime.simd import WIDTH
 from tests.oracles.viewer import boxes_at, pixel_ray
 
-pytest.importorskip("viser")
-
 BALL = trimesh.creation.icosphere(subdivisions=2)
 
 

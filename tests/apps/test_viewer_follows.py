@@ -15,8 +15,6 @@ from bvh.apps.viewer.drawing import PageFrame, drawing_of
 from bvh.apps.viewer.following import TICK
 from bvh.apps.viewer.scene_copy import SceneCopy
 
-pytest.importorskip("viser")
-
 BALL = trimesh.creation.icosphere(subdivisions=1)
 
 
@@ -33,6 +31,7 @@ def row_of_balls(count: int) -> tuple[Scene, BVH, np.ndarray]:
 
 def served(scene: Scene, **options: Any) -> tuple[Any, Any]:
     """Return the page of a scene and a client that has been shown it."""
+    pytest.importorskip("viser")
     from tests.apps.page_client import PageClient
 
     viewer = view(scene, port=0, **options)

@@ -14,8 +14,6 @@ import trimesh
 from bvh import Scene
 from bvh.apps.viewer.drawing import PageFrame, drawing_of
 
-pytest.importorskip("viser")
-
 
 def header_of(mesh: Any) -> str:
     """Return the JSON of the GLB that a page is sent for a mesh."""

@@ -24,6 +24,7 @@ from bvh.runtime.cache.fingerprint import (
     kernel_sources,
 )
 from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.cache.kernel_roots import cache_root
 from tests.children import answer, start
 from tests.oracles.kernel_sources import Package
 
@@ -237,9 +238,9 @@ def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
         return answer(start(PROBE, package, BVH_CACHE_DIR=tmp_path / "cache", BVH_KERNELS="off"))
 
     floats, nodes = "geometry/arithmetic/floats.py", "tree/nodes.py"
-    times = "def times(x, k=FACTOR):\n    return x * k\n\n\n@inlined\ndef sign(x):"
+    times = "def times(x, k=FACTOR):\n    return x * k\n\n\n@inlined\ndef finite(v):"
     edit(floats, "INF = np.inf", "INF = np.inf\nFACTOR = 2.0")
-    edit(floats, "def sign(x):", times)
+    edit(floats, "def finite(v):", times)
     edit(nodes, "\nfrom bvh", "\nfrom bvh.geometry.arithmetic import floats\nfrom bvh")
     edit(nodes, "upper[i, axis] - middle[axis]) * s)", "upper[i, axis]) * floats.times(s))")
     edit(nodes, "= above(high)", "= above(high * np.float32(floats.FACTOR))")
@@ -264,6 +265,9 @@ def test_the_exact_fingerprint_finds_the_folder(
     """Nothing is parsed where a folder has a note; nobody else may write one."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("BVH_KERNELS", str(tmp_path / "shelf"))
+    # Without the user's own folders, which may have notes.
+    roots = [cache_root(tmp_path / "cache")]
+    monkeypatch.setattr(kernel_versions, "cache_roots", lambda _: roots)
     parsed: list[bool] = []
     monkeypatch.setattr(kernel_versions, "fingerprint", lambda _: parsed.append(True) or "b" * 20)
 

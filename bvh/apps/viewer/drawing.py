@@ -6,8 +6,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from trimesh.transformations import quaternion_matrix
 
-from bvh.apps.page_server import need_viser
 from bvh.apps.viewer.glb import glb_of
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
@@ -74,7 +74,7 @@ class PageFrame:
 
         It looks along its z, with y down; the vertical field of view is in radians.
         """
-        _, down, along = need_viser().transforms.SO3(np.asarray(wxyz)).as_matrix().T
+        _, down, along = quaternion_matrix(wxyz)[:3, :3].T
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
         # Directions are the same in both.
         return replace(made, eye=self.to_world(position))
@@ -199,12 +199,28 @@ def _placements(
     signs = np.where(np.linalg.det(unit) < 0.0, -1.0, 1.0)
     scales[:, 0] *= signs
     unit[:, :, 0] *= signs[:, None]
-    turns = need_viser().transforms.SO3.from_matrix(unit).wxyz
+    turns = quaternions_of(unit)
     frames = [PageFrame.around(tree.bounds) for tree in leaves.trees]
     middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
+
+
+def quaternions_of(turns: Floats) -> Floats:
+    """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
+    x, y, z = (turns[:, k, k] for k in range(3))
+    # 4 q q', of whose rows, all multiples of q, the longest is taken.
+    products = np.empty((len(turns), 4, 4))
+    for k, (sx, sy, sz) in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
+        products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        products[:, 0, k + 1] = products[:, k + 1, 0] = turns[:, j, i] - turns[:, i, j]
+        products[:, i + 1, j + 1] = products[:, j + 1, i + 1] = turns[:, i, j] + turns[:, j, i]
+    largest = np.einsum("nkk->nk", products).argmax(axis=1)
+    found = products[np.arange(len(turns)), largest]
+    return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
