@@ -111,8 +111,12 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
         return _read_trimesh(name, allowance)
-    except ImportError:
-        raise
+    except ImportError as error:
+        # trimesh guesses encodings with it.
+        if error.name != "charset_normalizer":
+            raise
+        why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
+        raise ValueError(f"cannot read {name} as {wanted}: {why}") from error
     except (Exception, SystemExit) as error:
         # Readers raise any exception on damaged files; meshio even exits.
         raise ValueError(f"cannot read {name} as {wanted}: {error}") from error

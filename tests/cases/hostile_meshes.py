@@ -204,7 +204,10 @@ SLOW: dict[str, tuple[str, Callable[[], bytes], str]] = {
         ".ply", lambda: PLY.replace(b"face 1", b"face 2147483648").replace(
             b"ascii", b"binary_little_endian"), "cannot read",
     ),
-    "stl": (".stl", lambda: bytes(80) + struct.pack("<I", 2**31) + bytes(50), "holds no triangles"),
+    "stl": (
+        ".stl", lambda: bytes(80) + struct.pack("<I", 2**31) + bytes(50),
+        "holds no triangles|its text is not UTF-8",
+    ),
 }  # fmt: skip
 
 
