@@ -155,8 +155,7 @@ def render(
             nonlocal looked
             looked = total
             if report is not None:
-                pixels = camera.width * camera.height
-                report(done, total + pixels * samples**2)
+                report(done, total + camera.width * camera.height * samples**2)
 
         light = lamp, softness, light_rays, reach
         options = RenderOptions(shade, samples, data, *light, hottest, ground)
@@ -225,7 +224,7 @@ class BandRenderer:
             )  # fmt: skip
         plane = None if up is None else Ground.below(taken.bounds, up, lights)
         self._stage = Stage(taken, self._camera, lights, plane)
-        if shade == "uv" and not self._stage.surfaces.has_uv:
+        if shade == "uv" and not self._stage.surfaces.with_uv.any():
             raise ValueError(
                 'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
                 f"{'no mesh of the scene' if isinstance(source, Scene) else 'a tree'} has any"

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.pictures import colours
-from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.render_source import Pictured
 from bvh.pictures.rendering import render
@@ -83,7 +82,9 @@ def show(
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
     if shade is None:
-        shade = "material" if isinstance(what, Scene) and has_materials(what) else "clay"
+        trees = what.leaves.trees if isinstance(what, Scene) else ()
+        has_any = any(what.attributes(tree).material is not None for tree in trees)
+        shade = "material" if has_any else "clay"
     return render(what, camera, shade, samples=2)
 
 

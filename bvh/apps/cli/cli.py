@@ -201,9 +201,7 @@ app.command(name="warmup")(warmup_command)
 
 
 @app.callback(invoke_without_command=True)
-def _common(
-    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
-) -> None:
+def _main(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     if version:
         console.out.print(f"raybvh {bvh.__version__}")
         raise Exit
@@ -313,9 +311,7 @@ def _text(name: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | np.integer) and name.endswith("bytes"):
         return console.mebibytes(int(value))
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return console.one_line(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else console.one_line(str(value))
 
 
 def _benchmarks() -> ModuleType:

@@ -92,7 +92,7 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
     read = _read(path)
     # A mesh is added itself, because it has more attributes than its tree.
     is_mesh = read is not None and not _is_graph(read)
-    source = read if is_mesh else _made(path, read, threads)
+    source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
         return source, read
     scene = Scene()
@@ -115,9 +115,7 @@ def _read(path: Path) -> object:
     return read
 
 
-def _made(
-    path: Path, read: object, threads: int | None, quality: Quality = "medium"
-) -> BVH | Scene:
+def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
     """Return the tree or scene of what was read, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)

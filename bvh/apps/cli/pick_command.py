@@ -136,11 +136,9 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
 def _list(picks: list[Pick]) -> list[tuple[str, str, str, str, str]]:
     """Return a row for each pick, below a row of titles."""
     rows = [("t", "instance", "primitive", "side", "name")]
-    for pick in picks:
-        side = "front" if pick.front else "back"
-        rows.append(
-            (f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id), side, one_line(pick.name))
-        )
+    for hit in picks:
+        side = "front" if hit.front else "back"
+        rows.append((f"{hit.t:.9g}", _path(hit.path), str(hit.prim_id), side, one_line(hit.name)))
     return rows
 
 
