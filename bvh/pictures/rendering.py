@@ -178,9 +178,8 @@ class Band(NamedTuple):
 class BandRenderer:
     """A picture that is rendered band by band, in any order and in any process.
 
-    `height` counts its rows, `step` those of a band that needs little memory, and `row` the rays of
-    the camera through one. `threads` and `progress` are for rays that look for what is seen of
-    parts.
+    `height` counts its rows, `step` those of a band that needs little memory, `row` the camera's
+    rays through one. `threads` and `progress` are for rays that look for what is seen of parts.
     """
 
     def __init__(

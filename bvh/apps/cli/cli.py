@@ -158,7 +158,7 @@ def cast(
     standard error.
     """
     if output is not None and not files.is_pipe(output):
-        if output.suffix not in files.HIT_ENDINGS:
+        if output.suffix not in (".npz", ".csv"):
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)

@@ -13,9 +13,6 @@ from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import number_of
 from bvh.scene.scene import Scene
 
-# The exit code where nothing is found, like that of grep.
-NOTHING = 1
-
 
 @with_camera(*CameraOptions._fields)
 def pick_command(
@@ -78,7 +75,8 @@ def pick_command(
     else:
         print_table(_rows(picks[0]))
     if not count:
-        raise Exit(NOTHING)
+        # Like grep.
+        raise Exit(1)
 
 
 def _check(
