@@ -82,9 +82,8 @@ def show(
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
     if shade is None:
-        trees = what.leaves.trees if isinstance(what, Scene) else ()
-        has_any = any(what.attributes(tree).material is not None for tree in trees)
-        shade = "material" if has_any else "clay"
+        known = [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
+        shade = "clay" if all(each.material is None for each in known) else "material"
     return render(what, camera, shade, samples=2)
 
 

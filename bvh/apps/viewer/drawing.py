@@ -74,7 +74,7 @@ class PageFrame:
 
         It looks along its z, with y down; the vertical field of view is in radians.
         """
-        _, down, along = quaternion_matrix(wxyz)[:3, :3].T
+        _, down, along = quaternion_matrix(wxyz)[:3, :3].T  # type: ignore[no-untyped-call]
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
         # Directions are the same in both.
         return replace(made, eye=self.to_world(position))
