@@ -52,11 +52,13 @@ class Page:
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
-        viser = need_viser()
+        with extra("view", "pages in the browser need viser"):
+            import viser
         self._ended = threading.Event()
         number = _free_port(host, number)
         with _silent(), _own_pages_only(host, allowed):
-            self._server = viser.ViserServer(host=host, port=number, label=label, verbose=False)
+            server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
+        self._server = server
         # No page may request a public address.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
@@ -126,18 +128,9 @@ class Page:
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
         url = html.escape(self._frame_url)
-        style = "border:1px solid #ddd;border-radius:4px"
-        frame = (
-            f'<iframe src="{url}" width="100%" height="{self._height}" style="{style}"></iframe>'
-        )
+        css = "border:1px solid #ddd;border-radius:4px"
+        frame = f'<iframe src="{url}" width="100%" height="{self._height}" style="{css}"></iframe>'
         return f'{frame}<div><a href="{url}" target="_blank">{url}</a></div>'
-
-
-def need_viser() -> Any:
-    """Import viser, or raise ImportError with the name of the extra."""
-    with extra("view", "pages in the browser need viser"):
-        import viser
-    return viser
 
 
 def _free_port(host: str, first: int) -> int:

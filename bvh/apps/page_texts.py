@@ -31,6 +31,11 @@ def tab_title(title: str) -> str:
     return running(f"document.title = {title!r};")
 
 
+def block(inner: str) -> str:
+    """Return HTML in the size and with the margins of all texts in panels."""
+    return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
+
+
 def help_html(rows: Sequence[tuple[str, str]]) -> str:
     """Return a table of what mouse and keys do."""
     cells = "".join(
@@ -38,7 +43,4 @@ def help_html(rows: Sequence[tuple[str, str]]) -> str:
         f"</td><td>{html.escape(what)}</td></tr>"
         for key, what in rows
     )
-    return (
-        '<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em"><table id="bvh-keys" '
-        f'style="border-spacing:0">{cells}</table></div>'
-    )
+    return block(f'<table id="bvh-keys" style="border-spacing:0">{cells}</table>')

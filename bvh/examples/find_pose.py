@@ -20,8 +20,7 @@ def placed(points: torch.Tensor, pose: torch.Tensor) -> torch.Tensor:
 def find_pose(steps: int = 150, seed: int = 0) -> tuple[float, float]:
     """Return the error of the pose at the start and at the end."""
     torch.manual_seed(seed)
-    body = trimesh.creation.box([1.0, 0.6, 0.3])
-    tree = bvh.BVH.from_mesh(body)
+    tree = bvh.BVH.from_mesh(trimesh.creation.box([1.0, 0.6, 0.3]))
     truth = torch.tensor([0.3, -0.2, 0.4, 0.2, -0.1, 0.15], dtype=torch.float64)
     sensors = torch.nn.functional.normalize(torch.randn(64, 3, dtype=torch.float64), dim=1) * 1.5
     measured = bvh.torch.distance(tree, placed(sensors, truth))

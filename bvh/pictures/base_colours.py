@@ -7,17 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.materials import Material, linear_of
-from bvh.scene.scene import Scene
 
 Floats = NDArray[np.float64]
 
 # Linear values of all bytes.
 OF_BYTES = linear_of(np.arange(256) / 255.0)
-
-
-def has_materials(scene: Scene) -> bool:
-    """Return whether any mesh of a scene has a material."""
-    return any(scene.attributes(tree).material is not None for tree in scene.leaves.trees)
 
 
 class Images:

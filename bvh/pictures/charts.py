@@ -97,8 +97,7 @@ def chart(tree: BVH, title: str | None = None) -> Figure:
     _draw_levels(axes[0, 1], anatomy)
     _draw_overlap(axes[0, 2], anatomy)
     _draw_counts(axes[1, 0], anatomy.fill, NODES, "Children of a node", "share of nodes")
-    sizes = anatomy.leaf_sizes
-    _draw_counts(axes[1, 1], sizes, LEAVES, "Primitives in a leaf", "share of leaves")
+    _draw_counts(axes[1, 1], anatomy.leaf_sizes, LEAVES, "Primitives in a leaf", "share of leaves")
     _draw_memory(axes[1, 2], anatomy)
     return figure
 
@@ -219,8 +218,7 @@ def _draw_levels(axis: Axes, anatomy: Anatomy) -> None:
 def _draw_overlap(axis: Axes, anatomy: Anatomy) -> None:
     shares = 100.0 * anatomy.overlap
     _prepare(axis, "Overlap of boxes in one node", "level", "share of their surface")
-    bars = _positions(axis, len(shares))
-    drawn = axis.bar(bars, shares, 0.72, color=THIRD)
+    drawn = axis.bar(_positions(axis, len(shares)), shares, 0.72, color=THIRD)
     axis.yaxis.set_major_formatter("{x:.0f} %")
     labels = ["", *(f"{share:.0f}" for share in shares[1:])]
     axis.bar_label(drawn, labels[: len(shares)], padding=3, size=8, color=INK)

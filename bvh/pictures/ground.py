@@ -98,23 +98,21 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
     return camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
 
 
-def ground_up(
-    source: Pictured, camera: Camera, ground: bool | str | ArrayLike | None
-) -> Floats | None:
+def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 
     For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis
     that is upright there. None is no ground in a picture that is rolled, or from inside.
     """
-    if isinstance(ground, bool | np.bool_):
-        if not ground:
+    if isinstance(up, bool | np.bool_):
+        if not up:
             return None
-    elif ground is not None:
-        return upward(ground, "ground")
+    elif up is not None:
+        return upward(up, "ground")
     own = upward(source.up if isinstance(source, Scene) else "z")
-    if ground is None and is_inside(source, camera):
+    if up is None and is_inside(source, camera):
         return None
     for axis in (own, *map(np.array, AXES.values())):
         if abs(axis @ camera.right) < LEVEL and axis @ camera.up > -LEVEL:
             return np.asarray(axis)
-    return own if ground else None
+    return own if up else None

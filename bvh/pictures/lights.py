@@ -71,8 +71,7 @@ class Lights:
         # The light of an open sky is known, so subtracting what is hidden leaves less noise.
         whole = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
-        light = np.maximum(whole - lost, 0.0)
-        return 1.0 - hidden.mean(axis=1), light
+        return 1.0 - hidden.mean(axis=1), np.maximum(whole - lost, 0.0)
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each spot the visible share of the lamp, 0 where it faces away."""

@@ -155,8 +155,7 @@ def render(
             nonlocal looked
             looked = total
             if report is not None:
-                pixels = camera.width * camera.height
-                report(done, total + pixels * samples**2)
+                report(done, total + camera.width * camera.height * samples**2)
 
         light = lamp, softness, light_rays, reach
         options = RenderOptions(shade, samples, data, *light, hottest, ground)
@@ -179,9 +178,8 @@ class Band(NamedTuple):
 class BandRenderer:
     """A picture that is rendered band by band, in any order and in any process.
 
-    `height` counts its rows, `step` those of a band that needs little memory, and `row` the rays of
-    the camera through one. `threads` and `progress` are for rays that look for what is seen of
-    parts.
+    `height` counts its rows, `step` those of a band that needs little memory, `row` the camera's
+    rays through one. `threads` and `progress` are for rays that look for what is seen of parts.
     """
 
     def __init__(
@@ -225,7 +223,7 @@ class BandRenderer:
             )  # fmt: skip
         plane = None if up is None else Ground.below(taken.bounds, up, lights)
         self._stage = Stage(taken, self._camera, lights, plane)
-        if shade == "uv" and not self._stage.surfaces.has_uv:
+        if shade == "uv" and not self._stage.surfaces.with_uv.any():
             raise ValueError(
                 'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
                 f"{'no mesh of the scene' if isinstance(source, Scene) else 'a tree'} has any"

@@ -57,8 +57,7 @@ class Sight:
     @cached_property
     def flat(self) -> Spots:
         """Points that are hit, with flat normals."""
-        surfaces = self.stage.surfaces
-        return surfaces.spots(self.seen, self._origins, self.directions, bent=False)
+        return self.stage.surfaces.spots(self.seen, self._origins, self.directions, bent=False)
 
     @cached_property
     def sky(self) -> tuple[Floats, Floats]:
@@ -161,9 +160,9 @@ class Stage:
 
     def _mapped(self, sight: Sight) -> Floats:
         """Return the colours of texture coordinates, grey for meshes without any."""
-        uv, hits = self.surfaces.uv(sight.seen), sight.seen
+        uv = self.surfaces.uv(sight.seen)
         found = np.full((len(uv), 3), 0.5)
-        textured = self.surfaces.textured(hits)
+        textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
         found[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
         return np.asarray(found * (0.55 + 0.45 * self._slant(sight))[:, None])
 

@@ -53,6 +53,8 @@ class Surfaces:
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
             self._known = [source.attributes(tree) for tree in self.trees]
+        # Whether meshes have texture coordinates.
+        self.with_uv = np.array([known.uv is not None for known in self._known], np.bool_)
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
@@ -65,8 +67,7 @@ class Surfaces:
             matrices = self._maps(leaf[rows])
             if isinstance(primitives, Triangles):
                 local = primitives.points[primitives.faces[prim[rows]]]
-                weights = _weights(hits.u[rows], hits.v[rows])
-                inside = np.einsum("nkj,nk->nj", local, weights)
+                inside = np.einsum("nkj,nk->nj", local, _weights(hits.u[rows], hits.v[rows]))
                 points[rows] = _moved(inside, matrices)
                 size = largest_of(largest_of(local))
                 grown = 3.0 * np.abs(matrices[:, :, :3]).max(axis=(1, 2)) * size
@@ -110,11 +111,6 @@ class Surfaces:
                 found[rows] = np.einsum("nkj,nk->nj", corners, weights)
         return found
 
-    @property
-    def has_uv(self) -> bool:
-        """Whether any mesh has texture coordinates."""
-        return any(known.uv is not None for known in self._known)
-
     def base_colours(self, hits: Hits, plain: Floats) -> Floats:
         """Return the linear base colours of hits, and a plain one where a mesh has no material."""
         leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
@@ -125,11 +121,6 @@ class Surfaces:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 found[rows] = base_colours(material, uv, corners, prim, weights, self._images)
         return found
-
-    def textured(self, hits: Hits) -> NDArray[np.bool_]:
-        """Return for each hit whether its mesh has texture coordinates."""
-        known = np.array([each.uv is not None for each in self._known])
-        return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
     def _bent(
         self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats

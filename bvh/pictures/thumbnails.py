@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.pictures import colours
-from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.render_source import Pictured
 from bvh.pictures.rendering import render
@@ -83,25 +82,24 @@ def show(
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
     if shade is None:
-        shade = "material" if isinstance(what, Scene) and has_materials(what) else "clay"
+        known = [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
+        shade = "clay" if all(each.material is None for each in known) else "material"
     return render(what, camera, shade, samples=2)
 
 
-def _of_hits(hits: Hits, by: ShownBy) -> Picture:
+def _of_hits(hits: Any, by: ShownBy) -> Picture:
     """Return the picture of hits of shape (height, width)."""
     check_option("by", by, get_args(ShownBy))
-    mask: Any = hits.mask
-    if np.ndim(mask) != 2 or not mask.size:
-        shape = np.shape(mask)
+    mask, shape = hits.mask, np.shape(hits.mask)
+    if len(shape) != 2 or not mask.size:
         raise ValueError(f"hits must have the shape (height, width) of a picture, got {shape}")
     if by == "cost":
-        counted: Any = hits
         if not hasattr(hits, "nodes"):
             raise ValueError('by="cost" needs hits with counters')
-        cost = counted.nodes + counted.tests / LANES
+        cost = hits.nodes + hits.tests / LANES
         hottest = colours.hottest_of(cost)
         return Picture(colours.in_bytes(colours.heat(cost, hottest)), shade=by, hottest=hottest)
-    height, width = mask.shape
+    height, width = shape
     rows = (np.arange(height) + 0.5) / height
     found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
     if mask.any():
@@ -109,17 +107,16 @@ def _of_hits(hits: Hits, by: ShownBy) -> Picture:
     return Picture(colours.in_bytes(found), shade=by)
 
 
-def _coloured(hits: Hits, by: ShownBy) -> NDArray[np.float64]:
+def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
     """Return the colours of hits without misses."""
-    fields: Any = hits
     if by == "t":
         # The farthest few are often much farther away than all others.
-        near, far = np.quantile(fields.t, [0.0, 0.99])
-        share = (fields.t - near) / max(far - near, np.finfo(np.float64).tiny)
+        near, far = np.quantile(hits.t, [0.0, 0.99])
+        share = (hits.t - near) / max(far - near, np.finfo(np.float64).tiny)
         return colours.ramp(share, colours.RANGE)
     if by == "instance_id":
         if not hasattr(hits, "instance_id"):
             raise ValueError('by="instance_id" needs hits of a scene')
-        return colours.instance_colours(fields.instance_id)
-    leaf = getattr(hits, "leaf", np.zeros(len(fields.t), np.int32))
-    return colours.face_colours(fields.prim_id, leaf)
+        return colours.instance_colours(hits.instance_id)
+    leaf = getattr(hits, "leaf", np.zeros(len(hits.t), np.int32))
+    return colours.face_colours(hits.prim_id, leaf)

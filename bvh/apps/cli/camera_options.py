@@ -14,9 +14,7 @@ from typer import Option
 
 from bvh.camera.camera import Camera
 from bvh.camera.placement import AXES
-from bvh.distributed.out_of_core.parts import Parts
-from bvh.queries.hierarchy import BVH
-from bvh.scene.scene import Scene
+from bvh.pictures.render_source import Pictured
 
 MAX_SIDE = 1 << 15
 WIDTH, HEIGHT = 800, 600
@@ -56,7 +54,7 @@ class CameraOptions(NamedTuple):
     pixel_ratio: Annotated[Number, Option(
         help="Device pixels to a unit of x and y; 1 by default.")] = None  # fmt: skip
 
-    def camera_of(self, path: Path, source: BVH | Scene | Parts, up: str, read: object) -> Camera:
+    def camera_of(self, path: Path, source: Pictured, up: str, read: object) -> Camera:
         """Return the camera, by default one that sees all; `read` is what trimesh read, or None."""
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
@@ -98,9 +96,7 @@ class CameraOptions(NamedTuple):
         given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
         return {name: value for name, value in given.items() if value is not None}
 
-    def _of_file(
-        self, path: Path, source: BVH | Scene | Parts, up: str, pixels: tuple[int, int] | None
-    ) -> Camera:
+    def _of_file(self, path: Path, seen: Pictured, up: str, size: tuple[int, int] | None) -> Camera:
         """Return the camera of a JSON file."""
         if not path.is_file():
             raise FileNotFoundError(f"--camera: no such file: {path}")
@@ -118,9 +114,9 @@ class CameraOptions(NamedTuple):
             raise ValueError(f"--camera: {path}: {kind} has no {', '.join(map(repr, unknown))}")
         sized = "width" in arguments or "height" in arguments
         if not sized:
-            arguments["width"], arguments["height"] = pixels or (WIDTH, HEIGHT)
+            arguments["width"], arguments["height"] = size or (WIDTH, HEIGHT)
         if kind == "framing":
-            arguments.setdefault("bounds", source)
+            arguments.setdefault("bounds", seen)
             arguments.setdefault("up", up)
         arguments |= self._arguments(None)
         needed = [k for k, v in parameters.items() if v.default is v.empty and k not in arguments]
@@ -131,7 +127,7 @@ class CameraOptions(NamedTuple):
         except (ValueError, TypeError) as error:
             raise ValueError(f"--camera: {path}: {error}") from error
         # --size shows the same view at another size.
-        return camera.resized(*pixels) if sized and pixels else camera
+        return camera.resized(*size) if sized and size else camera
 
 
 # The default of the parameter that `with_camera` replaces.

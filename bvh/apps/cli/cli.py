@@ -158,7 +158,7 @@ def cast(
     standard error.
     """
     if output is not None and not files.is_pipe(output):
-        if output.suffix not in files.HIT_ENDINGS:
+        if output.suffix not in (".npz", ".csv"):
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
@@ -201,9 +201,7 @@ app.command(name="warmup")(warmup_command)
 
 
 @app.callback(invoke_without_command=True)
-def _common(
-    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
-) -> None:
+def _main(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     if version:
         console.out.print(f"raybvh {bvh.__version__}")
         raise Exit
@@ -313,9 +311,7 @@ def _text(name: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | np.integer) and name.endswith("bytes"):
         return console.mebibytes(int(value))
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return console.one_line(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else console.one_line(str(value))
 
 
 def _benchmarks() -> ModuleType:

@@ -48,13 +48,6 @@ BuildQuality = Annotated[Quality, Option(
 Memory = Annotated[str | None, Option(
     help="Parts to have in memory at a time, in each process; 2GB by default.")]  # fmt: skip
 
-RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
-HIT_ENDINGS = (".npz", ".csv")
-# Stands for standard input and output.
-PIPE = "-"
-# With which .npy files begin.
-NPY = b"\x93NUMPY"
-
 
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
@@ -92,7 +85,7 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
     read = _read(path)
     # A mesh is added itself, because it has more attributes than its tree.
     is_mesh = read is not None and not _is_graph(read)
-    source = read if is_mesh else _made(path, read, threads)
+    source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
         return source, read
     scene = Scene()
@@ -115,9 +108,7 @@ def _read(path: Path) -> object:
     return read
 
 
-def _made(
-    path: Path, read: object, threads: int | None, quality: Quality = "medium"
-) -> BVH | Scene:
+def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
     """Return the tree or scene of what was read, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)
@@ -168,16 +159,16 @@ def read_rays(path: Path) -> NDArray[np.float64]:
             raise FileNotFoundError(f"no such file: {path}")
         data = path.read_bytes()
     try:
-        is_npy = data.startswith(NPY) if is_pipe(path) else path.suffix == ".npy"
+        npy, stream = np.lib.format, io.BytesIO(data)
+        is_npy = data.startswith(npy.MAGIC_PREFIX) if is_pipe(path) else path.suffix == ".npy"
         # Not `np.load`, which also reads zip files and pickles under any name.
-        read = np.lib.format.read_array
-        columns = read(io.BytesIO(data), allow_pickle=False) if is_npy else _read_text(data)
+        columns = npy.read_array(stream, allow_pickle=False) if is_npy else _read_text(data)
     except (ValueError, EOFError) as error:
         raise ValueError(f"cannot read rays from {name}: {error}") from error
     if columns.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold real numbers, got {columns.dtype}")
     if columns.ndim != 2 or columns.shape[1] not in (6, 8):
-        names = " ".join(RAY_COLUMNS)
+        names = "ox oy oz dx dy dz t_min t_max"
         if not columns.size:
             raise ValueError(f"{name} must have 6 or 8 columns ({names}), and holds no numbers")
         raise ValueError(f"{name} must have 6 or 8 columns ({names}), got shape {columns.shape}")
@@ -186,7 +177,7 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 
 def is_pipe(path: Path | None) -> bool:
     """Return whether a path stands for standard input or output."""
-    return path is not None and str(path) == PIPE
+    return path is not None and str(path) == "-"
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:

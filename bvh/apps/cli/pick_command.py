@@ -13,9 +13,6 @@ from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import number_of
 from bvh.scene.scene import Scene
 
-# The exit code where nothing is found, like that of grep.
-NOTHING = 1
-
 
 @with_camera(*CameraOptions._fields)
 def pick_command(
@@ -78,7 +75,8 @@ def pick_command(
     else:
         print_table(_rows(picks[0]))
     if not count:
-        raise Exit(NOTHING)
+        # Like grep.
+        raise Exit(1)
 
 
 def _check(
@@ -136,11 +134,9 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
 def _list(picks: list[Pick]) -> list[tuple[str, str, str, str, str]]:
     """Return a row for each pick, below a row of titles."""
     rows = [("t", "instance", "primitive", "side", "name")]
-    for pick in picks:
-        side = "front" if pick.front else "back"
-        rows.append(
-            (f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id), side, one_line(pick.name))
-        )
+    for hit in picks:
+        side = "front" if hit.front else "back"
+        rows.append((f"{hit.t:.9g}", _path(hit.path), str(hit.prim_id), side, one_line(hit.name)))
     return rows
 
 

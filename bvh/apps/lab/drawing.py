@@ -106,15 +106,13 @@ class LabNodes:
                 edges.points = edges_of(points[None]).astype(np.float32)
                 faces.opacity = 0.32 if index == closest else 0.18
 
-    def _draw_ray(
-        self, state: LabState, ray: DrawnRay | None, closest: int | None, ends: Ends
-    ) -> None:
+    def _draw_ray(self, state: LabState, ray: DrawnRay | None, box: int | None, ends: Ends) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
 
         def part(t0: float, t1: float) -> Array | None:
             return ray.part(t0, t1) if ray else None
 
-        span = None if closest is None else interval(state, closest)
+        span = None if box is None else interval(state, box)
         near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
         _draw_lines(self._behind, part(-math.inf, state.t_min))
         _draw_lines(self._ray, part(state.t_min, near))

@@ -91,8 +91,7 @@ class DrawnRay:
 
     def point(self, t: float) -> Array:
         """Return where a t is drawn, clamped far outside the view."""
-        s = min(max(self.along(t), -1e9), 1e9)
-        return self.start + s * self.unit
+        return self.start + min(max(self.along(t), -1e9), 1e9) * self.unit
 
     def along(self, t: float) -> float:
         """Return the drawn length from the origin to a t."""

@@ -99,8 +99,7 @@ def one_sided(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
                 t = side * (o[axis] - plane) / denominator
                 point = o + t * d
                 others = np.arange(len(o)) != axis
-                on_face = ((lower <= point) & (point <= upper))[others].all()
-                if t >= 0.0 and on_face:
+                if t >= 0.0 and ((lower <= point) & (point <= upper))[others].all():
                     best = min(best, float(t))
     return best if best < math.inf else None
 

@@ -124,5 +124,4 @@ def largest(boxes: Floats, limit: int) -> Floats:
     if len(boxes) <= limit:
         return boxes
     x, y, z = np.moveaxis(boxes[:, 1] - boxes[:, 0], 1, 0)
-    kept = np.argpartition(-(x * y + y * z + z * x), limit)[:limit]
-    return boxes[np.sort(kept)]
+    return boxes[np.sort(np.argpartition(-(x * y + y * z + z * x), limit)[:limit])]

@@ -74,7 +74,7 @@ class PageFrame:
 
         It looks along its z, with y down; the vertical field of view is in radians.
         """
-        _, down, along = quaternion_matrix(wxyz)[:3, :3].T
+        _, down, along = quaternion_matrix(wxyz)[:3, :3].T  # type: ignore[no-untyped-call]
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
         # Directions are the same in both.
         return replace(made, eye=self.to_world(position))
@@ -129,7 +129,7 @@ def drawing_of(
     # One array for each tree, and one past the end.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
-    square, turns, scales, places = _placements(leaves, frame)
+    square, turns, scales, places = _placed(leaves, frame)
     # Faces of each; a solid is shown as a box.
     sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
     colours = _colours(leaves)
@@ -183,9 +183,7 @@ def drawing_of(
     return PageDrawing(frame, parts, left_out, corners)
 
 
-def _placements(
-    leaves: Leaves, frame: PageFrame
-) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
+def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
     """Return which leaves a page can place, and rotations, scales and places there of these."""
     # Meshes are centred and scaled to size one, so that float32 is precise.
     maps, linear = leaves.matrices, leaves.matrices[:, :, :3]

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bvh.apps.page_texts import running, tab_title
+from bvh.apps.page_texts import block, running, tab_title
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
-
-Row = tuple[str, str, str]
 
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
@@ -82,7 +80,7 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
         f'<div class="bvh-notice" style="{_AMBER}">{html.escape(notice)}</div>'
         for notice in notices
     )
-    return _block(
+    return block(
         f'<div><b id="bvh-title">{html.escape(title)}</b></div>'
         f'<div id="bvh-content" style="{_DIM}">{html.escape(what)}</div>{boxes}'
     )
@@ -91,10 +89,10 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 def picked(pick: Pick | None, seconds: float | None = None) -> str:
     """Return the text for a click: a pick or None, and no time before the first click."""
     if seconds is None:
-        return _block('<span id="bvh-pick">Click a face to pick it.</span>')
+        return block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
     if pick is None:
-        return _block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
+        return block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
     name = "\N{EN DASH}" if pick.name is None else pick.name
     rows = [
         ("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}"),
@@ -109,14 +107,14 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
         rows.append(("u, v", "weights", numbers(np.array([pick.u, pick.v]), 6)))
     if pick.uv is not None:
         rows.append(("Texture", "uv", numbers(pick.uv, 6)))
-    return _block(f'<b id="bvh-pick">Picked</b>{_table([*rows, time])}')
+    return block(f'<b id="bvh-pick">Picked</b>{_table([*rows, time])}')
 
 
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return the size of a selection; None before the first one."""
     if found is None:
         hint = "Hold shift and drag a rectangle."
-        return _block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
+        return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
     instances = len(np.unique(found.instance_id))
     text = (
         f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
@@ -125,21 +123,21 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     )
     if drawn < len(found):
         text += f"; the first {count(drawn)} are drawn"
-    return _block(f'<span id="bvh-selection">{text}</span>')
+    return block(f'<span id="bvh-selection">{text}</span>')
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     """Return a line about what is under the pointer, with its distance from the eye."""
     if pick is None:
-        return _block(_table([("Pointer", "hover", "\N{EN DASH}")]))
+        return block(_table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
     line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
-    return _block(_table([("Pointer", "hover", line)]))
+    return block(_table([("Pointer", "hover", line)]))
 
 
 def boxes_shown(text: str) -> str:
     """Return the line about boxes."""
-    return _block(f'<span id="bvh-boxes">{html.escape(text)}</span>')
+    return block(f'<span id="bvh-boxes">{html.escape(text)}</span>')
 
 
 def picture_text(
@@ -151,11 +149,11 @@ def picture_text(
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
     rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
     if hottest is None:
-        return _block(_table(rows))
+        return block(_table(rows))
     stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
     bar = f'<div style="height:0.8em;border-radius:2px;background:linear-gradient(90deg,{stops})">'
     ends = f"<span>0</span><span>nodes and groups a ray visits</span><span>{hottest:.0f}+</span>"
-    return _block(
+    return block(
         f'{_table(rows)}{bar}</div><div id="bvh-legend" style="display:flex;'
         f'justify-content:space-between;{_DIM}">{ends}</div>'
     )
@@ -163,7 +161,7 @@ def picture_text(
 
 def frame_time() -> str:
     """Return the element into which the page's script writes the time of a frame."""
-    return _block(_table([("Frame", "frame", "\N{EN DASH}")]))
+    return block(_table([("Frame", "frame", "\N{EN DASH}")]))
 
 
 def watching_html() -> str:
@@ -186,7 +184,7 @@ def numbers(values: np.ndarray, digits: int = 9) -> str:
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[tuple[str, str, str]]) -> str:
     """Return rows of a name, an id and a value."""
     cells = "".join(
         f'<tr><td style="{_DIM};{_NAME}">{name}'
@@ -195,10 +193,6 @@ def _table(rows: Sequence[Row]) -> str:
         for name, key, value in rows
     )
     return f'<table style="border-spacing:0;width:100%">{cells}</table>'
-
-
-def _block(inner: str) -> str:
-    return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
 
 
 def _microseconds(seconds: float) -> str:

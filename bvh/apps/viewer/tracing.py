@@ -144,16 +144,14 @@ class Tracer:
         if shade is None:
             self.show(None, "")
             return
-        camera = self.camera()
+        view = self.camera()
         # While the camera moves, what can be cast in time.
         pixels = FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
-        size = reduced(camera.width, camera.height, int(pixels))
+        size = reduced(view.width, view.height, int(pixels))
         began = time.perf_counter()
         try:
-            camera = camera.resized(*size)
-            picture = render(
-                self._current(), camera, shade, ground=False, threads=self.threads, progress=check
-            )
+            scene, view = self._current(), view.resized(*size)
+            picture = render(scene, view, shade, ground=False, threads=self.threads, progress=check)
         except _OutdatedError:
             return
         except ValueError:

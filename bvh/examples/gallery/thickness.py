@@ -23,8 +23,7 @@ def main(path: Path, width: int = 1000) -> dict[str, float]:
     floor = ground(scene)
     text = "A ray inward from every point that is seen"
     sheet = Sheet(width, 7.0, "How thick are the walls?", text)
-    size = sheet.raster(11.4, 5.9)
-    camera = bvh.Camera.look_at([210, -420, 330], [2, 0, 17], fov_y=11.0, **size)
+    camera = bvh.Camera.look_at([210, -420, 330], [2, 0, 17], fov_y=11, **sheet.raster(11.4, 5.9))
     view = Lit(scene, camera, floor, lamp=[-0.55, -0.5, 0.9])
     found = thickness(part, view.position, view.normals)[~view.shadow]
     shares = np.zeros(len(view.id))
