@@ -55,12 +55,8 @@ def connected(address: str | None) -> Iterator[Client | None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence distributed's log."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
+    with contextlib.ExitStack() as before:
+        for logger in map(logging.getLogger, ("distributed", "distributed.client")):
+            before.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
         yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -145,11 +145,16 @@ class PartVisits:
         visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts whose boxes some of `size` queries may meet, in order."""
-        for number in _in_turn(self._counting(mask), size, progress):
+        parts = self._counting(mask).tolist()
+        for done, number in enumerate(parts, 1):
             rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows)
+            if progress is not None and done < len(parts):
+                progress(size * done // len(parts), size)
+        if progress is not None:
+            progress(size, size)
 
     def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: IsWanted) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
@@ -160,16 +165,6 @@ class PartVisits:
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)
-
-
-def _in_turn(parts: Rows, size: int, report: Progress | None) -> Iterator[int]:
-    """Yield the parts, and report their share of the queries as done."""
-    for done, number in enumerate(parts.tolist()):
-        yield number
-        if report is not None and done + 1 < len(parts):
-            report(size * (done + 1) // len(parts), size)
-    if report is not None:
-        report(size, size)
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[_Group]:
