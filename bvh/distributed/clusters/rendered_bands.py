@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
+from bvh.distributed.clusters.connection import ShownBar, completed, task_size
 from bvh.distributed.out_of_core.part_pictures import tile_rays, visible_source
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_sources import RaySource
