@@ -77,13 +77,11 @@ class OpenParts:
         """Open a part; what the memory does not hold beside it is closed."""
         with self._lock:
             part = self._open.pop(number, None)
-            if part is not None and not part.is_intact:
-                part = None
             records = self._index.parts
             used = sum(records[k].tree_bytes for k in self._open)
             while self._open and used + records[number].tree_bytes > self._memory:
                 used -= records[self._open.popitem(last=False)[0]].tree_bytes
-            if part is None:
+            if part is None or not part.is_intact:
                 part = self._opened(number)
             self._open[number] = part
         yield part
