@@ -91,9 +91,9 @@ class ManagedMeshes:
         pairs = candidates(view, content, besides, 0.0, thread_count(None)).owners
         known, found = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            point = None
-            if (first, second) not in known:
-                point = self._inner_point(other, first, second)
+            if (first, second) in known:
+                continue
+            point = self._inner_point(other, first, second)
             if point is not None:
                 found.append((first, second, point))
                 if any_one:

@@ -101,14 +101,13 @@ def rays_of_view(
     right = _unit(np.cross(upward, ahead))
     if right is None:
         raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")
-    turn = np.stack([right, np.cross(ahead, right), ahead])
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
     focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)
     intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
     if focal == 0.0:
         return np.empty((height, 0, 6))
     extrinsic = np.eye(4)
-    extrinsic[:3, :3] = turn
+    extrinsic[:3, :3] = right, np.cross(ahead, right), ahead
     rays = rays_of_matrices(intrinsic, extrinsic, width, height)
     # The eye itself, which the matrix would round.
     rays[..., :3] = position

@@ -47,11 +47,7 @@ def tree_of(mesh: trimesh.Trimesh) -> BVH:
     # slices and copies would discard.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
-
-    def forget(_: weakref.ref[trimesh.Trimesh]) -> None:
-        _cache.pop(key, None)
-
-    _cache[key] = weakref.ref(mesh, forget), stamp, tree
+    _cache[key] = weakref.ref(mesh, lambda _: _cache.pop(key, None)), stamp, tree
     return tree
 
 
@@ -147,9 +143,8 @@ def contains(mesh: trimesh.Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
     rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
-    ahead, behind = (
-        np.asarray(tree.count_hits(points[rows_inside], d)) for d in (DIRECTION, -DIRECTION)
-    )
+    some = points[rows_inside]
+    ahead, behind = (np.asarray(tree.count_hits(some, d)) for d in (DIRECTION, -DIRECTION))
     result[rows_inside] = (ahead & behind & 1) == 1
     unclear = rows_inside[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
     # The normals of an open mesh may point either way.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bvh.distributed.merging import Column, Columns
+from bvh.distributed.merging import Column, Columns, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
@@ -117,10 +117,7 @@ def _leading(rank: int) -> tuple[str, ...]:
 class _ChunkQuery:
     """Function of a task: one query of one chunk, as a tuple of columns, or the only one."""
 
-    def __init__(
-        self, verb: str, names: list[str], kinds: dict[str, type[np.generic]],
-        options: Options,
-    ) -> None:  # fmt: skip
+    def __init__(self, verb: str, names: list[str], kinds: Kinds, options: Options) -> None:
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         self.__name__ = verb
 

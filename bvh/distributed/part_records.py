@@ -47,12 +47,6 @@ def content_digest(pieces: Iterable[Any], size: int = CONTENT_DIGEST_SIZE) -> st
     return digest.hexdigest()
 
 
-def box_of(tree: BVH) -> list[float] | None:
-    """Return the box of a part, as the index has it."""
-    box: list[float] = tree.bounds.reshape(-1).tolist()
-    return box if np.isfinite(box).all() else None
-
-
 def bits_of(tree: BVH) -> int | None:
     """Return all bits that valid triangles of a part have, as the index has them."""
     if tree.groups is None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from bvh.camera.camera import Camera
 from bvh.distributed.chunk_tasks import checked_options, held, searched, target_key
 from bvh.distributed.lazy_queries import answer
-from bvh.distributed.merging import Floats
+from bvh.distributed.out_of_core.part_pictures import tile_rays
 from bvh.distributed.ray_blocks import Maker, RayBlocks
 from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
@@ -249,14 +249,8 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
     >>> bool((hits.mask.compute() == tree.closest_hit(*camera.rays()).mask).all())
     True
     """
-    return RaySource(_tile, (camera.height, camera.width), tile, (camera,))
-
-
-def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[Floats, Floats]:
-    """Return the rays of a tile of a camera's picture."""
-    x = (np.arange(columns.start, columns.stop) + 0.5) / camera.pixel_ratio
-    y = (np.arange(rows.start, rows.stop) + 0.5) / camera.pixel_ratio
-    return camera.ray(x, y[:, None])
+    shape = camera.height, camera.width
+    return RaySource(tile_rays, shape, tile, (camera, camera.pixel_ratio))
 
 
 def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:

@@ -53,13 +53,15 @@ class TreeSearch:
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
         """Return what is found, and last the corners of the faces, or their rows."""
-        tree = self.tree
+        points, faces = self.tree.vertices, self.tree.faces
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
         shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))
         if vertices is not None:
-            check_vertices(tree, vertices)
+            same = vertices == points
+            if not (same.all() or (same | (np.isnan(vertices) & np.isnan(points))).all()):
+                hint = "call tree.refit with them first"
+                raise ValueError(f"vertices must have the values of the tree's: {hint}")
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
-        points, faces = tree.vertices, tree.faces
         pairs = zip(self._found(*queries), self.types(), strict=False)
         found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         prim_id = found[1]
@@ -122,15 +124,6 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
-
-
-def check_vertices(tree: BVH, vertices: NDArray[Any]) -> None:
-    """Raise unless vertices, (..., n, 3), have the values of the tree's."""
-    own = tree.vertices
-    same = vertices == own
-    if not (same.all() or (same | (np.isnan(vertices) & np.isnan(own))).all()):
-        hint = "call tree.refit with them first"
-        raise ValueError(f"vertices must have the values of the tree's: {hint}")
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:

@@ -33,10 +33,10 @@ def address(cluster: Any) -> str:
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have several tasks of a small picture."""
-    from bvh.distributed.clusters import rendered_bands, task_results
+    from bvh.distributed.clusters import connection, rendered_bands
     from bvh.pictures import rendering
 
-    monkeypatch.setattr(task_results, "FEWEST", 100)
+    monkeypatch.setattr(connection, "FEWEST", 100)
     monkeypatch.setattr(rendered_bands, "BANDS", 2)
     monkeypatch.setattr(rendering, "LIGHT_RAYS", 4000)
 

@@ -4,8 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `connection.py` | Connection to a scheduler that has workers, with errors that name its address |
-| `task_results.py` | Tasks on a cluster: how many rays each takes, and their results as they complete |
+| `connection.py` | Connection to a scheduler that has workers, and the results of tasks as they complete |
 | `camera_casts.py` | Rays of a camera or a file, cast on a cluster: their hits, or a summary of these |
 | `rendered_bands.py` | Pictures rendered on a cluster, some rows a task |
 """

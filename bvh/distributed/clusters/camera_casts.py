@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
+from bvh.distributed.clusters.connection import ShownBar, completed, task_size
 from bvh.distributed.merging import Column
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_sources import camera_rays

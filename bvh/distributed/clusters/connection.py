@@ -1,18 +1,26 @@
-"""Connection to a scheduler that has workers, with errors that name its address."""
+"""Connection to a scheduler that has workers, and the results of tasks as they complete."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
+from bvh.runtime.progress_bars import Progress
 from bvh.runtime.registry import extra
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
+
+# A progress bar with a text, as a context.
+ShownBar = Callable[[str], AbstractContextManager[Progress]]
+
+# Tasks for each thread of the cluster, and the fewest and most rays of one.
+TASKS, FEWEST, MOST = 4, 1 << 14, 1 << 20
 
 # How long a scheduler, and the first worker, are waited for.
 PATIENCE_SECONDS = 10.0
@@ -55,12 +63,29 @@ def connected(address: str | None) -> Iterator[Client | None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence distributed's log."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
+    with contextlib.ExitStack() as before:
+        for logger in map(logging.getLogger, ("distributed", "distributed.client")):
+            before.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
         yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+
+
+def task_size(client: Client, count: int) -> int:
+    """Return how many of so many rays a task takes."""
+    threads = max(int(sum(client.nthreads().values())), 1)
+    return min(max(-(-count // (TASKS * threads)), FEWEST), MOST)
+
+
+def completed(tasks: list[Future], text: str, shown: ShownBar) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and results of tasks as they are completed, and forget them."""
+    from distributed import as_completed
+
+    with shown(text) as progress:
+        total, ready = len(tasks), as_completed(tasks, with_results=True)
+        tasks.clear()
+        for done, (task, found) in enumerate(ready, 1):
+            # Raised for other errors, but not for this one.
+            if isinstance(found, CancelledError):
+                raise found
+            yield task.key, found
+            progress(done, total)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters.task_results import ShownBar, completed, task_size
-from bvh.distributed.out_of_core.part_pictures import sample_rays, visible_source
+from bvh.distributed.clusters.connection import ShownBar, completed, task_size
+from bvh.distributed.out_of_core.part_pictures import tile_rays, visible_source
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_sources import RaySource
 from bvh.distributed.tree_handles import OpenedOnce, handle_of
@@ -66,7 +66,7 @@ def _seen_on(
     view, samples = camera.upright(), options.samples
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(task_size(client, shape[0] * shape[1]))
-    rays = RaySource(sample_rays, shape, tile, (view, samples))
+    rays = RaySource(tile_rays, shape, tile, (view, samples))
     within = {"t_min": view.t_min, "t_max": view.t_max, "threads": threads}
     ids: Array = rays.closest_hit(parts, **within).prim_id
     unique = delayed(np.unique, pure=True)

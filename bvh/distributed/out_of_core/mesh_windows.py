@@ -108,14 +108,10 @@ def _file_windows(path: str) -> Iterator[Piece]:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
-    if ending == ".stl":
-        count = _stl_triangles(path)
-        if count is not None:
-            return _stl_windows(path, count)
-    if ending == ".ply":
-        rows_of_ply = _ply_rows(path)
-        if rows_of_ply is not None:
-            return _ply_windows(rows_of_ply)
+    if ending == ".stl" and (count := _stl_triangles(path)) is not None:
+        return _stl_windows(path, count)
+    if ending == ".ply" and (rows_of_ply := _ply_rows(path)) is not None:
+        return _ply_windows(rows_of_ply)
     read = read_file(path, "a mesh")
     check_flattened(read, path)
     return _mesh_windows(read)

@@ -77,13 +77,11 @@ class OpenParts:
         """Open a part; what the memory does not hold beside it is closed."""
         with self._lock:
             part = self._open.pop(number, None)
-            if part is not None and not part.is_intact:
-                part = None
             records = self._index.parts
             used = sum(records[k].tree_bytes for k in self._open)
             while self._open and used + records[number].tree_bytes > self._memory:
                 used -= records[self._open.popitem(last=False)[0]].tree_bytes
-            if part is None:
+            if part is None or not part.is_intact:
                 part = self._opened(number)
             self._open[number] = part
         yield part
@@ -120,7 +118,11 @@ class OpenParts:
         files, root = part_index.file_system(self._place)
         size_of_block = WHOLE if "http" in files.protocol else REQUEST
         part, found = self._index.parts[number], list[Path]()
-        tree = self._tree_key(number), part.tree_bytes, part.tree_digest
+        # Another tree can be made that an index without digests takes for its own, so that a copy
+        # is good for files of the same address alone.
+        address = content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
+        key = part.tree_digest or f"{part.tree_header}-{address}"
+        tree = key, part.tree_bytes, part.tree_digest
         ids = part.ids_digest, part.ids_bytes, part.ids_digest
         for name, (key, size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
@@ -132,16 +134,6 @@ class OpenParts:
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
         return found[0], found[1]
-
-    def _tree_key(self, number: int) -> str:
-        """Return the name of a copy of a tree, without its ending."""
-        # Another tree can be made that an index without digests takes for its own, so that a copy
-        # is good for files of the same address alone.
-        part = self._index.parts[number]
-        if part.tree_digest is not None:
-            return part.tree_digest
-        address = content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
-        return f"{part.tree_header}-{address}"
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bvh.distributed import part_index
 from bvh.distributed.part_index import INDEX, Source, file_names, file_system, is_url
-from bvh.distributed.part_records import PartRecord, bits_of, box_of, content_digest
+from bvh.distributed.part_records import PartRecord, bits_of, content_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.cache.plain_files import PlainFolder, lock_file
@@ -68,7 +68,8 @@ class NewFolder:
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
         of_ids = stream.tell(), content_digest([stream.getbuffer()])
         found = size, header, *of_ids, bits_of(tree), digest.result()
-        return PartRecord(len(ids), box_of(tree), *found)
+        box = tree.bounds.reshape(-1).tolist()
+        return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
 
     def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
         """Bring the parts to their place and, at last, write the index."""

@@ -84,7 +84,7 @@ class PartPictures(PartContent):
                 step = max(1, TOGETHER // width)
                 for top in range(0, height, step):
                     rows = slice(top, min(top + step, height))
-                    rays = sample_rays(rows, slice(0, width), view, grid)
+                    rays = tile_rays(rows, slice(0, width), view, grid)
                     hits = self.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
                     seen = np.union1d(seen, hits.prim_id[hits.mask])
                     done += len(hits.t) * width
@@ -109,13 +109,13 @@ def visible_source(
     return RenderSource(tree, parts, ids)
 
 
-def sample_rays(
-    rows: slice, columns: slice, camera: Camera, samples: int
+def tile_rays(
+    rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rays of samples of an upright camera's picture, as the renderer casts them."""
+    """Return the rays of a tile of a camera's picture, so many along each side of a pixel."""
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
-    return camera.ray(*np.meshgrid(x, y))
+    return camera.ray(x, y[:, None])
 
 
 def neighbours(parts: PartPictures, ids: NDArray[np.int64]) -> NDArray[np.int64]:

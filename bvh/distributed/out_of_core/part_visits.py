@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +25,12 @@ _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
 # Which of some points are near a part, with lower bounds of their distances.
 Near = tuple[Rows, Floats]
+# A part, the rows of a batch that may visit it, and where these enter its box.
+Group = tuple[int, Rows, Floats]
 # What is done in a part: with the rows of a batch, and the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
 IsWanted = Callable[[Rows, Floats], Chosen]
-
-
-class _Group(NamedTuple):
-    """A part, the rows of a batch that may visit it, and where these enter its box."""
-
-    part: int
-    rows: Rows
-    entry: Floats
 
 
 class PartVisits:
@@ -76,7 +69,7 @@ class PartVisits:
         some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
-    def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[_Group]:
+    def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
         """Return the parts that rays may hit, with these rays."""
         some = rays_of(batch, rows, None, masked=False)
         met = self._box_target().all_hits(some, options, once=False)
@@ -145,15 +138,20 @@ class PartVisits:
         visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts whose boxes some of `size` queries may meet, in order."""
-        for number in _in_turn(self._counting(mask), size, progress):
+        parts = self._counting(mask).tolist()
+        for done, number in enumerate(parts, 1):
             rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows)
+            if progress is not None and done < len(parts):
+                progress(size * done // len(parts), size)
+        if progress is not None:
+            progress(size, size)
 
-    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: IsWanted) -> None:
+    def _visit_parts(self, groups: list[Group], visit: Visit, wanted: IsWanted) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
-        near = [float(np.median(group.entry)) for group in groups]
+        near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
             rows = rows[wanted(rows, entry)]
@@ -162,17 +160,7 @@ class PartVisits:
                     visit(opened, rows, number)
 
 
-def _in_turn(parts: Rows, size: int, report: Progress | None) -> Iterator[int]:
-    """Yield the parts, and report their share of the queries as done."""
-    for done, number in enumerate(parts.tolist()):
-        yield number
-        if report is not None and done + 1 < len(parts):
-            report(size * (done + 1) // len(parts), size)
-    if report is not None:
-        report(size, size)
-
-
-def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[_Group]:
+def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
     """Return the parts, each with its rows."""
     # Short numbers are sorted digit by digit, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
@@ -180,7 +168,7 @@ def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[_Grou
     part, rows, entry = part[order], rows[order], entry[order]
     starts = np.flatnonzero(np.append(True, part[1:] != part[:-1]))[: len(part)]
     ends = np.append(starts[1:], len(part))
-    return [_Group(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
+    return [(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
 def some_of(column: Column, rows: Rows) -> Column:
