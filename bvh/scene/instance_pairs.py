@@ -184,10 +184,9 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     # Few pairs of leaves: open them, for threads to share.
     wanted = overlap_batches.TASKS * threads // count
     to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
-    entries = [
-        overlap_batches.split_pair(*_start_of(job, k, to_first[k]), pair_search, wanted).copy()
-        for k in range(count)
-    ]
+    starts = (_start_of(job, k, to_first[k]) for k in range(count))
+    split = overlap_batches.split_pair
+    entries = [split(*start, pair_search, wanted).copy() for start in starts]
     sizes = [len(rows) for rows in entries]
     return np.repeat(np.arange(count), sizes), np.concatenate(entries)
 
