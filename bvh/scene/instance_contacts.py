@@ -168,8 +168,7 @@ def _measure(
     job = found.job
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
     maps = job.own.maps[leaf], job.other.maps[leaf2]
-    trees = instance_pairs.trees_of(job, k)
-    near = find_closest_pair(*trees, maps, None, limit, cancel=cancel)
+    near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
     prim, prim2 = near.prim_id.tolist()
     if prim < 0 or (cancel is not None and cancel[0]):
         return nearest
