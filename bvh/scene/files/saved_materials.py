@@ -74,8 +74,8 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
         if not (known and all(0.0 <= x <= 1.0 for x in factor)):
             raise ValueError("is not valid: a material has a value that it cannot have")
         pairs = zip((vertices, faces), rows, strict=True)
-        both = (kernel_input(taken(3 * n).reshape(-1, 3)) if given else None for given, n in pairs)
-        found.append(Material(np.array(factor), images[image], *both, linear=linear == 1))
+        both = [kernel_input(taken(3 * n).reshape(-1, 3)) if given else None for given, n in pairs]
+        found.append(Material(np.array(factor), images[image], both[0], both[1], linear == 1))
     if end < len(data):
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:
