@@ -5,7 +5,6 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `matrices.py` | Geometry of pixels from projection matrices, in exact arithmetic |
-| `descriptions.py` | Descriptions of cameras in words |
 | `projection.py` | View: an affine map from pixels to rays, its inverse, and frusta |
 | `placement.py` | Placement of cameras: by eye, direction and up, or from OpenCV, VTK and trimesh |
 | `fitting.py` | Fitting a camera to what it looks at: its outline, and where the eye has to be |

@@ -287,8 +287,7 @@ class Camera(View):
         ([0.0, 0.0, 5.0], 0.25, inf)
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
-        found = from_renderer(view, projection, depth, reversed_z, raster)
-        return cls._create(raster, *found)
+        return cls._create(raster, *from_renderer(view, projection, depth, reversed_z, raster))
 
     @classmethod
     def from_pyvista(

@@ -70,6 +70,16 @@ def number(name: str, value: ArrayLike) -> float:
     return float(found)
 
 
+def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], list[float]]:
+    """Return the checked sides of a rectangle between two corners: those in x, those in y."""
+    numbers = []
+    for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
+        numbers.append(number(name, value))
+        if not math.isfinite(numbers[-1]):
+            raise ValueError(f"{name} must be a finite number, got {value}")
+    return sorted(numbers[0::2]), sorted(numbers[1::2])
+
+
 def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
     """Return a checked finite matrix of one of the shapes."""
     found = reals(name, value)

@@ -59,14 +59,6 @@ def unit(name: str, value: ArrayLike) -> Vector:
     return np.asarray(found / np.linalg.norm(found))
 
 
-def axis_name(name: str, value: Axis) -> Axis:
-    """Return the checked name of an axis."""
-    if not isinstance(value, str) or value not in AXES:
-        kind = ValueError if isinstance(value, str) else TypeError
-        raise kind(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
-    return value
-
-
 def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
     """Return the unit direction of up, which may be the name of an axis."""
     if isinstance(up, str):

@@ -15,8 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.descriptions import described
-from bvh.camera.matrices import Raster, YDirection, inverse_rows, number
+from bvh.camera.matrices import Raster, YDirection, inverse_rows, number, sides_of
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
 
@@ -75,23 +74,18 @@ class View:
             array = reals(name, getattr(self, name))
             if array.shape != (size,) or not np.isfinite(array).all():
                 raise ValueError(f"{name} must be {size} finite numbers, got {array.tolist()}")
-            self._set(name, owned(array))
+            vars(self)[name] = owned(array)
         raster = Raster.checked(self.width, self.height, self.y, self.pixel_ratio)
-        for name, value in raster._asdict().items():
-            self._set(name, value)
-        self._set("near", number("near", self.near))
-        self._set("far", number("far", self.far))
+        near, far = number("near", self.near), number("far", self.far)
+        vars(self).update(raster._asdict(), near=near, far=far)
         if not self.near < self.far:
             raise ValueError(f"near must be less than far, got {self.near} and {self.far}")
         if self.perspective and not self.near >= 0.0:
             raise ValueError(f"near must not be behind the eye, got {self.near}")
         basis = np.stack([self.step_x, self.step_y, self.forward], axis=1)
-        self._set("gradients", owned(np.array(inverse_rows("steps of pixels", basis))))
+        vars(self)["gradients"] = owned(np.array(inverse_rows("steps of pixels", basis)))
         parts = (self.centre, self.step_x, self.step_y, self.forward, self.eye)
-        self._set("_floats", tuple(x for part in parts for x in part.tolist()))
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        vars(self)["_floats"] = tuple(x for part in parts for x in part.tolist())
 
     @property
     def right(self) -> Floats:
@@ -317,17 +311,12 @@ class View:
         >>> tree.overlap_frustum(camera.frustum(0, 0, 5, 20)).prim_id
         array([], dtype=int32)
         """
-        borders = []
-        for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
-            borders.append(number(name, value))
-            if not math.isfinite(borders[-1]):
-                raise ValueError(f"{name} must be finite, got {borders[-1]}")
+        sides = sides_of(x0, y0, x1, y1)
         *across, along = self.gradients.tolist()
         planes = []
-        for axis, gradient in enumerate(across):
-            low, high = sorted((borders[axis], borders[axis + 2]))
-            for sign, border in ((1.0, low), (-1.0, high)):
-                level = sign * (border - float(self.centre[axis]))
+        for gradient, ends, middle in zip(across, sides, self.centre.tolist(), strict=True):
+            for sign, border in zip((1.0, -1.0), ends, strict=True):
+                level = sign * (border - middle)
                 normal = [sign * g for g in gradient]
                 if self.perspective:
                     normal = [n - level * g for n, g in zip(normal, along, strict=True)]
@@ -366,10 +355,38 @@ class View:
 
     def __repr__(self) -> str:
         """Return a description that fits a line; `str` leaves nothing out."""
-        return described(self, 100)
+        parts, text = self._description(), str(self)
+        while len(text) > 100 and len(parts) > 1:
+            parts.pop()
+            text = f"{type(self).__name__}({', '.join(parts)}, ...)"
+        return text
 
     def __str__(self) -> str:
-        return described(self)
+        return f"{type(self).__name__}({', '.join(self._description())})"
+
+    def _description(self) -> list[str]:
+        """Return what there is to say, the most important first."""
+        parts = [f"{self.width} x {self.height} pixels", f"eye {_text(self.eye)}"]
+        parts.append(f"forward {_text(self.forward)}")
+        size = np.array([self.width, self.height]) / self.pixel_ratio
+        if np.abs(2.0 * self.centre - size).max() > 1e-9 * size.max():
+            parts.append(f"off centre, around {_text(self.centre)}")
+        if self.perspective:
+            parts.append(f"fov_y {math.degrees(2.0 * math.atan(self.half_height)):.6g}")
+        else:
+            parts.append(f"parallel rays, view_height {2.0 * self.half_height:.6g}")
+        if self.near != 0.0 or self.far != math.inf:
+            parts.append(f"near {self.near:.6g}, far {self.far:.6g}")
+        if self.y != "down":
+            parts.append(f"y {self.y}")
+        if self.pixel_ratio != 1.0:
+            parts.append(f"pixel_ratio {self.pixel_ratio:.6g}")
+        return parts
+
+
+def _text(vector: Floats) -> str:
+    """Return a vector in few digits, zeros without a sign."""
+    return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
 
 
 def _unit(vector: Floats) -> Floats:

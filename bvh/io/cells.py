@@ -60,8 +60,9 @@ def surface_of_cells(
         if len(ids) == 0 or kind in THIN:
             continue
         if kind != "polygon" and kind not in CORNERS | ORDERS:
-            what = f"{len(ids)} cells of the kind {name!r}"
-            warn_caller(f"{what} are left out: only others are known")
+            warn_caller(
+                f"{len(ids)} cells of the kind {name!r} are left out: only others are known"
+            )
             continue
         rows = np.asarray(cells)
         if kind in ORDERS:

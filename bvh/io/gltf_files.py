@@ -74,8 +74,7 @@ def _check_arrays(content: dict[str, Any], allowance: Allowance) -> None:
     counts = []
     for accessor in content.get("accessors", []):
         _natural(accessor, "byteOffset", 0)
-        lanes = _LANES.get(accessor["type"], 16)
-        counts.append(lanes * _natural(accessor, "count"))
+        counts.append(_LANES.get(accessor["type"], 16) * _natural(accessor, "count"))
         size = counts[-1] * _BYTES.get(accessor["componentType"], 4)
         allowance.take(size, f"accessor {len(counts) - 1}")
     for mesh in content.get("meshes", []):

@@ -79,8 +79,10 @@ def _of_pyvista(mesh: Any) -> Polygons:
         ids = np.flatnonzero((numbers == number) & (lengths == length))
         cells = corners[offsets[ids][:, None] + np.arange(length)]
         if number == VTK_STRIP:
-            cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
-            blocks.append(("triangle", cells, ids))
+            # Triangles strip by strip, with the same winding.
+            steps = np.arange(max(length - 2, 0))[:, None] + np.arange(3)
+            steps[1::2, 1:] = steps[1::2, :0:-1]
+            blocks.append(("triangle", cells[:, steps].reshape(-1, 3), np.repeat(ids, len(steps))))
         elif number == VTK_CURVED_POLYGON:
             blocks.append(("polygon", cells[:, : length // 2], ids))
         else:
@@ -95,13 +97,6 @@ def _check_cells(mesh: Any) -> None:
             _check_cells(block)
     elif mesh is not None and not hasattr(mesh, "n_cells"):
         raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
-
-
-def _unrolled(strips: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the triangles of strips of one length, strip by strip, with the same winding."""
-    steps = np.arange(max(strips.shape[1] - 2, 0))[:, None] + np.arange(3)
-    steps[1::2, 1:] = steps[1::2, :0:-1]
-    return strips[:, steps].reshape(-1, 3)
 
 
 def _of_open3d(mesh: Any) -> Polygons:
@@ -122,10 +117,8 @@ def _of_open3d(mesh: Any) -> Polygons:
 def _of_meshio(mesh: Any) -> Polygons:
     """Return the surface of a mesh, with cell ids that are consecutive through all blocks."""
     ends = np.cumsum([len(block.data) for block in mesh.cells])
-    blocks = [
-        (block.type, block.data, np.arange(end - len(block.data), end))
-        for block, end in zip(mesh.cells, ends, strict=True)
-    ]
+    pairs = zip(mesh.cells, ends, strict=True)
+    blocks = [(part.type, part.data, np.arange(end - len(part.data), end)) for part, end in pairs]
     points = np.asarray(mesh.points, np.float64)
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.hstack([points, np.zeros((len(points), 1))])

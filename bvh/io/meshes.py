@@ -19,9 +19,7 @@ from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
 from bvh.runtime.registry import extra
 
-ACCEPTED = (
-    "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
-)
+MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
 
 # Formats that meshio reads: trimesh does not know them, or reads only their triangles.
 MESHIO_ENDINGS = {
@@ -58,8 +56,8 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
-        raise TypeError(f"mesh must be {ACCEPTED}; call BVH.from_file for the file {mesh!r}")
-    raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
+        raise TypeError(f"mesh must be {MESHES}; call BVH.from_file for the file {mesh!r}")
+    raise TypeError(f"mesh must be {MESHES}, got {type(mesh).__name__}")
 
 
 def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
@@ -238,10 +236,9 @@ def _check_arrays_of(name: str) -> None:
 def _read_npz(name: str, allowance: Allowance) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
     files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
-    found: dict[str, NDArray[Any]] = {
-        Path(key).stem: np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
-        for key in list(files)
-    }
+    found: dict[str, NDArray[Any]] = {}
+    for key in list(files):
+        found[Path(key).stem] = np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
     if not {"vertices", "faces"} <= set(found):
         import zipfile
 

@@ -329,8 +329,7 @@ def triangulated(
     if total > MAX_PRIMITIVES:
         raise ValueError(f"faces must make at most {MAX_PRIMITIVES} triangles, got {total}")
     faces = np.empty((total, 3), np.int32)
-    arrays = points, corners, offsets, np.cumsum(counts) - counts
-    given = [*map(kernel_input, arrays)]
+    given = [*map(kernel_input, (points, corners, offsets, np.cumsum(counts) - counts))]
 
     def fill(begin: int, end: int) -> None:
         longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
@@ -351,8 +350,7 @@ def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
     kept = corners != following
     if kept.all():
         return corners, offsets
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return corners[kept], ends[offsets]
+    return corners[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
 
 
 @warms("polygons")

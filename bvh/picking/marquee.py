@@ -94,10 +94,8 @@ class SelectedTrees(VisitedTrees):
         leaves = np.array(list(parts), np.int64)
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
-        found = {
-            row: np.isin(_codes(row, part.ids), seen[begin:end])
-            for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True)
-        }
+        spans = zip(parts.items(), map(slice, begins, ends), strict=True)
+        found = {row: np.isin(_codes(row, one.ids), seen[span]) for (row, one), span in spans}
         waiting = [row for row, flags in found.items() if not flags.all()]
         batch = np.cumsum([len(parts[row].ids) for row in waiting], dtype=np.int64) // BATCH
         for rows in np.split(waiting, np.flatnonzero(np.diff(batch)) + 1) if waiting else ():

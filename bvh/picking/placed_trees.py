@@ -166,10 +166,8 @@ class VisitedTrees:
 
     def faces_in(self, planes: Floats, rows: list[int]) -> tuple[Floats, Ids, Ints]:
         """Return the triangles of leaves that may be in a frustum, as `joined` does."""
-        surfaces = []
-        for row in rows:
-            faces, matrix = self.leaf(row)
-            surfaces.append(transformed(faces.candidates(matrix, planes)[0], matrix))
+        placed = map(self.leaf, rows)
+        surfaces = [transformed(faces.candidates(m, planes)[0], m) for faces, m in placed]
         triangles, prims, leaves = joined(rows, surfaces)
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):

@@ -120,12 +120,9 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
         parents += [i] * len(fan)
     more = np.concatenate(pieces)
     new_faces = np.arange(len(more), dtype=np.int32).reshape(-1, 3) + np.int32(len(corners))
-    return Projected(
-        np.concatenate([corners, more]),
-        np.concatenate([faces[whole], new_faces]),
-        np.concatenate([owners[whole], np.array(parents, np.int32)]),
-        np.arange(int(whole.sum()) + len(parents)) < whole.sum(),
-    )
+    uncut, faces = int(whole.sum()), np.concatenate([faces[whole], new_faces])
+    owners = np.concatenate([owners[whole], np.array(parents, np.int32)])
+    return Projected(np.concatenate([corners, more]), faces, owners, np.arange(len(faces)) < uncut)
 
 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
@@ -209,8 +206,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
-        corners = flat + camera.centre - (x, y)
-        shares, distance = _nearest_shares(corners)
+        shares, distance = _nearest_shares(flat + camera.centre - (x, y))
         if camera.perspective:
             inverse = shares / depth
             shares = inverse / inverse.sum(axis=1, keepdims=True)

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera, check_camera
+from bvh.camera.matrices import sides_of
 from bvh.geometry.transforms import moved
 from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
 from bvh.picking.placed_trees import Floats, TreeFaces, marked
 from bvh.picking.projected import OwnedTriangles, project_points, project_triangles, transformed
-from bvh.runtime.arguments import kernel_input, reals, rows
+from bvh.runtime.arguments import kernel_input, rows
 from bvh.runtime.threads import share
 from bvh.tree.primitives import Triangles
 
@@ -40,13 +41,7 @@ class SelectedPart(NamedTuple):
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
     """Return the region of a rectangle between two opposite corners."""
-    numbers = []
-    for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
-        number = reals(name, value)
-        if number.shape != () or not np.isfinite(number):
-            raise ValueError(f"{name} must be a finite number, got {value}")
-        numbers.append(float(number))
-    (left, right), (low, high) = sorted(numbers[0::2]), sorted(numbers[1::2])
+    (left, right), (low, high) = sides_of(x0, y0, x1, y1)
     outline = np.array([[left, low], [right, low], [right, high], [left, high]])
     return _region(camera, outline, True)
 

@@ -172,8 +172,7 @@ class Pick:
         local = self._local
         if local is not None:
             return np.asarray(positions_on(local[None], self.u, self.v)[0])
-        transform = self._placed.transform
-        rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
+        rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
     @_once

@@ -314,8 +314,7 @@ class SceneContent(InstanceHolder):
         if total > arguments.MAX_ROWS:
             most = arguments.MAX_ROWS
             raise ValueError(f"a mesh can have {most} vertices, and the scene has {total}")
-        meshes = [tree._triangles() for tree in trees]
-        return (*mesh_of_leaves(chosen, meshes, leaves.maps),)
+        return (*mesh_of_leaves(chosen, [tree._triangles() for tree in trees], leaves.maps),)
 
     def __repr__(self) -> str:
         parts = nested_scenes(self)

@@ -189,8 +189,7 @@ class FlattenedInstances:
             if number < last:
                 if not uses[number]:
                     continue
-                columns = map(np.concatenate, zip(*uses[number], strict=True))
-                outer_at, outer, outer_masks = columns
+                outer_at, outer, outer_masks = map(np.concatenate, zip(*uses[number], strict=True))
                 at = (outer_at[:, None] + part.begins[:-1]).ravel()
                 child = np.tile(part.child, len(outer))
                 maps = products(outer, part.table.column("maps"))

@@ -168,8 +168,7 @@ class InstanceAccess(SceneContent):
         >>> scene[number].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
         ('part', 4.0)
         """
-        row = self._row(instance_id)
-        self._instances.replace(row, self._child_number(child))
+        self._instances.replace(self._row(instance_id), self._child_number(child))
 
     def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
         """Change the transform of an instance, in microseconds however many there are.
@@ -191,8 +190,7 @@ class InstanceAccess(SceneContent):
         >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0]).t
         3.0
         """
-        row = self._row(instance_id)
-        self._instances.write("maps", np.array([row]), one_map(transform))
+        self._instances.write("maps", np.array([self._row(instance_id)]), one_map(transform))
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.

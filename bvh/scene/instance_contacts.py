@@ -57,7 +57,11 @@ def candidates(
     other = own if content is view else instance_pairs.side_of(content)
     mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
     first, second = view.owners[mine].astype(np.int64), content.owners[theirs].astype(np.int64)
-    nearest = box_distances(own.boxes[mine], other.boxes[theirs])
+    boxes, others = own.boxes[mine], other.boxes[theirs]
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
+        gaps = np.where(gaps > 0.0, gaps, 0.0)
+        nearest = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
     kept = nearest <= reach
     if content is view:
         kept &= first < second
@@ -70,14 +74,6 @@ def candidates(
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
     job = instance_pairs.PairJob(own, other, None, False, mine[order], theirs[order])
     return NearbyLeaves(job, owners, begins, nearest[order])
-
-
-def box_distances(boxes: Reals, others: Reals) -> Reals:
-    """Return lower bounds of the distances of what is in pairs of boxes."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
-        gaps = np.where(gaps > 0.0, gaps, 0.0)
-        return np.asarray(np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK)
 
 
 def _by_subtrees(
@@ -172,8 +168,7 @@ def _measure(
     job = found.job
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
     maps = job.own.maps[leaf], job.other.maps[leaf2]
-    trees = instance_pairs.trees_of(job, k)
-    near = find_closest_pair(*trees, maps, None, limit, cancel=cancel)
+    near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
     prim, prim2 = near.prim_id.tolist()
     if prim < 0 or (cancel is not None and cancel[0]):
         return nearest

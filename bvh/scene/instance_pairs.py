@@ -184,12 +184,10 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     # Few pairs of leaves: open them, for threads to share.
     wanted = overlap_batches.TASKS * threads // count
     to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
-    entries = [
-        overlap_batches.split_pair(*_start_of(job, k, to_first[k]), pair_search, wanted).copy()
-        for k in range(count)
-    ]
-    sizes = [len(rows) for rows in entries]
-    return np.repeat(np.arange(count), sizes), np.concatenate(entries)
+    starts = (_start_of(job, k, to_first[k]) for k in range(count))
+    split = overlap_batches.split_pair
+    entries = [split(*start, pair_search, wanted).copy() for start in starts]
+    return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
 def begun(
@@ -264,8 +262,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
         if ends is None or len(ends) != 2:
             raise ValueError(f"ignore must be pairs of instances, and one of them is {pair!r}")
         found.update(itertools.product(ids(ends[0]), ids(ends[1])))
-    keys = {min(pair) << 32 | max(pair) for pair in found}
-    return np.array(sorted(keys), np.int64)
+    return np.array(sorted({min(pair) << 32 | max(pair) for pair in found}), np.int64)
 
 
 @warms("overlaps in scenes")

@@ -192,8 +192,7 @@ class InstancedTrees(Searched):
         if self._near is not None and self._near.arguments[1].base is not self._metrics:
             self._near = None
         if self._metrics is not None:
-            given = self.maps, self.frames, self.tree_of, self._metrics
-            fill_metrics(kernel_input(leaves), *given)
+            fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, self._metrics)
         self._inverses[leaves], _ = inverses(new)
         if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
             self.adopt(self.tlas.arrays._replace(primitives=self._instanced))

@@ -313,8 +313,7 @@ class Instances:
     @property
     def is_as_made(self) -> bool:
         """Whether nothing but names has changed since the table was made of a state."""
-        changed = self.shape or self.moved.end or self.masked.end
-        return self._is_compact and not changed
+        return self._is_compact and not (self.shape or self.moved.end or self.masked.end)
 
     def state(self) -> dict[str, Any]:
         """Return copies of the table's parts; the children are not copied."""

@@ -172,8 +172,7 @@ class LeafMerger:
         if not is_coarse(mesh):
             self._seconds = float(np.inf)
             return None
-        triangles = Triangles(mesh.vertices, mesh.faces)
-        arrays, _ = build(triangles, "medium", threads, None)
+        arrays, _ = build(Triangles(mesh.vertices, mesh.faces), "medium", threads, None)
         codes = np.append(mesh.leaf_id.astype(np.int64) << CODE_BITS | mesh.prim_id, -1)
         owners = np.append(self._owners, np.int32(-1))
         alike = np.array_equal(self._owners, np.arange(len(self._owners)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.placement import axis_name
+from bvh.camera.placement import AXES
 from bvh.io.meshes import fits
 from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
@@ -134,7 +134,10 @@ class Scene(Picking, SceneSaving, InstanceAccess):
 
     @up.setter
     def up(self, axis: Axis) -> None:
-        self._up, self._saved = axis_name("up", axis), None
+        if not isinstance(axis, str) or axis not in AXES:
+            kind = ValueError if isinstance(axis, str) else TypeError
+            raise kind(f"up must be one of {', '.join(AXES)}, got {axis!r}")
+        self._up, self._saved = axis, None
 
     def add(
         self, child: Any, transform: ArrayLike | None = None, name: str | None = None,

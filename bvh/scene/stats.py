@@ -101,8 +101,7 @@ class SceneStats:
             table.append((*counts, *cost))
         shown = 8 if any(line[-1] for line in table[1:]) else 7
         widths = [max(map(len, column)) for column in zip(*table, strict=True)][:shown]
-        lines = ["  ".join(map(str.rjust, line, widths)) for line in table]
-        return lines if self.trees else []
+        return ["  ".join(map(str.rjust, line, widths)) for line in table] if self.trees else []
 
 
 def scene_stats(scene: Any, epo: bool = False) -> SceneStats:

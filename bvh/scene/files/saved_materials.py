@@ -44,8 +44,7 @@ def packed_materials(materials: list[Material]) -> bytes:
         both = material.vertex_colors, material.face_colors
         given = [array is not None for array in both]
         factor = np.clip(material.factor, 0.0, 1.0)
-        number = numbers.get(id(image), 0)
-        records.append(_RECORD.pack(*factor, material.linear, *given, 0, number))
+        records.append(_RECORD.pack(*factor, material.linear, *given, 0, numbers.get(id(image), 0)))
         colours += [np.asarray(array, np.uint8).tobytes() for array in both if array is not None]
     sizes = struct.pack(f"<I{len(images)}Q", len(images), *map(len, images))
     return b"".join([sizes, *records, *images, *colours])
@@ -74,11 +73,9 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
         known = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)
         if not (known and all(0.0 <= x <= 1.0 for x in factor)):
             raise ValueError("is not valid: a material has a value that it cannot have")
-        of_vertices, of_faces = (
-            kernel_input(taken(3 * count).reshape(-1, 3)) if given else None
-            for given, count in zip((vertices, faces), rows, strict=True)
-        )
-        found.append(Material(np.array(factor), images[image], of_vertices, of_faces, linear == 1))
+        pairs = zip((vertices, faces), rows, strict=True)
+        both = [kernel_input(taken(3 * n).reshape(-1, 3)) if given else None for given, n in pairs]
+        found.append(Material(np.array(factor), images[image], both[0], both[1], linear == 1))
     if end < len(data):
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:

@@ -118,10 +118,8 @@ def _instance_tables(
     tables = [part._instances for part in parts]
     names = "ids", "maps", "masks", "visible"
     columns = {k: np.concatenate([table.column(k) for table in tables]) for k in names}
-    children = [
-        np.array([codes[id(child)] for child in table.children], np.int32)[table.column("child")]
-        for table in tables
-    ]
+    own = [np.array([codes[id(child)] for child in t.children], np.int32) for t in tables]
+    children = [its[t.column("child")] for its, t in zip(own, tables, strict=True)]
     given = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
     # A str can hold what UTF-8 alone cannot.
     texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in given]
