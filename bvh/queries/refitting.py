@@ -101,7 +101,8 @@ class Refitting(TreeBase):
         points = self._points_of(vertices, upper, transforms)
         with _guard.lock:
             origin, before = self._origin, self._arrays
-        origin = origin or Origin(before, members_of(before), cost_of(before))
+        # Without what queries have kept with the arrays.
+        origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
         if self._groups is not None and hides_faces(self._groups):
