@@ -61,16 +61,14 @@ class TreeBase:
 
     def __init__(self, *given: object, **options: object) -> None:
         """Calls of the class itself raise a TypeError that names the constructor to call."""
-        names = (
-            "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
-        )
+        call = "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
         if given and isinstance(given[0], str | os.PathLike):
-            names = "BVH.from_file(path)"
+            call = "BVH.from_file(path)"
         elif len(given) == 2 or {"vertices", "faces"} & set(options):
-            names = "BVH.from_triangles(vertices, faces)"
+            call = "BVH.from_triangles(vertices, faces)"
         elif given:
-            names = "BVH.from_mesh(mesh)"
-        raise TypeError(f"BVH is not made by calling it: call {names}")
+            call = "BVH.from_mesh(mesh)"
+        raise TypeError(f"BVH is not made by calling it: call {call}")
 
     if not TYPE_CHECKING:
 
@@ -192,6 +190,14 @@ class TreeBase:
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
         return primitives
 
+    def _other_tree(self, question: str, other: object) -> TreeBase:
+        """Return the other tree of a question; raise a TypeError unless both are over triangles."""
+        self._must_hold(question, Triangles)
+        if not isinstance(other, TreeBase):
+            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
+        other._must_hold(question, Triangles)
+        return other
+
     def _must_hold(self, question: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
@@ -298,9 +304,8 @@ class TreeBase:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return (
-            f"BVH({number_of(len(self), self.kind)}, {number_of(self._arrays.nodes.size, 'nodes')})"
-        )
+        nodes = number_of(self._arrays.nodes.size, "nodes")
+        return f"BVH({number_of(len(self), self.kind)}, {nodes})"
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what identifies the tree's content to Dask: a checksum of its primitives."""
@@ -330,8 +335,7 @@ class TreeBase:
         self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
         face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
-        width, primitives = state["_width"], state["_arrays"].primitives
-        if width == WIDTH:
+        if state["_width"] == WIDTH:
             arrays = frozen(state["_arrays"])
             if len(arrays.groups) not in (0, len(arrays.nodes.ids) * GROUP_SIZE):
                 # Pickled when triangle groups had normals.
@@ -340,7 +344,7 @@ class TreeBase:
             self._set_arrays(arrays)
         else:
             # Pickled with another width of vectors.
-            primitives = frozen_primitives(primitives)
+            primitives = frozen_primitives(state["_arrays"].primitives)
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
         self._set_groups(None if bits is None else kernel_input(bits))
 

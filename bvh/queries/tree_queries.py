@@ -191,11 +191,7 @@ class TreeQueries(
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        self._must_hold(query, Triangles)
-        if not isinstance(other, TreeBase):
-            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold(query, Triangles)
-        return partial(find_pairs, self._arrays, other._arrays)
+        return partial(find_pairs, self._arrays, self._other_tree(query, other)._arrays)
 
 
 def counted_ids(

@@ -241,19 +241,16 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     def collapse(tasks: Any, begin: int, end: int, data: Any, left_over: Any) -> int:
         least = grain if len(left_over) else 0
         with shelf.scratch() as scratch:
-            return int(
-                _collapse(tree, plan, tasks, begin, end, least, left_over, data, ids, scratch)
-            )
+            run = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch
+            return int(_collapse(*run))
 
     top = np.zeros((1, TASK_WIDTH), np.int64)
     top[0, NEXT] = 1
     tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
-    batches = batches_of(plan.rows[tasks[:, BINARY]], grain)
+    runs = batches_of(plan.rows[tasks[:, BINARY]], grain)
 
     def collapse_all(data: NDArray[np.float32]) -> None:
-        share(
-            len(batches), 1, lambda i, _: collapse(tasks, *batches[i], data, left_over[:0]), threads
-        )
+        share(len(runs), 1, lambda i, _: collapse(tasks, *runs[i], data, left_over[:0]), threads)
 
     # Count the nodes, then write them.
     collapse_all(nothing)
