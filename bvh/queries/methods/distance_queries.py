@@ -111,7 +111,7 @@ class DistanceQueries(TreeBase):
         with heard(progress) as report:
             found = find_closest_pairs(arrays, others, moves, limits, pairs, count, workers, report)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
-        return Clearances(*shaped(shape, found.distance), position, prim_id)
+        return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return numbers of pairs, -1 where a face has no bits."""
