@@ -20,7 +20,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, pack, without_hidden
-from bvh.tree.face_bits import NO_BITS, hides_faces
+from bvh.tree.face_bits import NO_BITS
 from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 from bvh.tree.triangle_groups import GROUP_SIZE
@@ -356,7 +356,7 @@ class TreeBase:
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
         """Give faces their bits, after `_set_arrays`."""
         self._groups = groups
-        if groups is not None and hides_faces(groups):
+        if groups is not None and not groups.all():
             self._take(with_bits(self._arrays, groups))
 
     def _take(self, arrays: TreeArrays) -> None:

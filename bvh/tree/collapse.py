@@ -231,7 +231,10 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
-    ids, shelf = np.empty((rows, lanes), np.int32), Shelf(_new_scratch)
+    ids = np.empty((rows, lanes), np.int32)
+    # The scratch of a thread: pending nodes, children, and the lanes of nodes.
+    shapes = (DEEPEST * WIDTH, 2), (WIDTH,), (2 * WIDTH, 2)
+    shelf = Shelf(lambda: tuple(np.empty(shape, np.int64) for shape in shapes))
     tree, nothing = (bounds, links, order), aligned(0, np.float32)
     grain = max(rows // TASKS, SMALLEST_TASK)
     # On each level fewer than TASKS nodes have more rows.
@@ -261,11 +264,3 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     collapse(top, 0, 1, data, left_over)
     collapse_all(data)
     return WideNodes(data, ids)
-
-
-def _new_scratch() -> tuple[NDArray[np.int64], ...]:
-    """Return the scratch of one thread: pending nodes, children, and the lanes of nodes."""
-    return (
-        np.empty((DEEPEST * WIDTH, 2), np.int64), np.empty(WIDTH, np.int64),
-        np.empty((2 * WIDTH, 2), np.int64),
-    )  # fmt: skip

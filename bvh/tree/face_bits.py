@@ -22,11 +22,6 @@ def counted(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
     return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
 
 
-def hides_faces(groups: NDArray[np.uint32] | None) -> bool:
-    """Return whether there are faces without a bit, which no query meets."""
-    return groups is not None and not groups.all()
-
-
 @inlined
 def sharing_lanes(bits, group, mask):
     """Return the lanes of a triangle group whose faces share a bit with a mask, as a vector."""
