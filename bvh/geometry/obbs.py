@@ -122,10 +122,8 @@ def obb_bounds(
         size = np.maximum(np.abs(ends[0]), np.abs(ends[1])).sum(axis=2) + np.abs(shift)
         floor = 2.0**-1072 * (1.0 + reach.sum(axis=1, keepdims=True))
         pad = 8.0 * 2.0**-53 * size + floor
-        return (
-            np.minimum(*ends).sum(axis=2) + shift - pad,
-            np.maximum(*ends).sum(axis=2) + shift + pad,
-        )
+        low, high = np.minimum(*ends).sum(axis=2), np.maximum(*ends).sum(axis=2)
+        return low + shift - pad, high + shift + pad
 
 
 @inlined

@@ -121,8 +121,8 @@ def ray_batch(
         shape = arguments.common_shape(
             origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
         )
-        rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
-        batch = RayBatch(Rays(*rays), shape)
+        vectors = flat_rows(o, shape, 3), flat_rows(d, shape, 3)
+        batch = RayBatch(Rays(*vectors, flat_rows(low, shape), flat_rows(high, shape)), shape)
     if mask is not None:
         batch = masked(batch, mask)
     if flag("validate_rays", validate):
@@ -157,10 +157,10 @@ def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> Point
     shape = arguments.common_shape(points=rows.shape[:-1], max_distance=limits.shape)
     whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))
     flat = kernel_input(whole.reshape(-1, 3))
-    return PointBatch(flat, _flat(limits, shape, 0), shape)
+    return PointBatch(flat, flat_rows(limits, shape), shape)
 
 
-def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
+def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> NDArray[Any]:
     """Return (n, width) rows (or n numbers, for width 0); one row where all queries share it."""
     tail = (width,) if width else ()
     if array.size == max(width, 1):

@@ -16,7 +16,6 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
 from bvh.tree.changes import changes
-from bvh.tree.face_bits import hides_faces
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
 from bvh.tree.solids import Boxes, solid_of
@@ -101,10 +100,11 @@ class Refitting(TreeBase):
         points = self._points_of(vertices, upper, transforms)
         with _guard.lock:
             origin, before = self._origin, self._arrays
-        origin = origin or Origin(before, members_of(before), cost_of(before))
+        # Without what queries have kept with the arrays.
+        origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
-        if self._groups is not None and hides_faces(self._groups):
+        if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
         with _guard.lock:

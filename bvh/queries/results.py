@@ -112,9 +112,6 @@ class CountedHits(Costs, Hits):
     (array([1, 0], dtype=int32), array([1, 0], dtype=int32))
     """
 
-    nodes: IdResult
-    tests: IdResult
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedSceneHits(Costs, SceneHits):
@@ -136,9 +133,6 @@ class CountedSceneHits(Costs, SceneHits):
     >>> hits.tests
     array([1, 0], dtype=int32)
     """
-
-    nodes: IdResult
-    tests: IdResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)

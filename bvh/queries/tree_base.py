@@ -20,19 +20,13 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, pack, without_hidden
-from bvh.tree.face_bits import NO_BITS, hides_faces
+from bvh.tree.face_bits import NO_BITS
 from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 from bvh.tree.triangle_groups import GROUP_SIZE
 
-if TYPE_CHECKING:
-    from bvh.tree.winding_moments import WindingTerms
-
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
-LATE = {
-    "_arrays", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_quick", "_token",
-    "_winding",
-}  # fmt: skip
+LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
 
@@ -41,10 +35,11 @@ class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_grouped",
-        "_groups", "_origin", "_quality", "_quick", "_token", "_winding",
+        "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_groups",
+        "_origin", "_quality", "_quick",
     )  # fmt: skip
 
+    # What queries want again is kept with them, and ends with them.
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
@@ -54,18 +49,11 @@ class TreeBase:
     # The bits of each face; None if no face was given any. If one has none, which no query meets,
     # `_arrays` have them, too.
     _groups: NDArray[np.uint32] | None
-    # The arrays, and the same with the bits of faces, or if they have these, without the faces that
-    # have none; None before the first query that needs them.
-    _grouped: tuple[TreeArrays, TreeArrays] | None
     # What quick calls search: the arrays, and their addresses.
     _quick: Searched
-    # Multipole moments of the nodes; None before the first query of winding numbers.
-    _winding: tuple[TreeArrays, dict[int, WindingTerms]] | None
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
     # has been told that they do not, or need not be.
     _closed: dict[int | str, bool]
-    # Checksum of the content, with the arrays that it is of; None before it is asked for.
-    _token: tuple[TreeArrays, str] | None
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
     # Sets the attributes in LATE (see `loading`).
@@ -73,16 +61,14 @@ class TreeBase:
 
     def __init__(self, *given: object, **options: object) -> None:
         """Calls of the class itself raise a TypeError that names the constructor to call."""
-        names = (
-            "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
-        )
+        call = "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
         if given and isinstance(given[0], str | os.PathLike):
-            names = "BVH.from_file(path)"
+            call = "BVH.from_file(path)"
         elif len(given) == 2 or {"vertices", "faces"} & set(options):
-            names = "BVH.from_triangles(vertices, faces)"
+            call = "BVH.from_triangles(vertices, faces)"
         elif given:
-            names = "BVH.from_mesh(mesh)"
-        raise TypeError(f"BVH is not made by calling it: call {names}")
+            call = "BVH.from_mesh(mesh)"
+        raise TypeError(f"BVH is not made by calling it: call {call}")
 
     if not TYPE_CHECKING:
 
@@ -179,21 +165,16 @@ class TreeBase:
         groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
-        return self._kept_arrays(arrays, lambda: with_bits(arrays, groups))
+        known: TreeArrays | None = vars(arrays).get("_grouped")
+        return known or vars(arrays).setdefault("_grouped", with_bits(arrays, groups))
 
     def _shown_arrays(self) -> TreeArrays:
         """Return the arrays without faces that have no bits."""
         arrays = self._arrays
         if not len(arrays.face_bits):
             return arrays
-        return self._kept_arrays(arrays, lambda: without_hidden(arrays))
-
-    def _kept_arrays(self, arrays: TreeArrays, make: Callable[[], TreeArrays]) -> TreeArrays:
-        known = self._grouped
-        # Two threads may both make them: they are equal.
-        if known is None or known[0] is not arrays:
-            known = self._grouped = arrays, make()
-        return known[1]
+        known: TreeArrays | None = vars(arrays).get("_grouped")
+        return known or vars(arrays).setdefault("_grouped", without_hidden(arrays))
 
     def _arrays_for(self, mask: int) -> TreeArrays:
         """Return the arrays for a query with one mask, an int32."""
@@ -208,6 +189,14 @@ class TreeBase:
         if not isinstance(primitives, Triangles):
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
         return primitives
+
+    def _other_tree(self, question: str, other: object) -> TreeBase:
+        """Return the other tree of a question; raise a TypeError unless both are over triangles."""
+        self._must_hold(question, Triangles)
+        if not isinstance(other, TreeBase):
+            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
+        other._must_hold(question, Triangles)
+        return other
 
     def _must_hold(self, question: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
@@ -229,11 +218,11 @@ class TreeBase:
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
-        origin, grouped = self._origin, self._grouped
-        trees = [self._arrays, *(grouped or ()), *(() if origin is None else (origin.arrays,))]
+        origin, known = self._origin, vars(self._arrays)
+        trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
         # Neither frames nor the data of a user's primitives.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = self._winding and self._winding[1], origin and origin.members
+        tables = known.get("_winding"), origin and origin.members
         kept = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, kept)
 
@@ -315,14 +304,14 @@ class TreeBase:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return (
-            f"BVH({number_of(len(self), self.kind)}, {number_of(self._arrays.nodes.size, 'nodes')})"
-        )
+        nodes = number_of(self._arrays.nodes.size, "nodes")
+        return f"BVH({number_of(len(self), self.kind)}, {nodes})"
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what identifies the tree's content to Dask: a checksum of its primitives."""
         arrays = self._arrays
-        if self._token is None or self._token[0] is not arrays:
+        token: str | None = vars(arrays).get("_token")
+        if token is None:
             columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
             columns += [] if self._groups is None else [self._groups]
             # All bits count: the checksums of files are of 32 bits, equal for two of 65 000 trees.
@@ -332,8 +321,8 @@ class TreeBase:
                 parts.append(secrets.token_bytes(DIGEST_SIZE))
             parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
             digest = blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
-            self._token = arrays, digest
-        return "bvh.BVH", self._token[1]
+            token = vars(arrays).setdefault("_token", digest)
+        return "bvh.BVH", token
 
     def __getstate__(self) -> dict[str, object]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
@@ -346,8 +335,7 @@ class TreeBase:
         self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
         face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
-        width, primitives = state["_width"], state["_arrays"].primitives
-        if width == WIDTH:
+        if state["_width"] == WIDTH:
             arrays = frozen(state["_arrays"])
             if len(arrays.groups) not in (0, len(arrays.nodes.ids) * GROUP_SIZE):
                 # Pickled when triangle groups had normals.
@@ -356,20 +344,19 @@ class TreeBase:
             self._set_arrays(arrays)
         else:
             # Pickled with another width of vectors.
-            primitives = frozen_primitives(primitives)
+            primitives = frozen_primitives(state["_arrays"].primitives)
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
         self._set_groups(None if bits is None else kernel_input(bits))
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         """Give the tree its arrays; its faces have no groups."""
-        self._groups = self._grouped = self._origin = self._winding = self._token = None
-        self._closed = {}
+        self._groups, self._origin, self._closed = None, None, {}
         self._take(arrays)
 
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
         """Give faces their bits, after `_set_arrays`."""
         self._groups = groups
-        if groups is not None and hides_faces(groups):
+        if groups is not None and not groups.all():
             self._take(with_bits(self._arrays, groups))
 
     def _take(self, arrays: TreeArrays) -> None:

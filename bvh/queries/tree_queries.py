@@ -144,17 +144,15 @@ class TreeQueries(
         """Return the multipole moments of the faces that count."""
         from bvh.tree.winding_moments import winding_terms
 
-        # Two threads may both sum them up: they find the same. A refit, perhaps by another thread
-        # meanwhile, makes them useless.
-        arrays, known = self._arrays, self._winding
-        if known is None or known[0] is not arrays:
-            known = self._winding = arrays, {}
-        terms: WindingTerms | None = known[1].get(mask)
+        # Two threads may both sum them up: they find the same.
+        arrays = self._arrays
+        known: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
+        terms = known.get(mask)
         if terms is None:
             terms = winding_terms(self._counted_triangles(arrays, mask), threads)
-            if len(known[1]) >= WINDINGS:
-                known[1].clear()
-            known[1][mask] = terms
+            if len(known) >= WINDINGS:
+                known.clear()
+            known[mask] = terms
         return terms
 
     def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
@@ -193,11 +191,7 @@ class TreeQueries(
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        self._must_hold(query, Triangles)
-        if not isinstance(other, TreeBase):
-            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold(query, Triangles)
-        return partial(find_pairs, self._arrays, other._arrays)
+        return partial(find_pairs, self._arrays, self._other_tree(query, other)._arrays)
 
 
 def counted_ids(

@@ -13,7 +13,7 @@ from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
 from bvh.runtime.user_calls import INTERSECT, user_call
 from bvh.tree import rows
-from bvh.tree.face_bits import NO_BITS, row_bits
+from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
 from bvh.tree.solids import SOLIDS, BoxRow, ObbRow
@@ -172,7 +172,9 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
     """Return a tree whose faces have bits, by which a query's mask tells those that count."""
-    return arrays._replace(face_bits=row_bits(arrays.nodes.ids, groups))
+    # 0 in unused lanes.
+    bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
+    return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
 
 
 def emptied(arrays: TreeArrays) -> TreeArrays:

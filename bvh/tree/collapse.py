@@ -231,7 +231,10 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
-    ids, shelf = np.empty((rows, lanes), np.int32), Shelf(_new_scratch)
+    ids = np.empty((rows, lanes), np.int32)
+    # The scratch of a thread: pending nodes, children, and the lanes of nodes.
+    shapes = (DEEPEST * WIDTH, 2), (WIDTH,), (2 * WIDTH, 2)
+    shelf = Shelf(lambda: tuple(np.empty(shape, np.int64) for shape in shapes))
     tree, nothing = (bounds, links, order), aligned(0, np.float32)
     grain = max(rows // TASKS, SMALLEST_TASK)
     # On each level fewer than TASKS nodes have more rows.
@@ -241,19 +244,16 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     def collapse(tasks: Any, begin: int, end: int, data: Any, left_over: Any) -> int:
         least = grain if len(left_over) else 0
         with shelf.scratch() as scratch:
-            return int(
-                _collapse(tree, plan, tasks, begin, end, least, left_over, data, ids, scratch)
-            )
+            run = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch
+            return int(_collapse(*run))
 
     top = np.zeros((1, TASK_WIDTH), np.int64)
     top[0, NEXT] = 1
     tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
-    batches = batches_of(plan.rows[tasks[:, BINARY]], grain)
+    runs = batches_of(plan.rows[tasks[:, BINARY]], grain)
 
     def collapse_all(data: NDArray[np.float32]) -> None:
-        share(
-            len(batches), 1, lambda i, _: collapse(tasks, *batches[i], data, left_over[:0]), threads
-        )
+        share(len(runs), 1, lambda i, _: collapse(tasks, *runs[i], data, left_over[:0]), threads)
 
     # Count the nodes, then write them.
     collapse_all(nothing)
@@ -264,11 +264,3 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     collapse(top, 0, 1, data, left_over)
     collapse_all(data)
     return WideNodes(data, ids)
-
-
-def _new_scratch() -> tuple[NDArray[np.int64], ...]:
-    """Return the scratch of one thread: pending nodes, children, and the lanes of nodes."""
-    return (
-        np.empty((DEEPEST * WIDTH, 2), np.int64), np.empty(WIDTH, np.int64),
-        np.empty((2 * WIDTH, 2), np.int64),
-    )  # fmt: skip

@@ -40,10 +40,6 @@ def _moved_side(o, d, a, b):
     return 0
 
 
-def crosses(primitives, prim, o, d):
-    """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
-
-
 @kernel
 def _crosses_corners(vertices, o, d):
     stay_outlined()
@@ -58,8 +54,9 @@ def _cross_instanced(primitives, prim, o, d):
     return _crosses_corners(corners(primitives, prim), o, d)
 
 
-@by_type(crosses)
-def _choose_crossing(primitives, prim, o, d):
+@by_type()
+def crosses(primitives, prim, o, d):
+    """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
         Instanced: _cross_instanced,

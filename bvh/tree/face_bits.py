@@ -17,22 +17,9 @@ from bvh.runtime.simd import WIDTH, load, mask_bits, splat
 NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
 
 
-def row_bits(ids: NDArray[np.int32], groups: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Return the bits of the faces in the rows of leaves, `ids`; 0 in unused lanes."""
-    if ids.size == 0:
-        return NO_BITS
-    bits = np.append(groups, np.uint32(0)).view(np.int32)[ids]
-    return kernel_input(bits)
-
-
 def counted(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
     """Return which faces share a bit with a mask, as int32 or uint32."""
     return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
-
-
-def hides_faces(groups: NDArray[np.uint32] | None) -> bool:
-    """Return whether there are faces without a bit, which no query meets."""
-    return groups is not None and not groups.all()
 
 
 @inlined

@@ -132,10 +132,6 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     }[primitives.instance_class]  # fmt: skip
 
 
-def weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) where a ray meets a primitive; NaN for boxes."""
-
-
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
     v0, v1, v2 = corners(primitives, prim)
     return barycentrics(o, d, v0, v1, v2)
@@ -153,8 +149,9 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return u, v
 
 
-@by_type(weights)
-def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
+@by_type()
+def weights(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return (u, v) where a ray meets a primitive; NaN for boxes."""
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
     }.get(

@@ -42,7 +42,7 @@ def build(quality):
 
 
 def winding(tree):
-    tree._winding = None
+    vars(tree.arrays).pop("_winding", None)
     tree.winding_number(rays[0], **given)
 
 

@@ -70,7 +70,7 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
 
     for mask, key in ((None, -1), (1, 1)):
         tree.winding_number([0.0, 0.0, 0.0], mask=mask)
-        size += grown(*tree._winding[1][key])
+        size += grown(*vars(tree.arrays)["_winding"][key])
         assert tree.nbytes == size
     tree.distance_to(tree, np.eye(4), max_distance=1.0)
     known = vars(tree.arrays)["_distances"]
@@ -92,9 +92,9 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
     assert scene.nbytes == tree.nbytes + stats.instance_bytes + flat.nbytes
     scene.closest_point([0.0, 0.0, 0.0])
     assert scene.nbytes > tree.nbytes + stats.instance_bytes + flat.nbytes
-    before = tree.nbytes
     tree.refit(vertices + 1.0)
-    assert tree.nbytes > before + 0.5 * built
+    # The arrays before it are counted; what queries have kept ends with the arrays that it is of.
+    assert 1.5 * built < tree.nbytes < 2.5 * built
     # Nothing of it is in a pickle.
     assert pickle.loads(pickle.dumps(tree)).nbytes == built
 

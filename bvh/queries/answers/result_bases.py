@@ -1,7 +1,7 @@
 """Bases of results: one entry a query, or any number; as arrays of any library."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -146,6 +146,7 @@ class PerQuery(Table):
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Costs:
     """Mixin of hits that know what each ray has cost: `nodes` and `tests`."""
 

@@ -204,9 +204,8 @@ def find_pairs(
     if len(arrays.nodes.data) and len(others.nodes.data):
         to_first = frame_map(arrays.frame, others.frame, transform, itself)
         wanted = min(TASKS * threads, MAX_TASKS)
-        tasks = split_pair(
-            arrays, others, to_first, itself, tree_pairs.new_pair_search(wanted), wanted
-        )
+        pair_search = tree_pairs.new_pair_search(wanted)
+        tasks = split_pair(arrays, others, to_first, itself, pair_search, wanted)
     shelf = Shelf(lambda: (tree_pairs.new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
     cancel = np.zeros(1, np.int32)
 

@@ -104,11 +104,9 @@ class PointSearch(NamedTuple):
         if self.metrics is not None:
             searched = SceneTarget(arrays.row, self.metrics(), self.mask)
         n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
-        rows = n if places else 0
+        m = n if places else 0
         entry = closest_points if count is None else nearest_points
-        found = Nearest(
-            np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
-        )  # fmt: skip
+        found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
         def work(begin: int, end: int) -> None:
             with shelf.scratch() as scratch:

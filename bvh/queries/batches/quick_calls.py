@@ -54,9 +54,7 @@ points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 class Searched:
     """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
 
-    __slots__ = (
-        "_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split",
-    )  # fmt: skip
+    __slots__ = ("_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split")
 
     # Those of a scene may be replaced.
     arrays: TreeArrays

@@ -320,9 +320,7 @@ def _listed(
     if len(pieces) == 1:
         t, prim_id, u, v, front = pieces[0]
     else:
-        none = Columns(
-            *(column[:0] for column in all_hits.new_columns(0, ids_of(arrays.primitives)))
-        )
+        none = Columns(*(c[:0] for c in all_hits.new_columns(0, ids_of(arrays.primitives))))
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
@@ -342,7 +340,7 @@ def _gather(
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
-    filtered, keep = options.accept or NO_CALL, parts is not None
+    filtered, keep, cull = options.accept or NO_CALL, parts is not None, options.cull
     counts = np.zeros(batch.size, np.int64)
     # With ranks the goal calls the filter.
     accept = NO_CALL if ranked else filtered
@@ -360,22 +358,16 @@ def _gather(
         first, pieces = begin, []
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:
-                goal: FirstGoal | AllGoal = AllGoal(
-                    options.cull, once, whole, memory.found, memory.visits
-                )
+                goal: FirstGoal | AllGoal = AllGoal(cull, once, whole, memory.found, memory.visits)
                 if ranked:
-                    goal = FirstGoal(
-                        False, options.cull, once, ranked, filtered.function, filtered.data,
-                        memory.nearest,
-                    )  # fmt: skip
+                    given = filtered.function, filtered.data, memory.nearest
+                    goal = FirstGoal(False, cull, once, ranked, *given)
                 gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
-                arguments: Any = (
-                    arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
-                )  # fmt: skip
+                args: Any = arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
                 kernel = all_hits.gather_hits
                 if plain:
-                    kernel = kept_entry_point(kernel, kinds, arguments)
-                kernel(*arguments)
+                    kernel = kept_entry_point(kernel, kinds, args)
+                kernel(*args)
                 begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.clearances import Clearances
-from bvh.queries.query_arguments import affine_matrices
+from bvh.queries.query_arguments import affine_matrices, flat_rows
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import common_shape, integers, lengths, thread_count
+from bvh.runtime.arguments import common_shape, integers, lengths, shaped, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.primitives import Triangles, count_of
+from bvh.tree.primitives import count_of
 
 if TYPE_CHECKING:
     from bvh.tree.arrays import TreeArrays
@@ -84,7 +84,8 @@ class DistanceQueries(TreeBase):
         """
         from bvh.queries.batches.distance_batches import find_closest_pairs, quick_distance
 
-        arrays, others = self._sides(other)
+        other = self._other_tree("distance_to", other)
+        arrays, others = self._shown_arrays(), other._shown_arrays()
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
         if (
             progress is None
@@ -96,36 +97,21 @@ class DistanceQueries(TreeBase):
                 return near
         if is_other(transform, max_distance, hint):
             return foreign_answer(self.distance_to, locals())
-        matrices = None if transform is None else affine_matrices(transform)
+        moves = None if transform is None else affine_matrices(transform)
         limits, pairs = lengths("max_distance", max_distance), hint_pairs(hint, arrays, others)
         pairs = self._shown_pairs(other, pairs)
         shape = common_shape(
-            transform=() if matrices is None else matrices.shape[:-2], max_distance=limits.shape,
+            transform=() if moves is None else moves.shape[:-2], max_distance=limits.shape,
             hint=pairs.shape,
         )  # fmt: skip
         count, workers = math.prod(shape), thread_count(threads)
-        if matrices is not None and matrices.shape[:-2] != shape:
-            matrices = np.broadcast_to(matrices, (*shape, 4, 4))
-        limits, pairs = _rows(limits, shape), _rows(pairs, shape)
+        if moves is not None and moves.shape[:-2] != shape:
+            moves = np.broadcast_to(moves, (*shape, 4, 4))
+        limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
         with heard(progress) as report:
-            found = find_closest_pairs(
-                arrays, others, matrices, limits, pairs, count, workers, report
-            )  # fmt: skip
-        if shape == ():
-            return Clearances(float(found.distance[0]), found.position[0], found.prim_id[0])
-        return Clearances(
-            found.distance.reshape(shape),
-            found.position.reshape(*shape, 2, 3),
-            found.prim_id.reshape(*shape, 2),
-        )
-
-    def _sides(self, other: object) -> tuple[TreeArrays, TreeArrays]:
-        """Return the arrays of both trees."""
-        self._must_hold("distance_to", Triangles)
-        if not isinstance(other, TreeBase):
-            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold("distance_to", Triangles)
-        return self._shown_arrays(), other._shown_arrays()
+            found = find_closest_pairs(arrays, others, moves, limits, pairs, count, workers, report)
+        position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
+        return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return numbers of pairs, -1 where a face has no bits."""
@@ -135,11 +121,6 @@ class DistanceQueries(TreeBase):
                 hidden = groups[np.where(pairs < 0, 0, ids)] == 0
                 pairs = np.where(hidden, -1, pairs)
         return pairs
-
-
-def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return one value, or as many as there are queries."""
-    return values.reshape(1) if values.shape == () else np.broadcast_to(values, shape).reshape(-1)
 
 
 def hint_pairs(

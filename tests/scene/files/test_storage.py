@@ -259,7 +259,7 @@ def test_a_mapped_tree_is_checked_once_at_its_first_use(
         lambda t: t.winding_number(rays[0]), lambda t: t.closest_point(rays[0]),
         lambda t: t.overlap_box(rays[0], rays[0]), lambda t: tree.overlap_tree(t),
         # Whichever a thread comes to first while another sets them.
-        lambda t: t._winding, lambda t: t._quick, lambda t: t.distance(one[0]),
+        lambda t: t._closed, lambda t: t._quick, lambda t: t.distance(one[0]),
         lambda t: t.count_hits(*one),
     ]  # fmt: skip
     for use in uses:
