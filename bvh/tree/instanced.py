@@ -146,4 +146,5 @@ def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
 def owners_of(instanced: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the instances of instanced trees; -1 for -1."""
     owners = np.append(instanced.owners, np.int32(-1))
-    return np.asarray(owners[leaves])
+    # Not by an index in NumPy, which converts it in a buffer and ignores that it has no memory.
+    return owners.take(leaves)
