@@ -6,6 +6,7 @@ import bz2
 import io
 import json
 import re
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,3 +175,11 @@ def test_files_that_are_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"cannot read .*a\.gltf as a mesh"):
             bvh.BVH.from_file(path)
     assert named.refused is None
+
+
+def test_text_of_an_unknown_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """trimesh guesses encodings with a library that few have."""
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    (tmp_path / "a.stl").write_bytes(b"solid \xff\xfe\nfacet")
+    with pytest.raises(ValueError, match=r"cannot read .*a.stl as a mesh: its text is not UTF-8"):
+        bvh.BVH.from_file(tmp_path / "a.stl")

@@ -346,14 +346,6 @@ def test_without_meshio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Ru
     assert code == 2 and "raybvh[meshio]" in err
 
 
-def test_text_of_an_unknown_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """trimesh guesses encodings with a library that few have."""
-    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
-    (tmp_path / "a.stl").write_bytes(b"solid \xff\xfe\nfacet")
-    with pytest.raises(ValueError, match=r"cannot read .*a.stl as a mesh: its text is not UTF-8"):
-        bvh.BVH.from_file(tmp_path / "a.stl")
-
-
 def test_npz(tmp_path: Path, run: Run) -> None:
     """Triangles, quads or polygons, with numbers of their own; the commands tell faces."""
     save = lambda **arrays: np.savez(tmp_path / "cube.npz", **arrays)  # noqa: E731

@@ -2,7 +2,7 @@
 
 A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
 its direction, because every crossing has one owner (see `edge_rule`). So each point takes the
-direction that leaves the box of the mesh soonest, a little off the axis, as many edges are.
+direction that leaves the box of the mesh soonest, a little off the axis: many edges run along axes.
 
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
