@@ -21,7 +21,7 @@ from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
-from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, plain_ray, plain_rays
+from bvh.queries.query_arguments import ARRAY, plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
@@ -157,13 +157,17 @@ def closest_hit(
     """Return the closest hit of each ray."""
     # The commonest rays first: `plain_ray` takes a twentieth of the time of all.
     kind, ray = type(origins), None
-    if kind is type(directions) is ARRAY:
-        if origins.shape == directions.shape == THREE:
-            if origins.dtype is directions.dtype is FLOAT64:
+    if kind is type(directions):
+        if kind is ARRAY:
+            if origins.size == directions.size == 3:
                 ray = origins.tolist() + directions.tolist()
-    elif kind is type(directions) is tuple and len(origins) == len(directions) == 3:
-        ox, oy, oz, dx, dy, dz = ray = origins + directions
-        if not type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
+        elif (kind is tuple or kind is list) and len(origins) == len(directions) == 3:
+            ray = origins + directions
+        if ray is not None and len(ray) == 6:
+            ox, oy, oz, dx, dy, dz = ray
+            if not type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
+                ray = None
+        else:
             ray = None
     if ray is None:
         ray = plain_ray(origins, directions)
