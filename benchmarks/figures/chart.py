@@ -13,7 +13,7 @@ from .rows import agrees, curves_of, disturbed, duration, lost_line, rate, times
 
 OURS, FAINT = "#d9622b", "#6b7280"
 COLOURS = {
-    "Open3D": "#33495d", "embreex": "#7d94a8", "Warp": "#5b8c2a",
+    "Open3D": "#33495d", "embreex": "#7d94a8", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
     "libigl": "#2a7f9e", "PyVista": "#c9a227", "r-tree": "#8d6e63", "fcl": "#4d4d4d",
 }  # fmt: skip
 

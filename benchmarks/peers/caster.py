@@ -67,6 +67,15 @@ class Caster:
         """Build the peer's tree; this is the call that benchmarks of builds time."""
 
     @classmethod
+    def is_installed(cls) -> bool:
+        """Return whether the peer can be measured here."""
+        try:
+            importlib.import_module(cls.module)
+        except ImportError:
+            return False
+        return True
+
+    @classmethod
     def converted(cls, vertices: NDArray[Any], faces: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Return a mesh in the types of the peer."""
         return np.ascontiguousarray(vertices, cls.floats), np.ascontiguousarray(faces, cls.ids)
@@ -118,12 +127,3 @@ class Ours(Caster):
             lambda: query(*rays, threads=self.threads),
             lambda found: Answer(found) if any_hit else Answer(found.mask, found.prim_id, found.t),
         )
-
-
-def installed(module: str) -> bool:
-    """Return whether a module can be imported."""
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        return False
-    return True

@@ -21,7 +21,7 @@ from benchmarks import peers, plan, scenes, timing
 from benchmarks.figures import chart, compare, report
 from benchmarks.figures.rows import duration, ratio, times
 from benchmarks.options import options_of
-from benchmarks.peers.caster import Caster, Query, installed
+from benchmarks.peers.caster import Caster, Query
 from benchmarks.session import run as run_session
 from benchmarks.tasks import task as tasks
 from benchmarks.tasks.clearances import clearances
@@ -64,7 +64,7 @@ def test_our_answers_pass_every_check(questions: list[Task]) -> None:
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_peers_answer_as_we_do(name: str, questions: list[Task], scene: scenes.Scene) -> None:
     kind = peers.PEERS[name]
-    if not installed(kind.module):
+    if not kind.is_installed():
         pytest.skip(f"{kind.distribution} is not installed")
     peer = kind.of_mesh(scene.vertices, scene.faces)
     answered = 0
