@@ -222,24 +222,24 @@ def pack(
     if not isinstance(primitives, Triangles):
         return aligned(0, np.float32)
     points, faces = primitives
-    groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
-    ids, frame = kernel_input(nodes.ids), kernel_input(frame)
+    groups = aligned(len(nodes.rows) * GROUP_SIZE, np.float32)
+    rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
-        len(ids), PACK_CHUNK,
-        lambda begin, end: pack_triangles(points, faces, ids, frame, begin, end, groups), threads,
+        len(rows), PACK_CHUNK,
+        lambda begin, end: pack_triangles(points, faces, rows, frame, begin, end, groups), threads,
     )  # fmt: skip
     return groups
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
     """Return a tree without its faces that have no bits, for kernels that know nothing of bits."""
-    data, ids = arrays.nodes
+    data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():
         return arrays
     nodes = WideNodes(data, kernel_input(np.where(hidden, np.int32(-1), ids)))
-    groups = kernel_input(pack(arrays.primitives, nodes, arrays.frame, thread_count(None)))
-    return arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS)
+    groups = pack(arrays.primitives, nodes, arrays.frame, thread_count(None))
+    return frozen(arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS))
 
 
 @warms("builders")
