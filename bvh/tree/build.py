@@ -168,7 +168,8 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
-    records = np.empty((2 * (used + int(spare * used)), RECORD), np.float32)
+    # Two halves, of which a builder moves records from one to the other.
+    records = aligned(2 * (used + int(spare * used)) * RECORD, np.float32).reshape(-1, RECORD)
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
@@ -188,6 +189,8 @@ def build(
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
+    # Not kept while groups are made.
+    del binary, root
     groups = pack(primitives, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
