@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Bytes from which an array is large.
-LARGE = 1 << 18
+# Bytes from which an array is large. The pages of a new map are cleared, those of memory that is
+# used again are not: for smaller arrays that takes too large a part of a build.
+LARGE = 1 << 23
 _CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 

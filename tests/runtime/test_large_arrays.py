@@ -31,14 +31,14 @@ def test_memory_is_given_back() -> None:
 
     before = resident()
     for end in (discard, lambda array: None):
-        array = aligned(1 << 26, np.uint8)
+        array = aligned(4 * LARGE, np.uint8)
         array[:] = 1
-        assert resident() - before > 1 << 25
+        assert resident() - before > 2 * LARGE
         end(array)
         if end is discard:
-            assert resident() - before < 1 << 25
+            assert resident() - before < 2 * LARGE
         del array
-        assert resident() - before < 1 << 25
+        assert resident() - before < 2 * LARGE
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
