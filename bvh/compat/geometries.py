@@ -101,10 +101,10 @@ class CastSurface:
         faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
         for (_, part), first in zip(geometries, firsts[:-1], strict=True):
             faces.append(part + first if first else part)
-        # A scene without geometries is asked, too.
-        self.tree = BVH._of_triangles(
-            np.concatenate(points), np.concatenate(faces), threads=threads
-        )
+        # A scene without geometries is asked, too; the arrays of one alone are the tree's as well.
+        one = len(geometries) == 1
+        mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
+        self.tree = BVH._of_triangles(*mesh, threads=threads)
         # Open3D tells nobody that a mesh is open.
         self.tree._closed[OPEN_IS_FINE] = True
         # The geometry of each triangle, and its row there.

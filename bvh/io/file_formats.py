@@ -32,7 +32,8 @@ Instances are those of the first scene, then those of the next. A child is the n
 ~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
 trees have a column for whether they have a material, and materials are behind the names. Trees of
 triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
-and are packed anew when read. Faces have bits from version 4 on; without, version 3 is written.
+and are packed anew when read. Faces have bits from version 4 on. From version 5 on their groups
+have the ids, in a row more, and the array of ids is empty; older groups are packed anew, too.
 """
 
 import math
@@ -54,10 +55,9 @@ from bvh.tree.solids import SOLIDS
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes. Trees of boxes, and scenes without materials in which z is up
 # everywhere, are still written in version 1; other scenes without materials in version 2.
-VERSION, SCENE_VERSION = 4, 3
-# That of trees of triangles whose faces have no bits; and rows of triangle groups before it.
-PLAIN_VERSION = 3
-OLD_GROUP_ROWS = 14
+VERSION, SCENE_VERSION = 5, 3
+# Rows of triangle groups in older versions.
+OLD_GROUP_ROWS = {1: 14, 2: 14, 3: 11, 4: 11}
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
 KINDS = tuple(POINT_SIZE)
@@ -93,7 +93,7 @@ class Header(NamedTuple):
     bounds: tuple[float, ...]
     digests: tuple[bytes, ...] = ()
     has_face_ids: bool = False
-    has_old_groups: bool = False
+    group_rows: int = triangle_groups.ROWS
     has_face_bits: bool = False
 
     @property
@@ -102,8 +102,14 @@ class Header(NamedTuple):
         if self.kind != "triangles":
             return 1
         if self.has_old_groups:
-            return 2 if self.has_face_ids else 1
-        return VERSION if self.has_face_bits else PLAIN_VERSION
+            oldest = self.group_rows == OLD_GROUP_ROWS[1]
+            return 1 + self.has_face_ids if oldest else 3 + self.has_face_bits
+        return VERSION
+
+    @property
+    def has_old_groups(self) -> bool:
+        """Whether groups have another layout than here, and ids are beside them."""
+        return self.group_rows != triangle_groups.ROWS
 
 
 class SceneHeader(NamedTuple):
@@ -132,12 +138,12 @@ def entries_of(header: Header) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
-    group_rows = OLD_GROUP_ROWS if header.has_old_groups else triangle_groups.ROWS
+    own_ids = not triangles or header.has_old_groups
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * wide_nodes.ROWS * width, 0),
-        ("ids", "<i4", header.rows, width if triangles else 1),
-        ("groups", "<f4", header.rows * group_rows * width if triangles else 0, 0),
+        ("ids", "<i4", header.rows if own_ids else 0, width if triangles else 1),
+        ("groups", "<f4", header.rows * header.group_rows * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),
     ]
     if triangles:
@@ -173,7 +179,7 @@ def unpacked(data: bytes, size: int) -> Header:
     if any(count > limit for count, limit in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    has_face_bits = triangles and version == VERSION and has_bits == 1
+    has_face_bits = triangles and version >= 4 and has_bits == 1
     has_face_ids = triangles and entries == 7 + has_face_bits
     expected = 5 + triangles + has_face_ids + has_face_bits
     if (not triangles and counts[0] != counts[1]) or entries != expected:
@@ -185,8 +191,8 @@ def unpacked(data: bytes, size: int) -> Header:
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
-    has_old_groups = triangles and version < PLAIN_VERSION
-    has = has_face_ids, has_old_groups, has_face_bits
+    group_rows = OLD_GROUP_ROWS.get(version if triangles else VERSION, triangle_groups.ROWS)
+    has = has_face_ids, group_rows, has_face_bits
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
     return header
@@ -215,13 +221,14 @@ def tree_contents(
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
     stored: dict[str, Any] = {
-        "frame": frame, "blocks": nodes.data, "ids": nodes.ids, "groups": groups,
+        "frame": frame, "blocks": nodes.data, "groups": groups,
+        "ids": nodes.ids[:0] if groups.size else nodes.ids,
         "face_ids": face_ids, "face_bits": face_bits,
         **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
     header = Header(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
-        count_of(primitives), nodes.size, len(nodes.ids), seconds,
+        count_of(primitives), nodes.size, len(nodes.rows), seconds,
         tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,
         has_face_bits=face_bits is not None,
     )  # fmt: skip

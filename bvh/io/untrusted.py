@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import share
 from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays
@@ -22,7 +22,7 @@ from bvh.tree.build import build
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Custom, Primitives, Triangles, count_of, world_bounds
 from bvh.tree.solids import solid_of
-from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
+from bvh.tree.triangle_groups import GROUP_SIZE, first_id, pack_triangles
 
 Marks = NDArray[np.uint8]
 Corners = NDArray[np.float64]
@@ -124,11 +124,11 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 
 @entry
-def _check_ids(ids, min_id, begin, end, valid):
+def _check_ids(rows, min_id, begin, end, valid):
     """Mark primitives with 2; return the first row with a wrong id (-1 may be `min_id`), or -1."""
     for row in range(begin, end):
-        for k in range(ids.shape[1]):
-            prim = np.int64(ids[row, k])
+        for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
+            prim = np.int64(peek(rows, i))
             if prim < min_id or prim >= len(valid):
                 return row
             if prim >= 0:
@@ -176,7 +176,7 @@ def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corn
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     """Check arrays of the right types and sizes, perhaps without groups, and their bounds."""
-    (blocks, ids), groups, primitives, frame, _ = arrays
+    (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
     expected = local_frame(*corners)
@@ -186,7 +186,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, by less than this.
     limit = np.float32(2.0 * FrameView(frame).bound)
-    level, owned = np.zeros(arrays.nodes.size, np.int8), np.zeros(len(ids), np.uint8)
+    level, owned = np.zeros(arrays.nodes.size, np.int8), np.zeros(len(rows), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
     if flaw != SOUND:
         raise ValueError(FLAWS[flaw].format(where))
@@ -194,13 +194,13 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
-        row = _check_ids(ids, min_id, begin, end, valid)
+        row = _check_ids(rows, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")
         if len(groups) > 0:
             _check_groups(arrays, begin, end)
 
-    share(len(ids), GROUP_CHUNK, work, threads)
+    share(len(rows), GROUP_CHUNK, work, threads)
     if (valid == 1).any():
         raise ValueError(f"primitive {int((valid == 1).argmax())} is in no leaf")
 
@@ -219,11 +219,11 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
     """Check that triangle groups equal those packed from their triangles, bit for bit."""
-    (_, ids), groups, primitives, frame, _ = arrays
+    (_, rows), groups, primitives, frame, _ = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)
-        part = kernel_input(ids[start : start + count])
+        part = kernel_input(rows[start : start + count])
         pack_triangles(*primitives, part, frame, np.int64(0), np.int64(count), scratch)
         expected = scratch[: count * GROUP_SIZE].view(np.int32)
         stored = groups[start * GROUP_SIZE : (start + count) * GROUP_SIZE].view(np.int32)

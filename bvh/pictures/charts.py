@@ -143,7 +143,9 @@ def anatomy_of(tree: BVH) -> Anatomy:
         part = slice(start, start + CHUNK)
         shared[part, 0] = _shared_areas(bounds[part], used[part])
     surface = sums(used, areas)
-    stored = {"nodes": arrays.nodes, "groups": [arrays.groups]}
+    # Groups are the rows of nodes.
+    stored = {"nodes": list(arrays.nodes)[: 1 if arrays.groups.size else 2]}
+    stored["groups"] = [arrays.groups]
     stored[tree.kind] = arrays_of(arrays.primitives)
     return Anatomy(
         nodes=np.bincount(level, minlength=depth), leaves=np.array(stats.leaf_depths, np.int64),

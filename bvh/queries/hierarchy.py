@@ -22,9 +22,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_file`, `from_boxes`, `from_obbs` or
-    `from_custom`. A tree owns read-only copies of its input (except the data of `from_custom`) and
-    changes only by `refit`. It can be pickled, and queried from several threads at once and after a
-    fork.
+    `from_custom`. A tree owns read-only copies of its input (except the data of `from_custom`, and
+    triangles that are read-only already) and changes only by `refit`. It can be pickled, and
+    queried from several threads at once and after a fork.
 
     Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
     result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import Quality, face_rows, owned, rows, thread_count
+from bvh.runtime.arguments import Quality, face_rows, kept, owned, rows, thread_count
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import build
@@ -38,7 +38,9 @@ class MeshTrees(TreeBase):
             Coordinates, converted to float64. Faces with a NaN or infinite vertex are ignored
             (other faces keep their ids) and counted in `stats`.
         faces : array_like of int, shape (m, 3)
-            Vertex indices; the normal is (v1-v0) x (v2-v0).
+            Vertex indices; the normal is (v1-v0) x (v2-v0). The tree copies both arrays, unless
+            they are float64 and int32, and read-only (``vertices.flags.writeable = False``)
+            together with all that they are views of: these must stay as they are.
         groups : int or array_like of int, shape (m,), optional
             32 bits for each face, or for all of them. A query with a `mask` answers as if there
             were only the faces that share a bit with it: the same bit for bit, and as fast as for
@@ -96,7 +98,7 @@ class MeshTrees(TreeBase):
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
-        primitives = Triangles(owned(points), owned(index, np.int32))
+        primitives = Triangles(kept(points, vertices), kept(index, faces))
         tree = cls._build(primitives, quality, threads, progress)
         tree._set_groups(bits)
         return tree

@@ -327,8 +327,9 @@ class TreeBase:
     def __getstate__(self) -> dict[str, object]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
         state = {"_width": WIDTH} | {name: getattr(self, name) for name in names}
-        # They follow from the groups.
-        return state | {"_arrays": self._arrays._replace(face_bits=NO_BITS)}
+        # Bits follow from the groups of faces, triangle groups are the rows of nodes.
+        arrays = self._arrays._replace(face_bits=NO_BITS, groups=self._arrays.groups[:0])
+        return state | {"_arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
@@ -336,12 +337,13 @@ class TreeBase:
         face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
         if state["_width"] == WIDTH:
-            arrays = frozen(state["_arrays"])
-            if len(arrays.groups) not in (0, len(arrays.nodes.ids) * GROUP_SIZE):
-                # Pickled when triangle groups had normals.
-                groups = pack(arrays.primitives, arrays.nodes, arrays.frame, thread_count(None))
-                arrays = frozen(arrays._replace(groups=groups))
-            self._set_arrays(arrays)
+            nodes, groups, primitives, frame, _ = state["_arrays"]
+            if isinstance(primitives, Triangles):
+                groups = nodes.rows.view(np.float32).reshape(-1)
+                if nodes.rows.shape[1] != GROUP_SIZE:
+                    # Pickled when ids were not in triangle groups, or these had normals.
+                    groups = pack(primitives, nodes, frame, thread_count(None))
+            self._set_arrays(frozen(TreeArrays(nodes, groups, primitives, frame)))
         else:
             # Pickled with another width of vectors.
             primitives = frozen_primitives(state["_arrays"].primitives)

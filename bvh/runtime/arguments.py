@@ -1,6 +1,7 @@
 """Checks of public arguments: types, shapes and ranges, once, before any kernel runs."""
 
 import operator
+import sys
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
 from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
+from bvh.runtime.large_arrays import new_bytes
 
 # Options that are strings; checks and documented signatures have their values from here.
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
@@ -105,6 +107,32 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
     return copy
 
 
+def kept(array: NDArray[Any], given: object) -> NDArray[Any]:
+    """Return what was read of an argument as `owned` does, without a copy where none is needed."""
+    # Numbers that were converted are ours. So are those of a list. An array that is read-only
+    # together with all that it is a view of stays as it is, unless its owner makes it writable
+    # again; that of a read-only view does not: another view may write, and so may another process
+    # to a mapped file, and kernels would follow the indices of faces wherever they lead.
+    is_ours = isinstance(given, list | tuple) or (
+        isinstance(given, np.ndarray) and given.dtype != array.dtype
+    )
+    if not (is_ours or _is_constant(array)) or not array.flags.c_contiguous:
+        return owned(array, array.dtype)
+    return kernel_input(array)
+
+
+def _is_constant(array: NDArray[Any]) -> bool:
+    """Return whether an array and all that it is a view of are read-only, or its own alone."""
+    if array.flags.writeable or array.flags.owndata:
+        return not array.flags.writeable
+    if not isinstance(array.base, np.ndarray):
+        return isinstance(array.base, bytes)
+    # Two references: that of the array, and the one that is counted. A view has no other view as
+    # its base, so that there is none.
+    is_its_own = array.base.flags.owndata and sys.getrefcount(array.base) == 2
+    return is_its_own or _is_constant(array.base)
+
+
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array as all kernels take their input: aligned, C-contiguous, read-only."""
     # A view if possible. Numba compiles a kernel again for each layout and each read-only
@@ -119,10 +147,10 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
 
 def aligned(count: int, dtype: Any) -> NDArray[Any]:
     """Return an array that begins on a cache line."""
-    itemsize = np.dtype(dtype).itemsize
-    raw = np.empty(count * itemsize + 64, np.uint8)
+    size = count * np.dtype(dtype).itemsize
+    raw = new_bytes(size + 64)
     begin = -raw.ctypes.data % 64
-    return raw[begin : begin + count * itemsize].view(dtype)
+    return raw[begin : begin + size].view(dtype)
 
 
 def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:

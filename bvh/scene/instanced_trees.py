@@ -178,7 +178,7 @@ class InstancedTrees(Searched):
         arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
         # Without hidden faces, a tree has its nodes and primitives in common with itself.
-        own = [(tree.nodes.ids, tree.groups, kept_tables(tree)) for tree in shown]
+        own = [(tree.groups, kept_tables(tree)) for tree in shown]
         return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:

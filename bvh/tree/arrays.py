@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import pointer
+from bvh.runtime.simd import pointer, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
 from bvh.runtime.user_calls import INTERSECT, user_call
 from bvh.tree import rows
@@ -17,6 +17,7 @@ from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
 from bvh.tree.solids import SOLIDS, BoxRow, ObbRow
+from bvh.tree.triangle_groups import first_id
 from bvh.tree.wide_nodes import WideNodes
 
 
@@ -77,7 +78,8 @@ class TreeArrays(_Arrays):
         """Return a row of its own, with what distances need; the arrays must live as long."""
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
-        return rows.new_row(nodes, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
+        tables = nodes.data, nodes.ids
+        return rows.new_row(tables, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
 
     def __getstate__(self) -> None:
         """Rows are of this process."""
@@ -95,10 +97,14 @@ class TreePointers(NamedTuple):
     has_bits: bool  # without them all faces count
 
 
+# A pointer to the first id.
+_ids_of = inlined(lambda rows: shifted(pointer(rows), first_id(rows, np.int64(0))))
+
+
 @pointers_of(TreeArrays)
 def _tree_pointers(arrays):
     return TreePointers(
-        pointer(arrays.nodes.data), pointer(arrays.nodes.ids), pointer(arrays.groups),
+        pointer(arrays.nodes.data), _ids_of(arrays.nodes.rows), pointer(arrays.groups),
         as_pointers(arrays.primitives), pointer(arrays.frame), pointer(arrays.face_bits),
         len(arrays.face_bits) > 0,
     )  # fmt: skip
@@ -155,11 +161,12 @@ is_empty = inlined(lambda tree: rows.is_empty(rows.row_at(tree.address)))
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
-    """Return the arrays read-only, as kernels take them."""
-    nodes, groups, primitives, frame, bits = arrays
+    """Return the arrays read-only, as kernels take them; ids are those in groups, if there are."""
+    (data, rows), groups, primitives, frame, bits = arrays
+    rows = groups.view(np.int32).reshape(len(rows), -1) if groups.size else rows
     return TreeArrays(
-        WideNodes(*map(kernel_input, nodes)), kernel_input(groups), frozen_primitives(primitives),
-        kernel_input(frame), kernel_input(bits),
+        WideNodes(kernel_input(data), kernel_input(rows)), kernel_input(groups),
+        frozen_primitives(primitives), kernel_input(frame), kernel_input(bits),
     )  # fmt: skip
 
 
@@ -179,8 +186,8 @@ def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
 
 def emptied(arrays: TreeArrays) -> TreeArrays:
     """Return a tree that is as another, but has nothing to be found."""
-    data, ids = arrays.nodes
-    nodes = WideNodes(kernel_input(data[:0]), kernel_input(ids[:0]))
+    data, rows = arrays.nodes
+    nodes = WideNodes(kernel_input(data[:0]), kernel_input(rows[:0]))
     return arrays._replace(nodes=nodes, face_bits=NO_BITS)
 
 

@@ -168,7 +168,8 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
-    records = np.empty((2 * (used + int(spare * used)), RECORD), np.float32)
+    # Two halves, of which a builder moves records from one to the other.
+    records = aligned(2 * (used + int(spare * used)) * RECORD, np.float32).reshape(-1, RECORD)
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
@@ -188,6 +189,8 @@ def build(
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
+    # Not kept while groups are made.
+    del binary, root
     groups = pack(primitives, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
@@ -222,24 +225,24 @@ def pack(
     if not isinstance(primitives, Triangles):
         return aligned(0, np.float32)
     points, faces = primitives
-    groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
-    ids, frame = kernel_input(nodes.ids), kernel_input(frame)
+    groups = aligned(len(nodes.rows) * GROUP_SIZE, np.float32)
+    rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
-        len(ids), PACK_CHUNK,
-        lambda begin, end: pack_triangles(points, faces, ids, frame, begin, end, groups), threads,
+        len(rows), PACK_CHUNK,
+        lambda begin, end: pack_triangles(points, faces, rows, frame, begin, end, groups), threads,
     )  # fmt: skip
     return groups
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
     """Return a tree without its faces that have no bits, for kernels that know nothing of bits."""
-    data, ids = arrays.nodes
+    data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():
         return arrays
     nodes = WideNodes(data, kernel_input(np.where(hidden, np.int32(-1), ids)))
-    groups = kernel_input(pack(arrays.primitives, nodes, arrays.frame, thread_count(None)))
-    return arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS)
+    groups = pack(arrays.primitives, nodes, arrays.frame, thread_count(None))
+    return frozen(arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS))
 
 
 @warms("builders")

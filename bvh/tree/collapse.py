@@ -223,7 +223,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     bounds, links, order, parts = binary
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
-    plan = Plan(aligned(len(links) * WIDTH, np.float32), np.empty(len(links), np.int32))
+    plan = Plan(aligned(len(links) * WIDTH, np.float32), aligned(len(links), np.int32))
     share(
         len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
         threads,
@@ -231,7 +231,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
-    ids = np.empty((rows, lanes), np.int32)
+    ids = aligned(rows * lanes, np.int32).reshape(-1, lanes)
     # The scratch of a thread: pending nodes, children, and the lanes of nodes.
     shapes = (DEEPEST * WIDTH, 2), (WIDTH,), (2 * WIDTH, 2)
     shelf = Shelf(lambda: tuple(np.empty(shape, np.int64) for shape in shapes))

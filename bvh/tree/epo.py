@@ -144,7 +144,8 @@ def _overlap(triangles, frame, data, members, begin, end, scratch):
 def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
     """Return the effective partial overlap of a tree; None for boxes, which have no area."""
     # Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
-    (data, ids), _, primitives, frame, _ = arrays
+    (data, _), _, primitives, frame, _ = arrays
+    ids = arrays.nodes.ids
     if not isinstance(primitives, Triangles):
         return None
     nodes = arrays.nodes.size

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined, types
-from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, rows, select, splat
+from bvh.runtime.simd import WIDTH, greater, lesser, lowest, peek, poke, rows, select, splat
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
-from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin
+from bvh.tree.triangle_groups import E2, ROWS, dot, group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import child_code, half_areas, lanes_of, leaf_rows, node_at, rows_of
 
 BOX_ROWS = 12
@@ -49,14 +49,14 @@ def one_box(boxes, child):
 
 
 @entry
-def _measure(data, ids, groups, parents, axes, ends):
+def _measure(data, groups, parents, axes, ends):
     """Measure the triangles below each child along its axes: ends (children, 3, 2), set to inf."""
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
         first, many = leaf_rows(code)
         for g in range(first, first + many if code < 0 else first):
-            used = load(ids, g * WIDTH, WIDTH) >= np.int32(0)
             at = group_at(g)
+            used = used_lanes(groups, at)
             v = group_origin(groups, at)
             e1, e2 = group_edges(groups, at)
             box = np.int64(child)
@@ -95,8 +95,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     axes = np.ascontiguousarray(_axes(sums.reshape(-1, 10)), np.float32)
     ends = np.full((nodes * WIDTH, 3, 2), np.inf, np.float32)
     _measure(
-        arrays.nodes.data, arrays.nodes.ids, arrays.groups, parents, kernel_input(axes.ravel()),
-        ends.reshape(-1),
+        arrays.nodes.data, arrays.groups, parents, kernel_input(axes.ravel()), ends.reshape(-1),
     )  # fmt: skip
     low, high = ends[..., 0].astype(float), -ends[..., 1].astype(float)
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)

@@ -21,7 +21,7 @@ from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import local_frame
 from bvh.tree.primitives import Triangles, count_of, world_bounds
-from bvh.tree.triangle_groups import GROUP_SIZE, pack_group
+from bvh.tree.triangle_groups import GROUP_SIZE, first_id, pack_group
 from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
 # Nodes that a thread takes at a time.
@@ -29,7 +29,7 @@ CHUNK = 512
 
 
 @entry
-def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
+def _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups):
     """Bound leaves of triangles, or of boxes by their corners; fill the groups of triangles."""
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -42,10 +42,10 @@ def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
         for row in range(first, first + count):
             # Numba leaves out the one that is None.
             if triangles is not None:
-                a, b = pack_group(triangles, ids, centre, s, bound, row, groups)
+                a, b = pack_group(triangles, rows, centre, s, bound, row, groups)
                 low, high = lower_of(low, a), upper_of(high, b)
             if corners is not None:
-                prim = np.int64(peek(ids, row))
+                prim = np.int64(peek(rows, row))
                 low = lower_of(low, vector(corners[0], prim))
                 high = upper_of(high, vector(corners[1], prim))
         near, far = NO_BOX
@@ -120,12 +120,13 @@ def cost_of(arrays: TreeArrays) -> float:
 
 
 @entry
-def _mark(ids, in_leaf):
+def _mark(rows, in_leaf):
     """Mark the primitives that are in leaves."""
-    for i in range(ids.size):
-        prim = np.int64(peek(ids, i))
-        if prim >= 0:
-            in_leaf[prim] = True
+    for row in range(len(rows)):
+        for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
+            prim = np.int64(peek(rows, i))
+            if prim >= 0:
+                in_leaf[prim] = True
 
 
 @entry
@@ -163,7 +164,7 @@ def members_of(arrays: TreeArrays) -> Members:
     primitives = arrays.primitives
     # Not by indices in NumPy, which converts them in a buffer and ignores that it has no memory.
     in_leaf = np.zeros(count_of(primitives), np.bool_)
-    _mark(arrays.nodes.ids, in_leaf)
+    _mark(arrays.nodes.rows, in_leaf)
     if not isinstance(primitives, Triangles):
         return Members(in_leaf, in_leaf[:0])
     used = np.zeros(len(primitives.points), np.bool_)
@@ -180,7 +181,7 @@ def refitted(
     # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
     # vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
     # wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
-    primitives, ids = arrays.primitives, arrays.nodes.ids
+    primitives, rows, ids = arrays.primitives, arrays.nodes.rows, arrays.nodes.ids
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
@@ -197,7 +198,7 @@ def refitted(
             lost = _check_members(name, valid, in_leaf)
             frame, bounds = local_frame(lower[valid], upper[valid])
             if lost:
-                ids = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
+                rows = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
     else:
         lower, upper, valid = world_bounds(moved)
         if _check_members(name, valid, in_leaf):
@@ -209,17 +210,17 @@ def refitted(
         corners = kernel_input(lower), kernel_input(upper)
     if np.isnan(bounds[0, 0]):
         none = aligned(0, np.float32)
-        empty = TreeArrays(WideNodes(none, ids[:0]), none, moved, np.zeros((4, 3)))
+        empty = TreeArrays(WideNodes(none, rows[:0]), none, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
     whole = np.vstack([frame, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
-    groups = aligned(len(ids) * GROUP_SIZE if triangles else 0, np.float32)
+    groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, np.float32)
     frame, old = kernel_input(whole), arrays.nodes.data
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * NODE_SIZE, end * NODE_SIZE)
         data[part] = old[part]
-        _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups)
+        _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups)
 
     count = arrays.nodes.size
     share(count, CHUNK, fit, threads, progress)
@@ -227,7 +228,7 @@ def refitted(
     if lost:
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
     share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads)
-    return frozen(TreeArrays(WideNodes(data, ids), groups, moved, whole)), owned(bounds)
+    return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
 
 
 def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:

@@ -44,7 +44,7 @@ def new_row(
     nodes: tuple[Array, Array], groups: Array, frame: Array, bits: Array, kind: int,
     primitives: Sequence[Array], lowest: Array = None, boxes: Array = None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return a row; what it points to must live as long."""
+    """Return a row, of `nodes` and their ids; what it points to must live as long."""
     row = np.zeros(SIZE, np.int64)
     row[:KIND] = addresses(*nodes, groups, frame, bits)
     row[KIND] = kind
@@ -67,7 +67,7 @@ def _pointer(word: int, like: object) -> Dispatcher:
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 
-# See `wide_nodes`, `triangle_groups`, `frame`, `face_bits`; ids: a row of lanes for each group.
+# See `wide_nodes`, `triangle_groups`, `frame`, `face_bits`; ids: of groups at `group_at`.
 blocks, ids, groups = _pointer(NODES, F4), _pointer(IDS, I4), _pointer(GROUPS, F4)
 frame, bits = _pointer(FRAME, F8), _pointer(BITS, I4)
 # The vertices of triangles, or the numbers of other primitives.

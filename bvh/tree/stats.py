@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import number_of, thread_count
 from bvh.runtime.simd import WIDTH
-from bvh.tree.arrays import TreeArrays
+from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import pack
 from bvh.tree.epo import overlap_of
 from bvh.tree.frame import FrameView
@@ -116,9 +115,8 @@ def stats_of(
 ) -> TreeStats:  # fmt: skip
     """Return the statistics of a tree, whose faces may have bits."""
     view = lanes_of(arrays.nodes.data)
-    stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
-    if bits is not None:
-        stored += [bits, arrays.face_bits]
+    stored = *arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)
+    size = bytes_of(stored) + (0 if bits is None else bits.nbytes + arrays.face_bits.nbytes)
     ids, count = arrays.nodes.ids, count_of(arrays.primitives)
     first, rows = rows_of(view.codes[view.leaf])
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
@@ -126,7 +124,6 @@ def stats_of(
     depths = wide_levels(view)[np.nonzero(view.leaf)[0]] + 1
     used = np.zeros(count, np.bool_)
     used[ids[ids >= 0]] = True
-    size = sum(array.nbytes for array in stored)
     return TreeStats(
         primitives=count, ignored=count - int(np.count_nonzero(used)), nodes=len(view.codes),
         leaves=len(sizes), depth=int(depths.max(initial=0)), largest_leaf=int(sizes.max(initial=0)),
@@ -199,11 +196,11 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
     if not inside.all():
         raise ValueError(f"node {children[~inside.all(axis=1)][0]} sticks out of its parent")
     first, count = rows_of(view.codes[view.leaf])
-    if (first + count > len(nodes.ids)).any():
+    if (first + count > len(nodes.rows)).any():
         raise ValueError("a leaf points outside the tree")
     owner = np.repeat(np.arange(len(first)), count)
     rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
-    if not np.array_equal(np.sort(rows), np.arange(len(nodes.ids))):
+    if not np.array_equal(np.sort(rows), np.arange(len(nodes.rows))):
         raise ValueError("a row of primitives is in no leaf, or in more than one")
     row_ids = nodes.ids[rows]
     used = row_ids >= 0

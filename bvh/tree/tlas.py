@@ -81,7 +81,7 @@ class Tlas:
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)
-        rows = kernel_input(nodes.ids)
+        rows = kernel_input(nodes.rows)
         moving_boxes.find_lanes(self._blocks, rows, self._parents, self._lanes)
         self.arrays = TreeArrays(
             WideNodes(kernel_input(self._blocks), rows), kernel_input(aligned(0, np.float32)),

@@ -1,7 +1,8 @@
 """Triangle groups: their memory layout and accessors, and the filter of a ray against them.
 
-A group is WIDTH triangles of a leaf side by side as float32. It has eleven rows of WIDTH lanes:
-v0 (x y z), e1 = v1 - v0 and e2 = v2 - v0 in the tree's local frame, and two sizes for error bounds.
+A group is WIDTH triangles of a leaf side by side as float32. It has twelve rows of WIDTH lanes:
+v0 (x y z), e1 = v1 - v0 and e2 = v2 - v0 in the tree's local frame, two sizes for error bounds, and
+the ids, as int32 bits, which share cache lines with the last of what the filter loads.
 With the normal N = e1 x e2, which takes less time to compute than to load from distant memory, and
 with C = v0 - o and R = C x d, the filter computes
 
@@ -43,7 +44,7 @@ size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a t
 Underflow loses 2**-149 a few times: both sizes are kept above 2**-100, also lest an infinite bound
 times nothing be no number, and 2**-126 is added to the bound of T.
 
-An unused lane has a negative tolerance, which fails every comparison.
+An unused lane has a negative tolerance, which fails every comparison, and the id -1.
 """
 
 import numpy as np
@@ -56,8 +57,8 @@ from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
 
-ROWS = 11
-V0, E1, E2, TOLERANCE, SIZE = 0, 3, 6, 9, 10
+ROWS = 12
+V0, E1, E2, TOLERANCE, SIZE, IDS = 0, 3, 6, 9, 10, 11
 GROUP_SIZE = ROWS * WIDTH
 
 UNIT = 2.0**-24
@@ -92,17 +93,20 @@ def _put(groups, at, row, values, used):
 
 
 @inlined
-def pack_group(triangles, ids, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of `ids`; return the corners of their box."""
-    # `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
+def pack_group(triangles, rows, c, s, extent, g, groups):
+    """Fill group g with the triangles of row g of ids; return the corners of their box."""
+    # `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and
+    # bound. Lower > upper if it is empty.
     at = group_at(g)
-    prims = simd.convert(simd.load(ids, g * WIDTH, WIDTH), np.int64(0))
+    ids = simd.load(rows, first_id(rows, g), WIDTH)
+    prims = simd.convert(ids, np.int64(0))
     used = prims >= np.int64(0)
     bits = simd.mask_bits(used)
     if bits == 0:
-        for row in range(ROWS):
+        for row in range(IDS):
             simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
         simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
+        simd.store_ints(groups, at + IDS * WIDTH, ids)
         return (INF, INF, INF), (-INF, -INF, -INF)
     # Unused lanes repeat a triangle until they are stored.
     first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
@@ -129,6 +133,7 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
     simd.store(groups, at + TOLERANCE * WIDTH, tolerance)
+    simd.store_ints(groups, at + IDS * WIDTH, ids)
     opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
     return _lower_corner(v0, v1, v2), vectors.negated(opposite)
 
@@ -142,24 +147,29 @@ def _lower_corner(a, b, c):
 
 
 @entry
-def pack_triangles(points, faces, ids, frame, begin, end, groups):
-    """Fill the groups begin..end with the triangles `ids`, -1 for an unused lane."""
+def pack_triangles(points, faces, rows, frame, begin, end, groups):
+    """Fill the groups begin..end with triangles by the ids in `rows`, as those of `WideNodes`."""
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
         # Faces two groups ahead, and vertices one group ahead.
-        for i in range((g + 2) * WIDTH, min(g + 3, end) * WIDTH):
-            simd.prefetch_address(simd.address(faces, 3 * max(np.int64(simd.peek(ids, i)), 0)))
-        for i in range((g + 1) * WIDTH, min(g + 2, end) * WIDTH):
-            face = 3 * max(np.int64(simd.peek(ids, i)), 0)
+        at, later = first_id(rows, min(g + 1, end - 1)), first_id(rows, min(g + 2, end - 1))
+        for i in range(WIDTH):
+            face = 3 * max(np.int64(simd.peek(rows, later + i)), 0)
+            simd.prefetch_address(simd.address(faces, face))
+            face = 3 * max(np.int64(simd.peek(rows, at + i)), 0)
             for k in range(3):
                 vertex = np.int64(simd.peek(faces, face + k))
                 simd.prefetch_address(simd.address(points, 3 * vertex))
-        pack_group(triangles, ids, c, s, extent, g, groups)
+        pack_group(triangles, rows, c, s, extent, g, groups)
 
 
-# The position of a group, which the accessors below take.
+# Where the ids of a row of `WideNodes.rows` begin: they are its last numbers.
+first_id = inlined(lambda rows, row: (row + 1) * rows.shape[1] - min(WIDTH, rows.shape[1]))
+# The position of a group, which the accessors below take, and that of its ids from the first id on.
 group_at = inlined(lambda group: group * GROUP_SIZE)
+# That of an id, by the number group * WIDTH + lane.
+id_at = inlined(lambda number: group_at(number // WIDTH) + number % WIDTH)
 # Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
 _, _load_three, _ = simd.rows(types.float32, 0, WIDTH, 2 * WIDTH)
 _three = inlined(lambda groups, at: _load_three(groups, at, WIDTH))

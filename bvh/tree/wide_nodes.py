@@ -3,7 +3,7 @@
 A node has WIDTH children, whose boxes are tested together. It is 8 rows of WIDTH float32 lanes, one
 lane a child: lower x y z, upper x y z (local frame, rounded outward), the child's code, and the
 visiting order, the last two as int32 bits. A code > 0 is a node; a code < 0 is a leaf,
-~(first * 8 + count - 1), of up to 8 consecutive rows of `ids`. An unused lane has lower = +inf,
+~(first * 8 + count - 1), of up to 8 consecutive rows of ids. An unused lane has lower = +inf,
 upper = -inf and code 0: no ray enters it, and no child is the root.
 
 Lane k of the order row holds, for each of the 8 octants of directions, the child to be pushed
@@ -44,7 +44,13 @@ class WideNodes(NamedTuple):
     """The nodes of a tree, and the primitives of its leaves."""
 
     data: NDArray[np.float32]  # (nodes * NODE_SIZE,)
-    ids: NDArray[np.int32]  # (rows, lanes), -1 for none
+    # Rows that end with ids, -1 for none: of a tree over triangles its groups, of others ids alone.
+    rows: NDArray[np.int32]
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """The ids in each row, shape (rows, lanes), a view."""
+        return self.rows[:, -WIDTH:]
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, digest_of, end_of, padded
 from bvh.io.file_formats import Header, entries_of, packed, unpacked
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.simd import WIDTH
-from bvh.tree.triangle_groups import pack_triangles
+from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import CODES, NODE_SIZE
 
 Rng = np.random.Generator
@@ -64,13 +64,26 @@ class Parts:
         """The child codes, (nodes, lanes), to be changed in entry."""
         return self.arrays["blocks"].view(np.int32).reshape(-1, NODE_SIZE // WIDTH, WIDTH)[:, CODES]
 
+    @property
+    def rows(self) -> np.ndarray[Any, Any]:
+        """Rows that end with ids, to be changed in entry: groups, or ids alone."""
+        if self.header.kind != "triangles":
+            return self.arrays["ids"]
+        return self.arrays["groups"].view(np.int32).reshape(-1, GROUP_SIZE)
+
+    @property
+    def ids(self) -> np.ndarray[Any, Any]:
+        """The ids, (rows, lanes), to be changed in entry."""
+        return self.rows[:, -WIDTH:]
+
     def repack(self) -> None:
         """Make the groups fit the vertices again."""
-        points, faces, ids, frame = (
-            kernel_input(self.arrays[name]) for name in ("points", "faces", "ids", "frame")
+        points, faces, frame = (
+            kernel_input(self.arrays[name]) for name in ("points", "faces", "frame")
         )
         groups = np.empty_like(self.arrays["groups"])
-        pack_triangles(points, faces, ids, frame, np.int64(0), np.int64(len(ids)), groups)
+        rows = kernel_input(self.rows)
+        pack_triangles(points, faces, rows, frame, np.int64(0), np.int64(len(rows)), groups)
         self.arrays["groups"] = groups
 
 

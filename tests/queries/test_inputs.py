@@ -114,6 +114,40 @@ def test_face_forms(form: str, rng: np.random.Generator) -> None:
     BVH.from_triangles(np.zeros((300, 3)), given)
 
 
+def test_what_is_copied(rng: np.random.Generator) -> None:
+    """All that somebody could write to; neither what is read-only, nor what was converted."""
+    vertices, faces = soup(rng)
+    faces = faces.astype(np.int32)
+    whole = np.concatenate([vertices, vertices])
+    whole.flags.writeable = False
+    constant = {
+        "read-only": (read_only(vertices), read_only(faces)),
+        "parts of what is read-only": (whole[: len(vertices)], read_only(faces)[:]),
+        "only one refers to": (read_only(vertices.ravel()).reshape(-1, 3), read_only(faces)),
+        "bytes": (np.frombuffer(vertices.tobytes()).reshape(-1, 3), read_only(faces)),
+    }
+    view = vertices.view()
+    view.flags.writeable = False
+    open_to_writers = {
+        "arrays": (vertices, faces),
+        "a read-only view": (view, faces),
+        "columns": (read_only(vertices.T).T, read_only(faces.T).T),
+    }
+    wanted = BVH.from_triangles(vertices.tolist(), faces.tolist())
+    for shares, cases in ((True, constant), (False, open_to_writers)):
+        for name, given in cases.items():
+            tree = BVH.from_triangles(*given)
+            for kept, array in zip((tree.vertices, tree.faces), given, strict=True):
+                assert np.shares_memory(kept, array) == shares, name
+                assert kept.flags.c_contiguous and not kept.flags.writeable, name
+            assert tree.arrays.groups.tobytes() == wanted.arrays.groups.tobytes(), name
+    again = BVH.from_triangles(wanted.vertices, wanted.faces)
+    assert np.shares_memory(again.vertices, wanted.vertices)
+    tree, before = BVH.from_triangles(vertices, faces), vertices.copy()
+    vertices[:], faces[:] = np.nan, -1
+    assert np.array_equal(tree.vertices, before) and np.array_equal(tree.faces, wanted.faces)
+
+
 def test_boxes_take_the_same_forms(rng: np.random.Generator) -> None:
     """Corners and transforms of every form make the same trees."""
     lower = rng.integers(-9, 9, (30, 3)).astype(float)

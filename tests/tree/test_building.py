@@ -16,7 +16,7 @@ from bvh import BVH, Scene
 from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.tree.wide_nodes import lanes_of
+from bvh.tree.wide_nodes import WideNodes, lanes_of
 from tests.cases.soups import FLAT, MANY, Mesh, at_places, rays_at, same, soup
 
 
@@ -174,14 +174,17 @@ def test_faces_that_are_not_finite_are_ignored(rng: np.random.Generator) -> None
         assert boxes.closest_hit([0.5, 1.5, 9], [0, 0, -1]).prim_id == -1
 
 
-def test_pickles_with_normals(rng: np.random.Generator) -> None:
-    """Of a tree whose triangle groups had three rows more: they are packed anew."""
+@pytest.mark.parametrize("rows", [14, 11])
+def test_older_pickles(rng: np.random.Generator, rows: int) -> None:
+    """Of a tree whose triangle groups had normals, or no ids: they are packed anew."""
     tree = BVH.from_triangles(*soup(rng, 500))
     state = tree.__getstate__()
-    groups = np.zeros(len(tree.arrays.nodes.ids) * 14 * WIDTH, np.float32)
+    data, ids = tree.arrays.nodes.data, tree.arrays.nodes.ids
+    nodes, groups = WideNodes(data, ids.copy()), np.zeros(len(ids) * rows * WIDTH, np.float32)
     old = BVH.__new__(BVH)
-    old.__setstate__({**state, "_arrays": state["_arrays"]._replace(groups=groups)})
-    assert np.array_equal(old.arrays.groups, tree.arrays.groups)
+    old.__setstate__({**state, "_arrays": tree.arrays._replace(nodes=nodes, groups=groups)})
+    assert old.arrays.groups.tobytes() == tree.arrays.groups.tobytes()
+    assert np.array_equal(old.arrays.nodes.ids, ids)
 
 
 @pytest.mark.parametrize("kind", ["triangles", "boxes", "obbs"])

@@ -52,7 +52,7 @@ def test_a_row_points_to_the_arrays_of_its_tree(tree: bvh.BVH) -> None:
     arrays = tree.arrays
     words = arrays.words()
     nodes, groups, primitives, frame, _ = arrays
-    assert words[: rows.BITS].tolist() == rows.addresses(*nodes, groups, frame)
+    assert words[: rows.BITS].tolist() == rows.addresses(nodes.data, nodes.ids, groups, frame)
     assert words[rows.BITS] == 0
     own = rows.addresses(*arrays_of(primitives))
     assert words[rows.POINTS : rows.POINTS + len(own)].tolist() == own

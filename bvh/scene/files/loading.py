@@ -40,6 +40,7 @@ from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build, pack
 from bvh.tree.primitives import Triangles
 from bvh.tree.solids import KINDS
+from bvh.tree.triangle_groups import GROUP_SIZE
 from bvh.tree.wide_nodes import WideNodes
 
 AnyHeader = file_formats.Header | file_formats.SceneHeader
@@ -229,8 +230,10 @@ class _SavedTree:
             points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
-                nodes = WideNodes(stored["blocks"], stored["ids"])
                 groups = aligned(0, np.float32) if header.has_old_groups else stored["groups"]
+                has_ids = kind is not Triangles or header.has_old_groups
+                rows = stored["ids"] if has_ids else groups.view(np.int32).reshape(-1, GROUP_SIZE)
+                nodes = WideNodes(stored["blocks"], rows)
                 arrays = frozen(TreeArrays(nodes, groups, primitives, stored["frame"]))
                 if verify:
                     with _prefixed("is not valid"):

@@ -24,6 +24,7 @@ from bvh.traversal.overlaps.near_faces import collect_faces
 from bvh.traversal.overlaps.near_pairs import BOX_ERROR, FACE_ERROR
 from bvh.traversal.overlaps.side_frames import MARGIN, SHIFT
 from bvh.tree.rows import is_empty
+from bvh.tree.triangle_groups import id_at
 
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
@@ -73,8 +74,8 @@ def _direct(task, g):
 def _pair_at(task, i):
     """Return the code of a pair of faces that is collected."""
     name = peek(task.search.names, i)
-    first = np.int64(peek(task.tree.ids, name >> 32))
-    return first << 32 | peek(task.other.ids, name & memory.LOW_BITS)
+    first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
+    return first << 32 | peek(task.other.ids, id_at(name & memory.LOW_BITS))
 
 
 @kernel

@@ -223,7 +223,7 @@ def collect_faces(task, code, box, code2, box2):
     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
     least = INF
     for g in range(many):
-        used = _of_use(load(tree.ids, (first + g) * WIDTH, WIDTH), last)
+        used = _of_use(load(tree.ids, group_at(first + g), WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
         store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, least_of(low, used))
@@ -232,7 +232,7 @@ def collect_faces(task, code, box, code2, box2):
     for m in range(many2):
         group = _local_group(other.groups, first2 + m)
         high = _ends(group, search.their_floats, task.theirs, 1.0)
-        used = load(other.ids, (first2 + m) * WIDTH, WIDTH) >= np.int32(0)
+        used = load(other.ids, group_at(first2 + m), WIDTH) >= np.int32(0)
         used = used & (high >= least - reach)
         poke(search.masks, m, mask_bits(used))
         if mask_bits(used) == 0:
@@ -247,7 +247,7 @@ def collect_faces(task, code, box, code2, box2):
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
-        kept = _of_use(load(tree.ids, g * WIDTH, WIDTH), last) & (low <= most + reach)
+        kept = _of_use(load(tree.ids, group_at(g), WIDTH), last) & (low <= most + reach)
         if mask_bits(kept) == 0:
             continue
         a = _in_frame(_local_group(tree.groups, g), search.own_floats)

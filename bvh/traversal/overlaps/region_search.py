@@ -152,7 +152,7 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
         low, high = group_box(tree.groups, at, error)
         bits = mask_bits(used_lanes(tree.groups, at) & reach(task.region, task.local, low, high))
         while bits != 0:
-            one = np.int64(peek(tree.ids, group * WIDTH + lowest_bit(bits)))
+            one = np.int64(peek(tree.ids, at + lowest_bit(bits)))
             bits &= bits - 1
             count = _test(task, i, one, count)
     return position, top, count
@@ -206,7 +206,7 @@ def _visit_moved(task, i, position, entry, count):
         while bits != 0:
             k = lowest_bit(bits)
             bits &= bits - 1
-            one = code_of(leaf, peek(ids, group * WIDTH + k))
+            one = code_of(leaf, peek(ids, at + k))
             if sure >> k & 1:
                 count = _add(task.found, i, one, np.int64(MEET), count)
             else:

@@ -200,7 +200,7 @@ def _leaves(task, itself, code, code2, pairs, count):
             if itself and code == code2 and g2 < g:
                 continue
             for k in range(WIDTH):
-                j = np.int64(simd.peek(other.ids, g2 * WIDTH + k))
+                j = np.int64(simd.peek(other.ids, triangle_groups.group_at(g2) + k))
                 # A refitted tree may have faces behind one that has become invalid.
                 if j < 0:
                     continue
@@ -213,7 +213,8 @@ def _leaves(task, itself, code, code2, pairs, count):
                 size = np.float64(tree_to_tree.largest(rows, at)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
-                    i = np.int64(simd.peek(tree.ids, g * WIDTH + simd.lowest_bit(bits)))
+                    at_id = triangle_groups.group_at(g) + simd.lowest_bit(bits)
+                    i = np.int64(simd.peek(tree.ids, at_id))
                     bits &= bits - 1
                     if itself and i == j:
                         continue

@@ -32,6 +32,7 @@ from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
 from bvh.tree.primitives import corners
+from bvh.tree.triangle_groups import group_at
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
@@ -188,7 +189,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if bits == 0:
             continue
         order = compress_order(bits)
-        ids = simd.permute(simd.load(space.tree.ids, group * WIDTH, WIDTH), order)
+        ids = simd.permute(simd.load(space.tree.ids, group_at(group), WIDTH), order)
         collect(space, scratch, count, simd.permute(low, order), ids)
         count += simd.popcount(bits)
         if count > CAPACITY - WIDTH:
@@ -337,7 +338,7 @@ def insert_group(primitives, ids, base, group, bits, p, rows):
     """Insert the lanes `bits` of a group that are nearer than the last of the rows."""
     stay_outlined()
     for lane in range(WIDTH):
-        prim = simd.peek(ids, group * WIDTH + lane)
+        prim = simd.peek(ids, group_at(group) + lane)
         if bits >> lane & 1 == 0 or prim < 0:
             continue
         name = base | np.int64(prim)

@@ -26,7 +26,7 @@ from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
 from bvh.tree.primitives import MISS, Triangles, intersect
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
+from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
@@ -193,7 +193,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         if certain >> k & 1:
             if culled >> k & 1:
                 continue
@@ -216,7 +216,7 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
         k = lowest_bit(bits)
         low, high = slots.interval(memory, k)
         if high < slots.best_low(memory, slot):
-            prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
+            prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
             _set_closest(memory, slot, prim, low, high)
             if goal.any_hit:
                 slots.set_end(memory, slot, F(-INF))
@@ -279,7 +279,7 @@ def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
     group, count = leaf_rows(child)
     for g in range(group, group + count):
         intersect_group(goal, tree, block, context_ref, memory, slot, g)
-    return group * WIDTH, (group + count) * WIDTH
+    return group, group + count, np.int64(WIDTH)
 
 
 @inlined
@@ -287,7 +287,7 @@ def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
     first, count = leaf_rows(child)
     for i in range(first, first + count):
         accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
-    return first, first + count
+    return first, first + count, np.int64(1)
 
 
 def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
@@ -300,7 +300,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
     """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
 
-    Returns the rows of ids that were tested.
+    Returns the first and last row of ids that were tested, and how many are in a row.
     """
     kind = primitives_class(tree)
     if kind is Instanced:

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined, types
-from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke
+from bvh.runtime.simd import lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
 from bvh.runtime.user_calls import call_filter, call_scene_filter
 from bvh.traversal.rays import blocks, slots
@@ -25,6 +25,7 @@ from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
+from bvh.tree.triangle_groups import group_at
 
 F = np.float32
 
@@ -150,7 +151,7 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         if found.certain >> k & 1:
             # What surely passes all edges meets none, however little it is moved.
             if not culled >> k & 1:
@@ -202,7 +203,7 @@ def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = slots.primitive_at(tree, memory, slot, group * WIDTH + k)
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         _rank(goal, context_ref, memory, slot, prim)
 
 

@@ -27,6 +27,7 @@ from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE, SLOTS
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
+from bvh.tree.triangle_groups import group_at
 from bvh.tree.wide_nodes import child_codes, child_orders, leaf_rows, node_at, prefetch_child
 
 F = np.float32
@@ -66,8 +67,11 @@ def count_node(goal, block, r):
 def _count_tests(goal, tree, block, memory, slot, tested):
     _, _, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
-    for k in range(tested[0], tested[1]):
-        used += np.int32(simd.peek(ids, k) >= 0)
+    first, last, lanes = tested
+    for row in range(first, last):
+        at = group_at(row) if lanes > 1 else row
+        for k in range(lanes):
+            used += np.int32(simd.peek(ids, at + k) >= 0)
     simd.poke(goal.tests, i, simd.peek(goal.tests, i) + used)
 
 
@@ -145,7 +149,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
             found += np.int64(result.bits != 0)
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
-        count_tests(goal, tree, block, memory, slot, (first * WIDTH, (first + rows) * WIDTH))
+        count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
     for i in range(found):
         (slot, group, bits, passes), (den, numerator, margin) = slots.found(memory, i)

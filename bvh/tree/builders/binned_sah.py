@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Progress, Shelf
 from bvh.tree.builders import bins as binning
@@ -185,7 +186,7 @@ def build(
     deepest = subtrees.deepest_level(count) if deepest is None else deepest
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
-    order, shelf = np.empty(count, np.int32), Shelf(new_scratch)
+    order, shelf = aligned(count, np.int32), Shelf(new_scratch)
     limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
     def subtree(
@@ -198,4 +199,4 @@ def build(
             )
         return built
 
-    return subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, progress)
+    return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

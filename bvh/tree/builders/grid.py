@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree.builders import records as record
@@ -163,7 +164,7 @@ def split_by_cells(
     count_bits = min(half.bit_length() - RECORD_BITS, MOST_BITS)
     bits = np.bincount(halved_axes(extents, count_bits, AXIS_BITS), minlength=3)
     size = 1 << int(bits.sum())
-    cells, shelf = np.empty(half, np.uint16), Shelf(lambda: _new_cells(size))
+    cells, shelf = aligned(half, np.uint16), Shelf(lambda: _new_cells(size))
 
     def fill(begin: int, end: int) -> None:
         with shelf.scratch() as (cell_boxes, counts):

@@ -16,7 +16,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined, kernel
+from bvh.runtime.large_arrays import discard
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders import records as record
@@ -117,7 +119,7 @@ def sorted_keys(
     count = len(records) // 2
     extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
-    keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    keys, other = aligned(count, np.uint64), aligned(count, np.uint64)
     in_chunks(
         count, CHUNK, threads,
         lambda _, begin, end: _make_keys(records, begin, end, boxes, tables, bits, keys),
@@ -286,7 +288,7 @@ def build(
     deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     keys = sorted_keys(records, boxes, threads)
-    tasks = np.empty((count, RANGE_WIDTH), np.int64)
+    tasks = aligned(count * RANGE_WIDTH, np.int64).reshape(-1, RANGE_WIDTH)
     # Every bit of a code is cut at most once; equal codes are halved.
     cell_count = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
     tasks = tasks[:cell_count].copy()
@@ -302,7 +304,8 @@ def build(
     )
     reserve_call_memory()
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
-    order, rows, pieces = np.empty(count, np.int32), np.zeros((cell_count, 2), np.int64), []
+    order, rows = aligned(count, np.int32), np.zeros((cell_count, 2), np.int64)
+    pieces = subtrees.Pieces()
     sizes = tasks[:, END] - tasks[:, BEGIN]
     batches = subtrees.batches_of(sizes, subtrees.task_size(count))
     largest = min(subtrees.task_size(count) + CELL, count)
@@ -315,7 +318,8 @@ def build(
             used = _build_cells(
                 records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
             )
-            pieces.append(subtrees.piece_of(begin, end, block, used))
+            pieces.add(begin, end, block, int(used))
 
     subtrees.run_batches(batches, tasks, batch, threads, progress)
+    discard(records)
     return subtrees.put_together(top.links, tasks, rows, pieces, order, threads)

@@ -10,6 +10,7 @@ its halves, so that the tree does not depend on threads. Pieces in the same leaf
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry
 from bvh.runtime.threads import Progress, Shelf, watch
 from bvh.tree.builders import subtrees
@@ -61,7 +62,7 @@ def build(
     box = bound_all(records, count, threads) if boxes is None else boxes
     x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
-    order, none = np.empty(capacity, np.int32), no_tasks()
+    order, none = aligned(capacity, np.int32), no_tasks()
 
     def new_spatial() -> Spatial:
         return Spatial(
@@ -99,6 +100,6 @@ def build(
     [(top, task_count)] = watch([whole], 1, cancel)
     tasks, task_boxes = tasks[:task_count].copy(), task_boxes[:task_count]
     links = block.links[:top].copy()
-    nodes = subtrees.build_tasks(links, tasks, task_boxes, order, subtree, threads, report)
-    merged = np.empty_like(order)
+    nodes = subtrees.build_tasks(links, tasks, task_boxes, order, records, subtree, threads, report)
+    merged = aligned(len(order), np.int32)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

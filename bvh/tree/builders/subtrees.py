@@ -8,6 +8,7 @@ and subtrees without gaps.
 
 import itertools
 import math
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined
+from bvh.runtime.large_arrays import discard
 from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -26,6 +29,8 @@ SMALLEST_TASK = 4096
 TASKS = 64
 # At most so many parts of a tree are named, for threads (see `Nodes`).
 PARTS = 32
+# Numbers that pieces are copied to side by side.
+SLAB = 1 << 20
 
 # Columns of a range of primitives: its node, begin, end, depth, the half of the records' array
 # that it is in, and the end of its capacity for pieces.
@@ -44,7 +49,9 @@ class SubtreeNodes(NamedTuple):
 def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
     """Return memory for subtrees of `count` primitives, which they write to `order`."""
     return SubtreeNodes(
-        np.empty((2 * count, 6), np.float32), np.empty((2 * count, 2), np.int32), order
+        aligned(12 * count, np.float32).reshape(-1, 6),
+        aligned(4 * count, np.int32).reshape(-1, 2),
+        order,
     )
 
 
@@ -57,9 +64,23 @@ class Piece(NamedTuple):
     links: NDArray[np.int32]
 
 
-def piece_of(begin: int, end: int, block: SubtreeNodes, used: int) -> Piece:
-    """Return a copy of the first `used` rows, which are the subtrees of the tasks begin..end."""
-    return Piece(begin, end, block.bounds[:used].copy(), block.links[:used].copy())
+class Pieces(list[Piece]):
+    """Copies of what threads have built, side by side in large arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock, self._slab = threading.Lock(), aligned(0, np.float32)
+
+    def add(self, begin: int, end: int, block: SubtreeNodes, used: int) -> None:
+        """Copy the first `used` rows of a block, which are the subtrees of the tasks begin..end."""
+        with self._lock:
+            if len(self._slab) < 8 * used:
+                self._slab = aligned(max(SLAB, 8 * used), np.float32)
+            part, self._slab = self._slab[: 8 * used], self._slab[8 * used :]
+        bounds, links = part[: 6 * used].reshape(-1, 6), part[6 * used :].view(np.int32)
+        piece = Piece(begin, end, bounds, links.reshape(-1, 2))
+        piece.bounds[:], piece.links[:] = block.bounds[:used], block.links[:used]
+        self.append(piece)
 
 
 def no_nodes() -> Nodes:
@@ -163,11 +184,13 @@ BuildSubtree: TypeAlias = Callable[
 
 def build_tasks(
     links: NDArray[np.int32], tasks: NDArray[np.int64], boxes: NDArray[np.float32],
-    order: NDArray[np.int32], build: BuildSubtree, threads: int, progress: Progress | None,
+    order: NDArray[np.int32], records: NDArray[np.float32], build: BuildSubtree, threads: int,
+    progress: Progress | None,
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it."""
     # build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
-    rows, pieces = np.zeros((len(tasks), 2), np.int64), []
+    # Then no record is needed any more.
+    rows, pieces = np.zeros((len(tasks), 2), np.int64), Pieces()
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))
 
@@ -175,21 +198,23 @@ def build_tasks(
         for i in range(begin, end):
             with shelf.scratch() as block:
                 rows[i, 1], _ = build(tasks[i], boxes[i], block, (cancel, done))
-                pieces.append(piece_of(i, i + 1, block, rows[i, 1]))
+                pieces.add(i, i + 1, block, int(rows[i, 1]))
 
     run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
+    discard(records)
     return put_together(links, tasks, rows, pieces, order, threads)
 
 
 def put_together(
     links: NDArray[np.int32], tasks: NDArray[np.int64], rows: NDArray[np.int64],
-    pieces: list[Piece], order: NDArray[np.int32], threads: int,
+    pieces: Pieces, order: NDArray[np.int32], threads: int,
 ) -> Nodes:  # fmt: skip
     """Return the tree of a top and of subtrees, by their first row in a piece and their size."""
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
     count = int(top + (used - 1).sum())
-    bounds, all_links = np.empty((count, 6), np.float32), np.empty((count, 2), np.int32)
+    bounds = aligned(6 * count, np.float32).reshape(-1, 6)
+    all_links = aligned(2 * count, np.int32).reshape(-1, 2)
     all_links[:top] = links
 
     def copy(begin: int, end: int) -> None:

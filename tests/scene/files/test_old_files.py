@@ -1,4 +1,4 @@
-"""Saved files of version 0.1.0: they are read, and where no triangles are in them still written."""
+"""Saved files of older versions: all are read, and those without triangles still written."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ def polygons(rng: Rng) -> BVH:
     return BVH.from_mesh((squares.reshape(-1, 3), np.arange(12).reshape(3, 4)))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "polygons"])
-def test_trees(kind: str, tmp_path: Path, rng: Rng) -> None:
-    """Each kind, with and without face ids, byte for byte."""
-    tree, path = polygons(rng) if kind == "polygons" else tree_of(kind, rng), tmp_path / "old.bvh"
-    path.write_bytes(saved_tree(tree, WIDTH))
+@pytest.mark.parametrize("normals", [True, False])
+@pytest.mark.parametrize("kind", [*KINDS, "polygons", "groups"])
+def test_trees(kind: str, normals: bool, tmp_path: Path, rng: Rng) -> None:
+    """Of 0.1.0 and 0.2.0, each kind, with and without face ids and groups, byte for byte."""
+    tree, path = polygons(rng) if kind == "polygons" else None, tmp_path / "old.bvh"
+    if kind == "groups" and not normals:
+        mesh = tree_of("triangles", rng)
+        tree = BVH.from_triangles(mesh.vertices, mesh.faces, groups=rng.integers(0, 4, len(mesh)))
+    tree = tree or tree_of(kind if kind in KINDS else "triangles", rng)
+    path.write_bytes(saved_tree(tree, WIDTH, normals))
     rays = rng.random((100, 3)) - [0.0, 0.0, 3.0], [0.0, 0.0, 1.0]
     wanted = tree.closest_hit(*rays)
     for mmap in (False, True):
@@ -38,7 +43,9 @@ def test_trees(kind: str, tmp_path: Path, rng: Rng) -> None:
         assert hits.t.tobytes() == wanted.t.tobytes()
         assert np.array_equal(hits.prim_id, wanted.prim_id)
         assert np.array_equal(loaded.face_ids, tree.face_ids)
-        assert np.array_equal(loaded.arrays.groups, tree.arrays.groups)
+        assert loaded.arrays.groups.tobytes() == tree.arrays.groups.tobytes()
+        assert loaded.arrays.nodes.ids.tolist() == tree.arrays.nodes.ids.tolist()
+        assert np.array_equal(loaded.groups, tree.groups)
     tree.save(tmp_path / "new.bvh")
     same = (tmp_path / "new.bvh").read_bytes() == path.read_bytes()
     assert same == (tree.kind != "triangles")

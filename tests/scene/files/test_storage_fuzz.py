@@ -114,7 +114,7 @@ def entries(rng: Rng, data: bytearray) -> bytearray:
          "points": parts.header.points}  # fmt: skip
     near = [k + d for k in (*n.values(), ~(8 * n["rows"])) for d in (-1, 0, 1)]
     words = parts.arrays["blocks"].reshape(-1, 8, WIDTH)
-    wholes = [words.view(np.int32)[:, 6], words.view(np.int32)[:, 7], parts.arrays["ids"]]
+    wholes = [words.view(np.int32)[:, 6], words.view(np.int32)[:, 7], parts.ids]
     wholes += [parts.arrays[name] for name in ("faces",) if name in parts.arrays]
     reals = [words[:, :6], parts.arrays["points"], parts.arrays["frame"], parts.arrays["groups"]]
     for _ in range(rng.integers(1, 4)):
@@ -143,7 +143,7 @@ def swap(rng: Rng, data: bytearray) -> bytearray:
     name = str(rng.choice(list(parts.arrays)))
     array = parts.arrays[name]
     if name in ("blocks", "groups"):
-        array = array.reshape(-1, (8 if name == "blocks" else 11) * WIDTH)
+        array = array.reshape(-1, (8 if name == "blocks" else 12) * WIDTH)
     if len(array) > 1:
         i, j = rng.integers(0, len(array), 2)
         array[[i, j]] = array[[j, i]]

@@ -146,7 +146,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
             while bits != 0:
                 k = simd.lowest_bit(bits)
                 bits &= bits - 1
-                prim = np.int64(simd.peek(tree.ids, group * WIDTH + k))
+                prim = np.int64(simd.peek(tree.ids, group_at(group) + k))
                 # What surely passes all edges meets none, however little it is moved.
                 if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
                     append_hit(goal, r, prim)

@@ -1,0 +1,60 @@
+"""Large arrays: where they begin, what forks share, and what is given back."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from bvh.runtime.arguments import aligned
+from bvh.runtime.large_arrays import LARGE, discard
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGE // 8 - 9, LARGE // 8, LARGE])
+def test_arrays_begin_on_a_cache_line(size: int) -> None:
+    """Of any size; they can be written, and discarded."""
+    array = aligned(size, np.float64)
+    assert (array.shape, array.dtype, array.flags.writeable) == ((size,), np.float64, True)
+    assert array.ctypes.data % 64 == 0 or size == 0
+    array[:] = 1.0
+    discard(array[1:].reshape(1, -1))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="sizes of Linux")
+def test_memory_is_given_back() -> None:
+    """When an array is discarded, and when it ends."""
+
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    for end in (discard, lambda array: None):
+        array = aligned(4 * LARGE, np.uint8)
+        array[:] = 1
+        assert resident() - before > 2 * LARGE
+        end(array)
+        if end is discard:
+            assert resident() - before < 2 * LARGE
+        del array
+        assert resident() - before < 2 * LARGE
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_fork_does_not_share_them() -> None:
+    """What the child writes."""
+    array = aligned(LARGE, np.uint8)
+    array[:] = 1
+    child = os.fork()
+    if child == 0:
+        array[:] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (array == 1).all()
+
+
+def test_no_memory() -> None:
+    """More than any system has."""
+    with pytest.raises(MemoryError):
+        aligned(1 << 60, np.uint8)
