@@ -18,21 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum, triple_sign
-from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
-from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides
+from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN, bits
+from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
-# The filters are used for coordinates between 2**-REACH and 2**REACH: others could over- or
-# underflow in their products.
-REACH = 500
-
-# Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
-# rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
-SIDE_ERROR = 9.0 * 2.0**-53
+MANTISSA = 2**52 - 1
 
 
 @inlined
@@ -57,60 +52,6 @@ def scaled_ray(o, d, reach):
 
 
 @inlined
-def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
-    # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
-    p, q = minus(a, o), minus(b, a)
-    value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
-    # A NaN or an infinite size fails this test and is left undecided, too.
-    if abs(value) > SIDE_ERROR * size + floor:
-        return 1 if value > 0.0 else -1
-    return 0
-
-
-@kernel
-def _exact_side(o, d, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)) where the filter cannot decide."""
-    stay_outlined()
-    # Common for axis-parallel rays: all six products have a factor that is exactly zero.
-    # (A computed difference is zero only if the real one is.)
-    zero = True
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        if d[i] != 0.0 and ((a[j] != o[j] and b[k] != a[k]) or (a[k] != o[k] and b[j] != a[j])):
-            zero = False
-    return 0 if zero else triple_sign(o, d, a, b)
-
-
-@inlined
-def sides(o, d, d_scaled, floor, v0, v1, v2):
-    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss."""
-    # -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
-
-    # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
-    s0 = filtered_side(o, d_scaled, floor, v0, v1)
-    s1 = filtered_side(o, d_scaled, floor, v1, v2)
-    if s0 * s1 < 0:
-        return 0
-    s2 = filtered_side(o, d_scaled, floor, v2, v0)
-    if s0 * s2 < 0 or s1 * s2 < 0:
-        return 0
-    if s0 == 0:
-        s0 = _exact_side(o, d, v0, v1)
-        if s0 * s1 < 0 or s0 * s2 < 0:
-            return 0
-    if s1 == 0:
-        s1 = _exact_side(o, d, v1, v2)
-        if s1 * s0 < 0 or s1 * s2 < 0:
-            return 0
-    if s2 == 0:
-        s2 = _exact_side(o, d, v2, v0)
-        if s2 * s0 < 0 or s2 * s1 < 0:
-            return 0
-    return floats.sign(s0 + s1 + s2)
-
-
-@inlined
 def _scaled_vectors(o, d, e, k, v0, v1, v2):
     """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
     # The differences are exact unless they underflow.
@@ -121,62 +62,28 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
 
 
 @inlined
-def _minus(a, b):
-    """Return the difference of two products of a double-double component, and its size."""
-    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
-    # leaving out the product of two of them and rounding the other corrections lose less than
-    # 10 * 2**-106 of the size.
-    (ah, al), (bh, bl) = a
-    (ch, cl), (dh, dl) = b
-    m, e = floats.two_product(ah, bh)
-    n, f = floats.two_product(ch, dh)
-    s, g = floats.two_sum(m, -n)
-    return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
-
-
-@inlined
-def _cross(a, b):
-    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
-    x, sx = _minus((a[1], b[2]), (a[2], b[1]))
-    y, sy = _minus((a[2], b[0]), (a[0], b[2]))
-    z, sz = _minus((a[0], b[1]), (a[1], b[0]))
-    return (x, y, z), (sx, sy, sz)
-
-
-@inlined
-def _dot(n, sizes, a):
-    """Return the dot product of a cross product with a vector of double-doubles, and its size."""
-    # Its error, that of the cross product included, is below 32 * 2**-106 of the size.
-    x, ex = floats.two_product(n[0][0], a[0][0])
-    y, ey = floats.two_product(n[1][0], a[1][0])
-    z, ez = floats.two_product(n[2][0], a[2][0])
-    xy, f = floats.two_sum(x, y)
-    s, g = floats.two_sum(xy, z)
-    low = (
-        (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
-        + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
-        + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
-    )
-    size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
-    return floats.fast_two_sum(s, low + (f + g)), size
-
-
-@inlined
 def solve_plane(a, p, q, r):
     """Return n.a and n.r with their sizes, n = p x q, of double-doubles, of numbers or lanes."""
-    n, sizes = _cross(p, q)
-    along, along_size = _dot(n, sizes, a)
-    whole, whole_size = _dot(n, sizes, r)
+    n, sizes = floats.sized_cross(p, q)
+    along, along_size = floats.sized_dot(n, sizes, a)
+    whole, whole_size = floats.sized_dot(n, sizes, r)
     return along, along_size, whole, whole_size
+
+
+@inlined
+def _volumes(a, p, q, r):
+    """Return the volumes of the edges (v2, v0), negative, and (v0, v1), with their sizes."""
+    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
+    m, sizes = floats.sized_cross(r, a)
+    of_v1, v1_size = floats.sized_dot(m, sizes, q)
+    of_v2, v2_size = floats.sized_dot(m, sizes, p)
+    return of_v1, v1_size, of_v2, v2_size
 
 
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
-    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
-    m, sizes = _cross(r, a)
-    of_v1, v1_size = _dot(m, sizes, q)
-    of_v2, v2_size = _dot(m, sizes, p)
+    of_v1, v1_size, of_v2, v2_size = _volumes(a, p, q, r)
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     decided = (
         (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
@@ -186,20 +93,78 @@ def solve_weights(a, p, q, r, whole, whole_size):
     return decided, -of_v1[0] / whole[0], of_v2[0] / whole[0]
 
 
+@inlined
+def _distance_to_vertex(o, d, v):
+    """Return (decided, t) of a ray through a vertex."""
+    # On the axis that d is longest on it is a quotient of two doubles, if the difference is one.
+    x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
+    a, b, q = (v[0], o[0], d[0]) if x >= y else (v[1], o[1], d[1])
+    a, b, q = (a, b, q) if max(x, y) >= z else (v[2], o[2], d[2])
+    p, rest = floats.two_sum(a, -b)
+    t = p / q
+    # Nor does a power of two change how it is rounded.
+    exact = rest == 0.0 or bits(q) & MANTISSA == 0
+    return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
+
+
 @kernel
-def distance(o, d, e, k, v0, v1, v2):
-    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double."""
+def _integer_quotient(p, q, r, whole, whole_size, e):
+    """Return (decided, r . (p x q) over a double-double times 2**e), correctly rounded."""
+    # By integers, however small the volume is beside its terms. It is linear in each vector, so
+    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
+    stay_outlined()
+    value, size, f = (0.0, 0.0), 0.0, 0
+    for i in range(8):
+        x = floats.low(p) if i & 1 else floats.high(p)
+        y = floats.low(q) if i & 2 else floats.high(q)
+        z = floats.low(r) if i & 4 else floats.high(r)
+        if floats.largest(x) == 0.0 or floats.largest(y) == 0.0 or floats.largest(z) == 0.0:
+            continue
+        known, term, g = integer_volume(x, y, z)
+        if not known:
+            return False, 0.0
+        if size == 0.0:
+            value, size, f = term, abs(term[0]), g
+        elif term[0] != 0.0:
+            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
+            value, size = floats.dd_add(value, term), size + abs(term[0])
+    if size == 0.0:
+        return True, 0.0
+    decided, t = floats.round_quotient(value, size, whole, whole_size)
+    at = floats.exponent(t) + f - e
+    return decided and -1020 < at < 1020, floats.scale_by(t, f - e)
+
+
+@kernel
+def distance(o, d, e, k, v0, v1, v2, vertex):
+    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
+
+    `vertex` is what `sides` returns.
+    """
     # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
+    if vertex != NO_VERTEX:
+        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        if decided:
+            return t
     if o == v0 or o == v1 or o == v2:
         return 0.0
     if -REACH <= e <= REACH:
         # Double-double first: one cross product and two dot products.
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        decided, t = floats.round_quotient(*solve_plane(a, p, q, r))
+        along, along_size, whole, whole_size = solve_plane(a, p, q, r)
+        decided, t = floats.round_quotient(along, along_size, whole, whole_size)
         at = floats.exponent(t) + e - k
         if decided and -1020 < at < 1020:
             return floats.scale_by(t, e - k)
+        p, q, r = (
+            floats.difference(v1, v0, 0),
+            floats.difference(v2, v0, 0),
+            floats.difference(v0, o, 0),
+        )
+        decided, t = _integer_quotient(p, q, r, whole, whole_size, 2 * e + k)
+        if decided:
+            return t
     n_sum, d_sum = new_sum(), new_sum()
     add_triple(n_sum, 1.0, v0, v1, v2)
     add_triple(n_sum, -1.0, o, v0, v1)
@@ -212,9 +177,14 @@ def distance(o, d, e, k, v0, v1, v2):
 
 
 @kernel
-def _share(o, d, a, b, v0, v1, v2):
+def _share(o, d, a, b, v0, v1, v2, whole, whole_size, e):
     """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
+    # The latter is about `whole` * 2**e.
     stay_outlined()
+    p, q, r = floats.difference(a, o, 0), floats.difference(b, a, 0), floats.unrounded(d, 0)
+    decided, share = _integer_quotient(p, q, r, whole, whole_size, e)
+    if decided:
+        return share
     n_sum, d_sum = new_sum(), new_sum()
     add_triple(n_sum, 1.0, d, a, b)
     add_triple(n_sum, 1.0, d, o, a)
@@ -232,13 +202,22 @@ def barycentrics(o, d, v0, v1, v2):
     # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
     _, _, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
+    u_known, v_known, u, v, whole, whole_size = False, False, 0.0, 0.0, (0.0, 0.0), 0.0
     if -REACH <= e <= REACH:
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
         _, _, whole, whole_size = solve_plane(a, p, q, r)
         decided, u, v = solve_weights(a, p, q, r, whole, whole_size)
         if decided:
             return u, v
-    return _share(o, d, v2, v0, v0, v1, v2), _share(o, d, v0, v1, v0, v1, v2)
+        # One is zero, or so small that both are rounded correctly.
+        (high, low), v1_size, of_v2, v2_size = _volumes(a, p, q, r)
+        u_known, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
+        v_known, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
+    if not u_known:
+        u = _share(o, d, v2, v0, v0, v1, v2, whole, whole_size, 2 * e + k)
+    if not v_known:
+        v = _share(o, d, v0, v1, v0, v1, v2, whole, whole_size, 2 * e + k)
+    return u, v
 
 
 @entry
@@ -256,10 +235,10 @@ def _ray_triangle(rays, triangles, cull, hits):
         ):
             continue
         d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(a, b, c))
-        side = sides(o, d, d_scaled, floor, a, b, c)
+        side, vertex = sides(o, d, d_scaled, floor, a, b, c)
         if side == 0 or side == cull:
             continue
-        at = distance(o, d, e, k, a, b, c)
+        at = distance(o, d, e, k, a, b, c, vertex)
         if rays.t_min[i] <= at <= rays.t_max[i]:
             hit[i], t[i] = True, at
             u[i], v[i] = barycentrics(o, d, a, b, c)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.edge_sides import sides
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
-from bvh.geometry.triangles import barycentrics, distance, sides
+from bvh.geometry.triangles import barycentrics, distance
 from bvh.runtime.jit import by_type, inlined, types
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
@@ -73,10 +74,10 @@ def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
     v0, v1, v2 = vertices
-    side = sides(o, d, d_scaled, floor, v0, v1, v2)
+    side, vertex = sides(o, d, d_scaled, floor, v0, v1, v2)
     if side == MISS or side == cull:
         return INF, MISS
-    t = distance(o, d, e, k, v0, v1, v2)
+    t = distance(o, d, e, k, v0, v1, v2, vertex)
     return t, (side if t_min <= t <= t_max else MISS)
 
 
