@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, filtered_side, sides, vertex_of
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN, bits
 from bvh.geometry.arithmetic.predicates import integer_volume
@@ -32,7 +32,7 @@ MANTISSA = 2**52 - 1
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`."""
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`."""
     # `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
     # coordinate of all (origin included) and K that of d, differences of points stay below
     # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
@@ -71,8 +71,8 @@ def solve_plane(a, p, q, r):
 
 
 @inlined
-def _volumes(a, p, q, r):
-    """Return the volumes of the edges (v2, v0), negative, and (v0, v1), with their sizes."""
+def _solve_weights(a, p, q, r):
+    """Return minus the volume of edge (v2, v0) and that of (v0, v1), each with its size."""
     # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
     m, sizes = floats.sized_cross(r, a)
     of_v1, v1_size = floats.sized_dot(m, sizes, q)
@@ -83,7 +83,7 @@ def _volumes(a, p, q, r):
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
-    of_v1, v1_size, of_v2, v2_size = _volumes(a, p, q, r)
+    of_v1, v1_size, of_v2, v2_size = _solve_weights(a, p, q, r)
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     decided = (
         (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
@@ -130,9 +130,25 @@ def _integer_quotient(p, q, r, whole, whole_size, e):
             value, size = floats.dd_add(value, term), size + abs(term[0])
     if size == 0.0:
         return True, 0.0
-    decided, t = floats.round_quotient(value, size, whole, whole_size)
-    at = floats.exponent(t) + f - e
-    return decided and -1020 < at < 1020, floats.scale_by(t, f - e)
+    return _scaled_quotient(value, size, whole, whole_size, f - e)
+
+
+@inlined
+def _scaled_quotient(n, n_size, d, d_size, e):
+    """Return (decided, n / d * 2**e), correctly rounded, of two double-doubles with sizes."""
+    decided, t = floats.round_quotient(n, n_size, d, d_size)
+    return decided and -1020 < floats.exponent(t) + e < 1020, floats.scale_by(t, e)
+
+
+@kernel
+def _solve(o, d, e, k, v0, v1, v2):
+    """Return (decided, t, vectors, whole, its size) of a ray and a triangle in double-doubles."""
+    vectors = _scaled_vectors(o, d, e, k, v0, v1, v2)
+    along, along_size, whole, whole_size = solve_plane(*vectors)
+    decided, t = _scaled_quotient(along, along_size, whole, whole_size, e - k)
+    if not -REACH <= e <= REACH:
+        return False, t, vectors, (0.0, 0.0), 0.0
+    return decided, t, vectors, whole, whole_size
 
 
 @kernel
@@ -141,45 +157,49 @@ def distance(o, d, e, k, v0, v1, v2, vertex):
 
     `vertex` is what `sides` returns.
     """
-    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     if vertex != NO_VERTEX:
         decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
         if decided:
             return t
-    if o == v0 or o == v1 or o == v2:
-        return 0.0
-    if -REACH <= e <= REACH:
-        # Double-double first: one cross product and two dot products.
-        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        along, along_size, whole, whole_size = solve_plane(a, p, q, r)
-        decided, t = floats.round_quotient(along, along_size, whole, whole_size)
-        at = floats.exponent(t) + e - k
-        if decided and -1020 < at < 1020:
-            return floats.scale_by(t, e - k)
-        p, q, r = (
-            floats.difference(v1, v0, 0),
-            floats.difference(v2, v0, 0),
-            floats.difference(v0, o, 0),
-        )
-        decided, t = _integer_quotient(p, q, r, whole, whole_size, 2 * e + k)
-        if decided:
-            return t
+    # Double-doubles first: one cross product and two dot products.
+    decided, t, _, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    return t if decided else _exact_distance(o, d, v0, v1, v2, whole, whole_size, 2 * e + k)
+
+
+@kernel
+def _exact_distance(o, d, v0, v1, v2, whole, whole_size, e):
+    """Return t of a hit, where `whole` times 2**e is n.d as double-doubles tell it."""
+    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
+    stay_outlined()
+    p, q, r = (
+        floats.difference(v1, v0, 0),
+        floats.difference(v2, v0, 0),
+        floats.difference(v0, o, 0),
+    )
+    decided, t = _integer_quotient(p, q, r, whole, whole_size, e)
+    if decided:
+        return t
     n_sum, d_sum = new_sum(), new_sum()
     add_triple(n_sum, 1.0, v0, v1, v2)
     add_triple(n_sum, -1.0, o, v0, v1)
     add_triple(n_sum, -1.0, o, v1, v2)
     add_triple(n_sum, -1.0, o, v2, v0)
-    add_triple(d_sum, 1.0, d, v0, v1)
-    add_triple(d_sum, 1.0, d, v1, v2)
-    add_triple(d_sum, 1.0, d, v2, v0)
+    _add_whole(d_sum, d, v0, v1, v2)
     return divide(n_sum, d_sum)
+
+
+@kernel
+def _add_whole(total, d, v0, v1, v2):
+    """Add n.d to a sum."""
+    add_triple(total, 1.0, d, v0, v1)
+    add_triple(total, 1.0, d, v1, v2)
+    add_triple(total, 1.0, d, v2, v0)
 
 
 @kernel
 def _share(o, d, a, b, v0, v1, v2, whole, whole_size, e):
     """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
-    # The latter is about `whole` * 2**e.
     stay_outlined()
     p, q, r = floats.difference(a, o, 0), floats.difference(b, a, 0), floats.unrounded(d, 0)
     decided, share = _integer_quotient(p, q, r, whole, whole_size, e)
@@ -189,35 +209,41 @@ def _share(o, d, a, b, v0, v1, v2, whole, whole_size, e):
     add_triple(n_sum, 1.0, d, a, b)
     add_triple(n_sum, 1.0, d, o, a)
     add_triple(n_sum, -1.0, d, o, b)
-    add_triple(d_sum, 1.0, d, v0, v1)
-    add_triple(d_sum, 1.0, d, v1, v2)
-    add_triple(d_sum, 1.0, d, v2, v0)
+    _add_whole(d_sum, d, v0, v1, v2)
     return divide(n_sum, d_sum)
 
 
 @kernel
-def barycentrics(o, d, v0, v1, v2):
-    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place."""
+def exact_details(o, d, v0, v1, v2):
+    """Return (t, u, v, front) of a hit; u and v are good to a few units in the last place."""
     # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
     # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
-    _, _, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
-    u_known, v_known, u, v, whole, whole_size = False, False, 0.0, 0.0, (0.0, 0.0), 0.0
-    if -REACH <= e <= REACH:
-        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        _, _, whole, whole_size = solve_plane(a, p, q, r)
-        decided, u, v = solve_weights(a, p, q, r, whole, whole_size)
-        if decided:
-            return u, v
-        # One is zero, or so small that both are rounded correctly.
-        (high, low), v1_size, of_v2, v2_size = _volumes(a, p, q, r)
-        u_known, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
-        v_known, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
-    if not u_known:
+    d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
+    # The volume of (v1-v0) and (v2-v1) is that of the normal.
+    side = filtered_side(v0, d_scaled, floor, v1, v2)
+    vertex = vertex_of(o, d, v0, v1, v2)
+    if vertex != NO_VERTEX:
+        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        if decided and side != 0:
+            return t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0, side < 0
+    if side == 0:
+        side, _ = sides(o, d, d_scaled, floor, v0, v1, v2)
+    decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    if not decided:
+        t = _exact_distance(o, d, v0, v1, v2, whole, whole_size, 2 * e + k)
+    weighed, u, v = solve_weights(*vectors, whole, whole_size)
+    if weighed:
+        return t, u, v, side < 0
+    # One is zero, or so small that both are rounded correctly.
+    (high, low), v1_size, of_v2, v2_size = _solve_weights(*vectors)
+    decided, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
+    if not decided:
         u = _share(o, d, v2, v0, v0, v1, v2, whole, whole_size, 2 * e + k)
-    if not v_known:
+    decided, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
+    if not decided:
         v = _share(o, d, v0, v1, v0, v1, v2, whole, whole_size, 2 * e + k)
-    return u, v
+    return t, u, v, side < 0
 
 
 @entry
@@ -234,14 +260,13 @@ def _ray_triangle(rays, triangles, cull, hits):
             floats.can_hit(o, d) and floats.finite(a) and floats.finite(b) and floats.finite(c)
         ):
             continue
-        d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(a, b, c))
-        side, vertex = sides(o, d, d_scaled, floor, a, b, c)
+        d_scaled, floor, _, _ = scaled_ray(o, d, floats.reach_of(a, b, c))
+        side, _ = sides(o, d, d_scaled, floor, a, b, c)
         if side == 0 or side == cull:
             continue
-        at = distance(o, d, e, k, a, b, c, vertex)
+        at, x, y, _ = exact_details(o, d, a, b, c)
         if rays.t_min[i] <= at <= rays.t_max[i]:
-            hit[i], t[i] = True, at
-            u[i], v[i] = barycentrics(o, d, a, b, c)
+            hit[i], t[i], u[i], v[i] = True, at, x, y
 
 
 class TriangleHit(NamedTuple):

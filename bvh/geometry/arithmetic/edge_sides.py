@@ -117,13 +117,30 @@ def _sides_at(o, d, d_scaled, floor, v, after, before):
     # is below `floor`, too.
     p = floats.difference(v, o, 0)
     m, sizes = floats.sized_cross(floats.unrounded(d_scaled, 0), p)
-    if _is_parallel(d, floats.high(p)) and _is_parallel(d, floats.low(p)):
+    if passes_through(o, d, v):
         return True, 0, 0
     m = (m[0][0] + m[0][1], m[1][0] + m[1][1], m[2][0] + m[2][1])
     a, b = minus(after, v), minus(v, before)
     a_error = 6.0 * 2.0**-53 * floats.dot_size(m, a) + 2.0**-102 * floats.dot_size(sizes, a) + floor
     b_error = 6.0 * 2.0**-53 * floats.dot_size(m, b) + 2.0**-102 * floats.dot_size(sizes, b) + floor
     return False, _sign_beyond(dot(m, a), a_error), _sign_beyond(dot(m, b), b_error)
+
+
+@inlined
+def passes_through(o, d, v):
+    """Return whether a ray's line surely passes exactly through a point."""
+    p = floats.difference(v, o, 0)
+    return _is_parallel(d, floats.high(p)) and _is_parallel(d, floats.low(p))
+
+
+@inlined
+def vertex_of(o, d, v0, v1, v2):
+    """Return the vertex, 0, 1 or 2, that a ray's line surely passes exactly through."""
+    if passes_through(o, d, v0):
+        return 0
+    if passes_through(o, d, v1):
+        return 1
+    return 2 if passes_through(o, d, v2) else NO_VERTEX
 
 
 @inlined

@@ -24,7 +24,7 @@ from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
-from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.primitives import MISS, Triangles, intersect, meet_on_ray
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
@@ -151,12 +151,16 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+    best = slots.best(memory, slot)
+    if best <= prim and slots.exact(memory, slot) == best:
+        # Where the ray passes through a corner that they share, both are hit there: the best stays.
+        if meet_on_ray(tree.primitives, best, prim, o, d):
+            return False
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
     low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
-    best = slots.best(memory, slot)
     if best >= 0 and high >= slots.best_low(memory, slot):
         if low > slots.end(memory, slot) or best == prim:
             return True
