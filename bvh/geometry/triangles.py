@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, filtered_side, sides, vertex_of
-from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum
+from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN, bits
 from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.ray_shapes import intersect_each
@@ -180,21 +180,28 @@ def _exact_distance(o, d, v0, v1, v2, whole, whole_size, e):
     decided, t = _integer_quotient(p, q, r, whole, whole_size, e)
     if decided:
         return t
-    n_sum, d_sum = new_sum(), new_sum()
+    n_sum = new_sum()
     add_triple(n_sum, 1.0, v0, v1, v2)
     add_triple(n_sum, -1.0, o, v0, v1)
     add_triple(n_sum, -1.0, o, v1, v2)
     add_triple(n_sum, -1.0, o, v2, v0)
-    _add_whole(d_sum, d, v0, v1, v2)
-    return divide(n_sum, d_sum)
+    return _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e)
 
 
 @kernel
-def _add_whole(total, d, v0, v1, v2):
-    """Add n.d to a sum."""
-    add_triple(total, 1.0, d, v0, v1)
-    add_triple(total, 1.0, d, v1, v2)
-    add_triple(total, 1.0, d, v2, v0)
+def _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e):
+    """Return a sum over n.d, correctly rounded; `whole` times 2**e is about the latter."""
+    stay_outlined()
+    # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
+    n, f = leading(n_sum)
+    decided, t = _scaled_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), whole, whole_size, f - e)
+    if decided or n[0] == 0.0:
+        return t if decided else 0.0
+    d_sum = new_sum()
+    add_triple(d_sum, 1.0, d, v0, v1)
+    add_triple(d_sum, 1.0, d, v1, v2)
+    add_triple(d_sum, 1.0, d, v2, v0)
+    return floats.sign(n[0]) * divide(n_sum, d_sum)
 
 
 @kernel
@@ -205,12 +212,11 @@ def _share(o, d, a, b, v0, v1, v2, whole, whole_size, e):
     decided, share = _integer_quotient(p, q, r, whole, whole_size, e)
     if decided:
         return share
-    n_sum, d_sum = new_sum(), new_sum()
+    n_sum = new_sum()
     add_triple(n_sum, 1.0, d, a, b)
     add_triple(n_sum, 1.0, d, o, a)
     add_triple(n_sum, -1.0, d, o, b)
-    _add_whole(d_sum, d, v0, v1, v2)
-    return divide(n_sum, d_sum)
+    return _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e)
 
 
 @kernel
