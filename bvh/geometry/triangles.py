@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, filtered_side, sides, vertex_of
+from bvh.geometry.arithmetic import edge_sides, floats
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, vertex_of
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
-from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN, bits
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
@@ -28,6 +28,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 MANTISSA = 2**52 - 1
+ORIGIN = (0.0, 0.0, 0.0)
 
 
 @inlined
@@ -71,19 +72,17 @@ def solve_plane(a, p, q, r):
 
 
 @inlined
-def _solve_weights(a, p, q, r):
+def _solve_volumes(a, p, q, r):
     """Return minus the volume of edge (v2, v0) and that of (v0, v1), each with its size."""
     # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
     m, sizes = floats.sized_cross(r, a)
-    of_v1, v1_size = floats.sized_dot(m, sizes, q)
-    of_v2, v2_size = floats.sized_dot(m, sizes, p)
-    return of_v1, v1_size, of_v2, v2_size
+    return floats.sized_dot(m, sizes, q), floats.sized_dot(m, sizes, p)
 
 
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
-    of_v1, v1_size, of_v2, v2_size = _solve_weights(a, p, q, r)
+    (of_v1, v1_size), (of_v2, v2_size) = _solve_volumes(a, p, q, r)
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     decided = (
         (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
@@ -103,38 +102,12 @@ def _distance_to_vertex(o, d, v):
     p, rest = floats.two_sum(a, -b)
     t = p / q
     # Nor does a power of two change how it is rounded.
-    exact = rest == 0.0 or bits(q) & MANTISSA == 0
+    exact = rest == 0.0 or floats.bits(q) & MANTISSA == 0
     return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
 
 
-@kernel
-def _integer_quotient(p, q, r, whole, whole_size, e):
-    """Return (decided, r . (p x q) over a double-double times 2**e), correctly rounded."""
-    # By integers, however small the volume is beside its terms. It is linear in each vector, so
-    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
-    stay_outlined()
-    value, size, f = (0.0, 0.0), 0.0, 0
-    for i in range(8):
-        x = floats.low(p) if i & 1 else floats.high(p)
-        y = floats.low(q) if i & 2 else floats.high(q)
-        z = floats.low(r) if i & 4 else floats.high(r)
-        if floats.largest(x) == 0.0 or floats.largest(y) == 0.0 or floats.largest(z) == 0.0:
-            continue
-        known, term, g = integer_volume(x, y, z)
-        if not known:
-            return False, 0.0
-        if size == 0.0:
-            value, size, f = term, abs(term[0]), g
-        elif term[0] != 0.0:
-            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
-            value, size = floats.dd_add(value, term), size + abs(term[0])
-    if size == 0.0:
-        return True, 0.0
-    return _scaled_quotient(value, size, whole, whole_size, f - e)
-
-
 @inlined
-def _scaled_quotient(n, n_size, d, d_size, e):
+def _quotient(n, n_size, d, d_size, e):
     """Return (decided, n / d * 2**e), correctly rounded, of two double-doubles with sizes."""
     decided, t = floats.round_quotient(n, n_size, d, d_size)
     return decided and -1020 < floats.exponent(t) + e < 1020, floats.scale_by(t, e)
@@ -145,10 +118,10 @@ def _solve(o, d, e, k, v0, v1, v2):
     """Return (decided, t, vectors, whole, its size) of a ray and a triangle in double-doubles."""
     vectors = _scaled_vectors(o, d, e, k, v0, v1, v2)
     along, along_size, whole, whole_size = solve_plane(*vectors)
-    decided, t = _scaled_quotient(along, along_size, whole, whole_size, e - k)
-    if not -REACH <= e <= REACH:
-        return False, t, vectors, (0.0, 0.0), 0.0
-    return decided, t, vectors, whole, whole_size
+    decided, t = _quotient(along, along_size, whole, whole_size, e - k)
+    # A size of 0 leaves everything undecided.
+    whole_size = whole_size if -REACH <= e <= REACH else 0.0
+    return decided and whole_size > 0.0, t, vectors, whole, whole_size
 
 
 @kernel
@@ -164,59 +137,52 @@ def distance(o, d, e, k, v0, v1, v2, vertex):
             return t
     # Double-doubles first: one cross product and two dot products.
     decided, t, _, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
-    return t if decided else _exact_distance(o, d, v0, v1, v2, whole, whole_size, 2 * e + k)
-
-
-@kernel
-def _exact_distance(o, d, v0, v1, v2, whole, whole_size, e):
-    """Return t of a hit, where `whole` times 2**e is n.d as double-doubles tell it."""
-    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
-    stay_outlined()
-    p, q, r = (
-        floats.difference(v1, v0, 0),
-        floats.difference(v2, v0, 0),
-        floats.difference(v0, o, 0),
-    )
-    decided, t = _integer_quotient(p, q, r, whole, whole_size, e)
     if decided:
         return t
-    n_sum = new_sum()
-    add_triple(n_sum, 1.0, v0, v1, v2)
-    add_triple(n_sum, -1.0, o, v0, v1)
-    add_triple(n_sum, -1.0, o, v1, v2)
-    add_triple(n_sum, -1.0, o, v2, v0)
-    return _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e)
+    volume = (v1, v0), (v2, v0), (v0, o)
+    return _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, 2 * e + k)
 
 
 @kernel
-def _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e):
-    """Return a sum over n.d, correctly rounded; `whole` times 2**e is about the latter."""
+def _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e):
+    """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about the latter.
+
+    `volume` is the three vectors, each from one point to another, the latter first.
+    """
+    # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
+    p, q, r = volume
+    # By integers, however small the volume is beside its terms. It is linear in each vector, so
+    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
+    x, y, z = floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
+    value, size, f, known = (0.0, 0.0), 0.0, 0, True
+    for i in range(8):
+        a = floats.low(x) if i & 1 else floats.high(x)
+        b = floats.low(y) if i & 2 else floats.high(y)
+        c = floats.low(z) if i & 4 else floats.high(z)
+        if known and min(floats.largest(a), min(floats.largest(b), floats.largest(c))) != 0.0:
+            known, term, g = integer_volume(a, b, c)
+            f = g if size == 0.0 else f
+            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
+            value, size = floats.dd_add(value, term), size + abs(term[0])
+    if known and size == 0.0:
+        return 0.0
+    decided, t = _quotient(value, size, whole, whole_size, f - e)
+    if known and decided:
+        return t
+    n_sum, d_sum = new_sum(), new_sum()
+    for i in range(8):
+        a, b, c = p[1] if i & 1 else p[0], q[1] if i & 2 else q[0], r[1] if i & 4 else r[0]
+        add_triple(n_sum, -1.0 if (i ^ i >> 1 ^ i >> 2) & 1 else 1.0, a, b, c)
     # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
     n, f = leading(n_sum)
-    decided, t = _scaled_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), whole, whole_size, f - e)
+    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), whole, whole_size, f - e)
     if decided or n[0] == 0.0:
         return t if decided else 0.0
-    d_sum = new_sum()
     add_triple(d_sum, 1.0, d, v0, v1)
     add_triple(d_sum, 1.0, d, v1, v2)
     add_triple(d_sum, 1.0, d, v2, v0)
     return floats.sign(n[0]) * divide(n_sum, d_sum)
-
-
-@kernel
-def _share(o, d, a, b, v0, v1, v2, whole, whole_size, e):
-    """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
-    stay_outlined()
-    p, q, r = floats.difference(a, o, 0), floats.difference(b, a, 0), floats.unrounded(d, 0)
-    decided, share = _integer_quotient(p, q, r, whole, whole_size, e)
-    if decided:
-        return share
-    n_sum = new_sum()
-    add_triple(n_sum, 1.0, d, a, b)
-    add_triple(n_sum, 1.0, d, o, a)
-    add_triple(n_sum, -1.0, d, o, b)
-    return _sum_quotient(n_sum, d, v0, v1, v2, whole, whole_size, e)
 
 
 @kernel
@@ -227,7 +193,7 @@ def exact_details(o, d, v0, v1, v2):
     stay_outlined()
     d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
     # The volume of (v1-v0) and (v2-v1) is that of the normal.
-    side = filtered_side(v0, d_scaled, floor, v1, v2)
+    side = edge_sides.filtered_side(v0, d_scaled, floor, v1, v2)
     vertex = vertex_of(o, d, v0, v1, v2)
     if vertex != NO_VERTEX:
         decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
@@ -236,19 +202,22 @@ def exact_details(o, d, v0, v1, v2):
     if side == 0:
         side, _ = sides(o, d, d_scaled, floor, v0, v1, v2)
     decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    e = 2 * e + k
     if not decided:
-        t = _exact_distance(o, d, v0, v1, v2, whole, whole_size, 2 * e + k)
-    weighed, u, v = solve_weights(*vectors, whole, whole_size)
-    if weighed:
-        return t, u, v, side < 0
-    # One is zero, or so small that both are rounded correctly.
-    (high, low), v1_size, of_v2, v2_size = _solve_weights(*vectors)
-    decided, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
-    if not decided:
-        u = _share(o, d, v2, v0, v0, v1, v2, whole, whole_size, 2 * e + k)
-    decided, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
-    if not decided:
-        v = _share(o, d, v0, v1, v0, v1, v2, whole, whole_size, 2 * e + k)
+        volume = (v1, v0), (v2, v0), (v0, o)
+        t = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
+    decided, u, v = solve_weights(*vectors, whole, whole_size)
+    if not (decided and whole_size > 0.0):
+        # One is zero, or so small that both are rounded correctly.
+        ((high, low), v1_size), (of_v2, v2_size) = _solve_volumes(*vectors)
+        decided, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
+        if not decided:
+            volume = (v2, o), (v0, v2), (d, ORIGIN)
+            u = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
+        decided, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
+        if not decided:
+            volume = (v0, o), (v1, v0), (d, ORIGIN)
+            v = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
     return t, u, v, side < 0
 
 

@@ -15,17 +15,9 @@ value and size, and is left undecided.
 import numpy as np
 from llvmlite import ir
 
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import (
-    cross_size,
-    difference,
-    dot_size,
-    exponent,
-    fast_two_sum,
-    high,
-    power_of_two,
-    sign,
-)
+from bvh.geometry.arithmetic.floats import cross_size, difference, dot_size, exponent, high
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
 from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined, types
@@ -128,7 +120,7 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 @inlined
 def _integer(x, k):
     """Return x * 2**k as an integer below 2**60, and whether it is one."""
-    y = x * power_of_two(k)
+    y = x * floats.power_of_two(k)
     inside = abs(k) <= 1000 and 1.0 <= abs(y) < 2.0**60
     n = np.int64(y if inside else 0.0)
     return n, x == 0.0 or (inside and np.float64(n) == y)
@@ -166,7 +158,7 @@ def integer_volume(p, q, r):
     q, f, q_fits = _integers(q, -i, -j, -k)
     r, g, r_fits = _integers(r, -i, -j, -k)
     sign, first, second, h = _determinant(p, q, r)
-    value = fast_two_sum(2.0**53 * np.float64(sign * first), np.float64(sign * second))
+    value = floats.fast_two_sum(2.0**53 * np.float64(sign * first), np.float64(sign * second))
     return p_fits and q_fits and r_fits, value, e + f + g + h + i + j + k
 
 
@@ -182,18 +174,11 @@ def orient3d(a, b, c, p):
 def exact_volume(a, b, c, p):
     """Return the sign of `orient3d` where the filter cannot decide."""
     stay_outlined()
-    u, v, r = minus(b, a), minus(c, a), minus(p, a)
-    # The most common cases: a plane parallel to two axes, and points that coincide.
-    for i in range(3):
-        if u[i] == 0.0 and v[i] == 0.0 and r[i] == 0.0:
-            return 0
-    if a == b or a == c or a == p or b == c or b == p or c == p:
-        return 0
     u, v, r = difference(b, a, 0), difference(c, a, 0), difference(p, a, 0)
     if is_single(u) and is_single(v) and is_single(r):
         decided, value, _ = integer_volume(high(u), high(v), high(r))
         if decided:
-            return sign(value[0])
+            return floats.sign(value[0])
     total = new_sum()
     add_triple(total, 1.0, p, b, c)
     add_triple(total, -1.0, a, b, c)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, vertex_of
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
 from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve_weights
@@ -97,9 +98,11 @@ def _solve_exactly(primitives, tree, prim, ray):
 def _solve_triangle(primitives, tree, prim, ray):
     """Return the details of a hit with a triangle."""
     v0, v1, v2 = corners(primitives, prim)
-    good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
-    if good:
-        return t, u, v, front
+    # Through a vertex one weight is zero, which leaves it undecided.
+    if vertex_of(ray[0], ray[1], v0, v1, v2) == NO_VERTEX:
+        good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
+        if good:
+            return t, u, v, front
     return exact_details(ray[0], ray[1], v0, v1, v2)
 
 
@@ -116,19 +119,6 @@ def details_of(primitives, tree, prim, ray):
     """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
-
-
-def _solve_undecided(primitives, tree, prim, ray):
-    return exact_details(ray[0], ray[1], *corners(primitives, prim))
-
-
-@by_type()
-def _undecided(primitives, tree, prim, ray):
-    """Return the details of a hit that the lanes left undecided, or of one with no triangle."""
-    # In a scene that may be for the moving of vertices alone. Weights must then come the same way
-    # as side by side: the exact way rounds them otherwise.
-    solvers = {Triangles: _solve_undecided, Instanced: _solve_instanced.py_func}
-    return solvers.get(primitives.instance_class, _solve_exactly.py_func)
 
 
 @inlined
@@ -243,7 +233,7 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
+    details = details_of(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
