@@ -200,7 +200,7 @@ def exact_details(o, d, v0, v1, v2):
         if decided and side != 0:
             return t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0, side < 0
     if side == 0:
-        side, _ = sides(o, d, d_scaled, floor, v0, v1, v2)
+        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, (v0, v1, v2), 0, 0, 0)
     decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
     e = 2 * e + k
     if not decided:

@@ -66,29 +66,26 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
         return 0, NO_VERTEX
     if s0 * s1 * s2 != 0:
         return s0, NO_VERTEX
-    return _open_sides(o, d, d_scaled, floor, (v0, v1, v2), s0, s1, s2)
+    return open_sides(o, d, d_scaled, floor, (v0, v1, v2), s0, s1, s2)
 
 
 @kernel
-def _open_sides(o, d, d_scaled, floor, corners, s0, s1, s2):
-    """Return the same as `sides`, given what the filter left open as 0."""
+def open_sides(o, d, d_scaled, floor, corners, s0, s1, s2):
+    """Return the same as `sides`, given sides of edges; 0 for those that are open."""
     stay_outlined()
+    # Begin with the vertex between two that are open. Exactly through it, both are 0.
     v0, v1, v2 = corners
-    # Exactly through a vertex, two sides are 0.
+    first = 0
     if s0 == 0 and s1 == 0:
-        through, s1, s0 = _sides_at(o, d, d_scaled, floor, v1, v2, v0)
-        if through:
-            return s2 if s2 != 0 else exact_side(o, d, v2, v0), 1
+        first, v0, v1, v2, s0, s1, s2 = 1, v1, v2, v0, s1, s2, s0
     elif s1 == 0 and s2 == 0:
-        through, s2, s1 = _sides_at(o, d, d_scaled, floor, v2, v0, v1)
-        if through:
-            return s0, 2
-    elif s2 == 0 and s0 == 0:
-        through, s0, s2 = _sides_at(o, d, d_scaled, floor, v0, v1, v2)
-        if through:
-            return s1, 0
-    if s0 * s1 < 0 or s0 * s2 < 0 or s1 * s2 < 0:
-        return 0, NO_VERTEX
+        first, v0, v1, v2, s0, s1, s2 = 2, v2, v0, v1, s2, s0, s1
+    if s0 == 0 and s2 == 0:
+        if passes_through(o, d, v0):
+            return s1 if s1 != 0 else exact_side(o, d, v1, v2), first
+        s0, s2 = _sides_at(o, d, d_scaled, floor, v0, v1, v2)
+        if s0 * s1 < 0 or s0 * s2 < 0 or s1 * s2 < 0:
+            return 0, NO_VERTEX
     if s0 == 0:
         s0 = exact_side(o, d, v0, v1)
         if s0 * s1 < 0 or s0 * s2 < 0:
@@ -106,31 +103,36 @@ def _open_sides(o, d, d_scaled, floor, corners, s0, s1, s2):
 
 @inlined
 def _sides_at(o, d, d_scaled, floor, v, after, before):
-    """Return (through, side of (v, after), side of (before, v)); 0 where not decided.
-
-    `through` tells that the ray passes exactly through the vertex v: both sides are 0.
-    """
-    # The sides are m . (after-v) and m . (v-before), with the moment m = d x (v-o). Each component
-    # of m is off by 10 * 2**-106 of its size (see `floats.difference_of_products`) and is rounded;
-    # with the rounding of an edge, of products and of two sums: 6 * 2**-53 of the terms. What
+    """Return the sides of (v, after) and (before, v), 0 where not decided."""
+    # They are m . (after-v) and m . (v-before), with the moment m = d x (v-o). Each component of m
+    # is off by 10 * 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with
+    # the rounding of an edge, of products and of two sums: 6 * 2**-53 of the terms. What
     # underflows, less than 16 times 2**-1075 a component of m and what `scaled_ray` tells of d,
     # is below `floor`, too.
-    p = floats.difference(v, o, 0)
-    m, sizes = floats.sized_cross(floats.unrounded(d_scaled, 0), p)
-    if passes_through(o, d, v):
-        return True, 0, 0
+    m, sizes = floats.sized_cross(floats.unrounded(d_scaled, 0), floats.difference(v, o, 0))
     m = (m[0][0] + m[0][1], m[1][0] + m[1][1], m[2][0] + m[2][1])
     a, b = minus(after, v), minus(v, before)
     a_error = 6.0 * 2.0**-53 * floats.dot_size(m, a) + 2.0**-102 * floats.dot_size(sizes, a) + floor
     b_error = 6.0 * 2.0**-53 * floats.dot_size(m, b) + 2.0**-102 * floats.dot_size(sizes, b) + floor
-    return False, _sign_beyond(dot(m, a), a_error), _sign_beyond(dot(m, b), b_error)
+    return _sign_beyond(dot(m, a), a_error), _sign_beyond(dot(m, b), b_error)
+
+
+@kernel
+def passes_through(o, d, v):
+    """Return whether a ray's line surely passes exactly through a point."""
+    stay_outlined()
+    p = floats.difference(v, o, 0)
+    return _are_parallel(d, floats.high(p)) and _are_parallel(d, floats.low(p))
 
 
 @inlined
-def passes_through(o, d, v):
-    """Return whether a ray's line surely passes exactly through a point."""
-    p = floats.difference(v, o, 0)
-    return _is_parallel(d, floats.high(p)) and _is_parallel(d, floats.low(p))
+def _are_parallel(d, p):
+    """Return whether d x p is surely zero."""
+    return (
+        floats.are_equal_products(d[0], p[1], d[1], p[0])
+        and floats.are_equal_products(d[1], p[2], d[2], p[1])
+        and floats.are_equal_products(d[2], p[0], d[0], p[2])
+    )
 
 
 @inlined
@@ -141,16 +143,6 @@ def vertex_of(o, d, v0, v1, v2):
     if passes_through(o, d, v1):
         return 1
     return 2 if passes_through(o, d, v2) else NO_VERTEX
-
-
-@inlined
-def _is_parallel(d, p):
-    """Return whether d x p is surely zero."""
-    return (
-        floats.are_equal_products(d[0], p[1], d[1], p[0])
-        and floats.are_equal_products(d[1], p[2], d[2], p[1])
-        and floats.are_equal_products(d[2], p[0], d[0], p[2])
-    )
 
 
 @kernel

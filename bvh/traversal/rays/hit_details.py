@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, vertex_of
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
 from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve_weights
@@ -98,11 +97,9 @@ def _solve_exactly(primitives, tree, prim, ray):
 def _solve_triangle(primitives, tree, prim, ray):
     """Return the details of a hit with a triangle."""
     v0, v1, v2 = corners(primitives, prim)
-    # Through a vertex one weight is zero, which leaves it undecided.
-    if vertex_of(ray[0], ray[1], v0, v1, v2) == NO_VERTEX:
-        good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
-        if good:
-            return t, u, v, front
+    good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
+    if good:
+        return t, u, v, front
     return exact_details(ray[0], ray[1], v0, v1, v2)
 
 
@@ -119,6 +116,19 @@ def details_of(primitives, tree, prim, ray):
     """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
+
+
+@by_type()
+def _undecided(primitives, tree, prim, ray):
+    """Return the details of a hit that the lanes left undecided."""
+    # In a scene that may be for the moving of vertices alone. Weights must then come the same way
+    # as side by side: the exact way rounds them otherwise.
+    if primitives.instance_class is Triangles:
+        return lambda primitives, tree, prim, ray: exact_details(
+            ray[0], ray[1], *corners(primitives, prim)
+        )
+    in_scene = primitives.instance_class is Instanced
+    return (_solve_instanced if in_scene else _solve_exactly).py_func
 
 
 @inlined
@@ -233,7 +243,7 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = details_of(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
+    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
