@@ -191,8 +191,15 @@ def accept_certain(context_ref, memory, slot, prim, low, high, cull):
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
     """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
-    # Where the closest so far was decided exactly, the ray is likely to meet an edge exactly.
-    if bits == certain or slots.exact(memory, slot) == slots.best(memory, slot):
+    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
+    # pass exactly through a vertex or an edge.
+    others = bits & ~certain
+    others &= others - 1
+    if (
+        bits == certain
+        or others & (others - 1) != 0
+        or slots.exact(memory, slot) == slots.best(memory, slot)
+    ):
         return bits, certain
     # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
