@@ -19,7 +19,7 @@ from .tasks.motion import motion
 from .tasks.overlaps import overlaps
 from .tasks.parts import parts
 from .tasks.points import points
-from .tasks.precision import leaks, precision
+from .tasks.precision import features, leaks, precision
 from .tasks.rays import all_hits, batches, singles
 from .tasks.task import Setting, Task, measured
 from .timing import Patience
@@ -37,6 +37,7 @@ MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
     "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
     "clearances": clearances,
     "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
+    "features": features,
     "distributed": distributed,
 }  # fmt: skip
 

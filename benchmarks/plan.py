@@ -53,6 +53,8 @@ GROUPS = {
     "cold": Group(("cold",), "first calls in fresh processes", once=True, threads=(available(),)),
     "precision": Group(("precision",), "hits of the surface that a ray leaves", once=True,
                        threads=(1,)),
+    "features": Group(("features",), "rays at vertices and edges, and beside them", once=True,
+                      threads=(1,)),
     "drop-in": Group(("drop-in",), "mesh.ray and mesh.nearest of trimesh", once=True, threads=(1,)),
 }  # fmt: skip
 

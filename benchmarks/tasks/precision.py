@@ -1,21 +1,25 @@
-"""Tasks of exactness: hits of the surface that a ray leaves, and rays lost between triangles.
+"""Tasks of exactness: hits of what a ray leaves, rays lost between triangles, rays at features.
 
-Rays start above the middle of triangles and go straight away from them, so that none can hit the
-triangle that it leaves. A row has triangles of one size, a column origins at one height above them;
-a number is the share of rays that are reported to hit.
+In `precision`, rays start above the middle of triangles and go straight away from them, so that
+none can hit the triangle that it leaves. A row has triangles of one size, a column origins at one
+height above them; a number is the share of rays that are reported to hit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+import bvh
+
 from ..peers.caster import Caster, Ours
 from ..processes import Row
-from ..scenes import generator
-from ..workloads import Workload
-from .task import Setting
+from ..scenes import Scene, generator, load
+from ..workloads import Floats, Workload
+from .rays import batch
+from .task import Setting, Task
 
 SIZES = tuple(10.0**i for i in range(6))
 HEIGHTS = tuple(10.0**-i for i in range(10))
@@ -71,3 +75,77 @@ def leaks(setting: Setting) -> Iterator[Row]:
         raise SystemExit("wrong answer: a ray leaves a closed mesh")
     yield {"what": "leaks", "mesh": "sphere-32", "triangles": len(faces), "count": len(aims),
            "lost": lost}  # fmt: skip
+
+
+def features(setting: Setting) -> Iterator[Task]:
+    """Yield the tasks of rays that pass exactly through vertices and edges.
+
+    Each is timed beside the same rays turned by a thousandth, which meet none of them.
+    """
+    rng = np.random.default_rng(0)
+    land = _plateau(161)
+    for mesh in (land, load("terrain"), load("cad_part")):
+        tree = bvh.BVH.from_triangles(mesh.vertices, mesh.faces)
+        lower, upper = tree.bounds
+        span = float((upper - lower).max())
+        eye = np.round(0.5 * (lower + upper) + span * np.array([0.31, -0.42, 1.13]), 3)
+        corners = _some(mesh.vertices, setting)
+        edges = _some(mesh.vertices[mesh.faces[:, [0, 2]]].mean(axis=1), setting)
+        aims = {"vertices": corners, "edges": edges}
+        cases = {f"{name} from a point": (eye, at - eye) for name, at in aims.items()}
+        down = np.array([0.0, 0.0, -1.0])
+        cases["vertices from above"] = (corners - span * down, down)
+        if mesh is land:
+            cases["along diagonals"] = (corners + 0.25 * span, np.full(3, -1.0))
+        for name, (o, d) in cases.items():
+            yield _turned(setting, tree, mesh, name, *np.broadcast_arrays(o, d), rng)
+        yield _sights(setting, tree, mesh, np.broadcast_to(eye, corners.shape), corners, rng)
+
+
+def _some(points: Floats, setting: Setting) -> Floats:
+    """Return at most as many points as the option says, in their order."""
+    return points[:: -(-len(points) // setting.options["points"])]
+
+
+def _plateau(n: int) -> Scene:
+    """Return a grid of land, n x n points that are ten metres apart, at geographic coordinates."""
+    x, y = np.indices((n, n)) / n
+    height = 800 + 120 * np.sin(7 * x) * np.cos(5 * y) + 15 * np.sin(31 * x) * np.sin(43 * y)
+    points = np.stack([447312.4 + 10 * n * x, 5411208.7 + 10 * n * y, height], axis=-1)
+    first = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
+    corners = first[:, None] + np.array([[0, n, n + 1], [0, n + 1, 1]])[:, None]
+    return Scene("grid", points.reshape(-1, 3), corners.reshape(-1, 3).astype(np.int32))
+
+
+def _turned(
+    setting: Setting, tree: bvh.BVH, mesh: Scene, name: str, o: Floats, d: Floats,
+    rng: np.random.Generator,
+) -> Task:  # fmt: skip
+    """Return the task of casting rays, beside the same turned."""
+    size = 1e-3 * np.linalg.norm(d, axis=1, keepdims=True)
+    task = batch(tree, Workload(name, "closest_hit", o.copy(), d.copy()), setting.threads, mesh)
+    turned = Workload(name, "closest_hit", o.copy(), d + size * rng.normal(size=d.shape))
+    beside = Ours(tree, setting.threads).rays(turned).call
+    return task._replace(ours={**task.ours, "bvh, beside": beside})
+
+
+def _sights(
+    setting: Setting, tree: bvh.BVH, mesh: Scene, eyes: Floats, points: Floats,
+    rng: np.random.Generator,
+) -> Task:  # fmt: skip
+    """Return the task of lines of sight to vertices, beside those to points near them."""
+    span = np.ptp(mesh.vertices, axis=0).max()
+    near = points + 1e-3 * span * rng.normal(size=points.shape)
+
+    def check() -> None:
+        some = rng.choice(len(points), 200)
+        work = Workload("sight", "any_hit", eyes[some], points[some] - eyes[some], 1.0 - 1e-9)
+        hidden = tree.closest_hit(*work.rays).t < work.t_max
+        if not np.array_equal(tree.visible(*np.stack([eyes[some], points[some]])), ~hidden):
+            raise SystemExit("wrong answer: a line of sight")
+
+    calls = {
+        name: partial(tree.visible, eyes, ends, threads=setting.threads)
+        for name, ends in (("bvh", points), ("bvh, beside", near))
+    }
+    return Task("sight of vertices", "ray", len(points), mesh, calls, check, lambda *_: None)

@@ -17,27 +17,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_triple, divide, new_sum, triple_sign
+from bvh.geometry.arithmetic import edge_sides, floats
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, vertex_of
+from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
-from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
-# The filters are used for coordinates between 2**-REACH and 2**REACH: others could over- or
-# underflow in their products.
-REACH = 500
-
-# Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
-# rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
-SIDE_ERROR = 9.0 * 2.0**-53
+MANTISSA = 2**52 - 1
+ORIGIN = (0.0, 0.0, 0.0)
 
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`."""
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`."""
     # `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
     # coordinate of all (origin included) and K that of d, differences of points stay below
     # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
@@ -57,60 +53,6 @@ def scaled_ray(o, d, reach):
 
 
 @inlined
-def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
-    # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
-    p, q = minus(a, o), minus(b, a)
-    value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
-    # A NaN or an infinite size fails this test and is left undecided, too.
-    if abs(value) > SIDE_ERROR * size + floor:
-        return 1 if value > 0.0 else -1
-    return 0
-
-
-@kernel
-def _exact_side(o, d, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)) where the filter cannot decide."""
-    stay_outlined()
-    # Common for axis-parallel rays: all six products have a factor that is exactly zero.
-    # (A computed difference is zero only if the real one is.)
-    zero = True
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        if d[i] != 0.0 and ((a[j] != o[j] and b[k] != a[k]) or (a[k] != o[k] and b[j] != a[j])):
-            zero = False
-    return 0 if zero else triple_sign(o, d, a, b)
-
-
-@inlined
-def sides(o, d, d_scaled, floor, v0, v1, v2):
-    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss."""
-    # -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
-
-    # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
-    s0 = filtered_side(o, d_scaled, floor, v0, v1)
-    s1 = filtered_side(o, d_scaled, floor, v1, v2)
-    if s0 * s1 < 0:
-        return 0
-    s2 = filtered_side(o, d_scaled, floor, v2, v0)
-    if s0 * s2 < 0 or s1 * s2 < 0:
-        return 0
-    if s0 == 0:
-        s0 = _exact_side(o, d, v0, v1)
-        if s0 * s1 < 0 or s0 * s2 < 0:
-            return 0
-    if s1 == 0:
-        s1 = _exact_side(o, d, v1, v2)
-        if s1 * s0 < 0 or s1 * s2 < 0:
-            return 0
-    if s2 == 0:
-        s2 = _exact_side(o, d, v2, v0)
-        if s2 * s0 < 0 or s2 * s1 < 0:
-            return 0
-    return floats.sign(s0 + s1 + s2)
-
-
-@inlined
 def _scaled_vectors(o, d, e, k, v0, v1, v2):
     """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
     # The differences are exact unless they underflow.
@@ -121,62 +63,26 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
 
 
 @inlined
-def _minus(a, b):
-    """Return the difference of two products of a double-double component, and its size."""
-    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
-    # leaving out the product of two of them and rounding the other corrections lose less than
-    # 10 * 2**-106 of the size.
-    (ah, al), (bh, bl) = a
-    (ch, cl), (dh, dl) = b
-    m, e = floats.two_product(ah, bh)
-    n, f = floats.two_product(ch, dh)
-    s, g = floats.two_sum(m, -n)
-    return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
-
-
-@inlined
-def _cross(a, b):
-    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
-    x, sx = _minus((a[1], b[2]), (a[2], b[1]))
-    y, sy = _minus((a[2], b[0]), (a[0], b[2]))
-    z, sz = _minus((a[0], b[1]), (a[1], b[0]))
-    return (x, y, z), (sx, sy, sz)
-
-
-@inlined
-def _dot(n, sizes, a):
-    """Return the dot product of a cross product with a vector of double-doubles, and its size."""
-    # Its error, that of the cross product included, is below 32 * 2**-106 of the size.
-    x, ex = floats.two_product(n[0][0], a[0][0])
-    y, ey = floats.two_product(n[1][0], a[1][0])
-    z, ez = floats.two_product(n[2][0], a[2][0])
-    xy, f = floats.two_sum(x, y)
-    s, g = floats.two_sum(xy, z)
-    low = (
-        (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
-        + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
-        + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
-    )
-    size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
-    return floats.fast_two_sum(s, low + (f + g)), size
-
-
-@inlined
 def solve_plane(a, p, q, r):
     """Return n.a and n.r with their sizes, n = p x q, of double-doubles, of numbers or lanes."""
-    n, sizes = _cross(p, q)
-    along, along_size = _dot(n, sizes, a)
-    whole, whole_size = _dot(n, sizes, r)
+    n, sizes = floats.sized_cross(p, q)
+    along, along_size = floats.sized_dot(n, sizes, a)
+    whole, whole_size = floats.sized_dot(n, sizes, r)
     return along, along_size, whole, whole_size
+
+
+@inlined
+def _solve_volumes(a, p, q, r):
+    """Return minus the volume of edge (v2, v0) and that of (v0, v1), each with its size."""
+    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
+    m, sizes = floats.sized_cross(r, a)
+    return floats.sized_dot(m, sizes, q), floats.sized_dot(m, sizes, p)
 
 
 @inlined
 def solve_weights(a, p, q, r, whole, whole_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
-    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
-    m, sizes = _cross(r, a)
-    of_v1, v1_size = _dot(m, sizes, q)
-    of_v2, v2_size = _dot(m, sizes, p)
+    (of_v1, v1_size), (of_v2, v2_size) = _solve_volumes(a, p, q, r)
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     decided = (
         (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
@@ -186,59 +92,133 @@ def solve_weights(a, p, q, r, whole, whole_size):
     return decided, -of_v1[0] / whole[0], of_v2[0] / whole[0]
 
 
+@inlined
+def _distance_to_vertex(o, d, v):
+    """Return (decided, t) of a ray through a vertex."""
+    # On the axis that d is longest on it is a quotient of two doubles, if the difference is one.
+    x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
+    a, b, q = (v[0], o[0], d[0]) if x >= y else (v[1], o[1], d[1])
+    a, b, q = (a, b, q) if max(x, y) >= z else (v[2], o[2], d[2])
+    p, rest = floats.two_sum(a, -b)
+    t = p / q
+    # Nor does a power of two change how it is rounded.
+    exact = rest == 0.0 or floats.bits(q) & MANTISSA == 0
+    return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
+
+
+@inlined
+def _quotient(n, n_size, d, d_size, e):
+    """Return (decided, n / d * 2**e), correctly rounded, of two double-doubles with sizes."""
+    decided, t = floats.round_quotient(n, n_size, d, d_size)
+    return decided and -1020 < floats.exponent(t) + e < 1020, floats.scale_by(t, e)
+
+
 @kernel
-def distance(o, d, e, k, v0, v1, v2):
-    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double."""
-    # A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
+def _solve(o, d, e, k, v0, v1, v2):
+    """Return (decided, t, vectors, whole, its size) of a ray and a triangle in double-doubles."""
+    vectors = _scaled_vectors(o, d, e, k, v0, v1, v2)
+    along, along_size, whole, whole_size = solve_plane(*vectors)
+    decided, t = _quotient(along, along_size, whole, whole_size, e - k)
+    # A size of 0 leaves everything undecided.
+    whole_size = whole_size if -REACH <= e <= REACH else 0.0
+    return decided and whole_size > 0.0, t, vectors, whole, whole_size
+
+
+@kernel
+def distance(o, d, e, k, v0, v1, v2, vertex):
+    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
+
+    `vertex` is what `sides` returns.
+    """
     stay_outlined()
-    if o == v0 or o == v1 or o == v2:
+    if vertex != NO_VERTEX:
+        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        if decided:
+            return t
+    # Double-doubles first: one cross product and two dot products.
+    decided, t, _, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    if decided:
+        return t
+    volume = (v1, v0), (v2, v0), (v0, o)
+    return _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, 2 * e + k)
+
+
+@kernel
+def _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e):
+    """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about the latter.
+
+    `volume` is the three vectors, each from one point to another, the latter first.
+    """
+    # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
+    stay_outlined()
+    p, q, r = volume
+    # By integers, however small the volume is beside its terms. It is linear in each vector, so
+    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
+    x, y, z = floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
+    value, size, f, known = (0.0, 0.0), 0.0, 0, True
+    for i in range(8):
+        a = floats.low(x) if i & 1 else floats.high(x)
+        b = floats.low(y) if i & 2 else floats.high(y)
+        c = floats.low(z) if i & 4 else floats.high(z)
+        if known and min(floats.largest(a), min(floats.largest(b), floats.largest(c))) != 0.0:
+            known, term, g = integer_volume(a, b, c)
+            f = g if size == 0.0 else f
+            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
+            value, size = floats.dd_add(value, term), size + abs(term[0])
+    if known and size == 0.0:
         return 0.0
-    if -REACH <= e <= REACH:
-        # Double-double first: one cross product and two dot products.
-        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        decided, t = floats.round_quotient(*solve_plane(a, p, q, r))
-        at = floats.exponent(t) + e - k
-        if decided and -1020 < at < 1020:
-            return floats.scale_by(t, e - k)
+    decided, t = _quotient(value, size, whole, whole_size, f - e)
+    if known and decided:
+        return t
     n_sum, d_sum = new_sum(), new_sum()
-    add_triple(n_sum, 1.0, v0, v1, v2)
-    add_triple(n_sum, -1.0, o, v0, v1)
-    add_triple(n_sum, -1.0, o, v1, v2)
-    add_triple(n_sum, -1.0, o, v2, v0)
+    for i in range(8):
+        a, b, c = p[1] if i & 1 else p[0], q[1] if i & 2 else q[0], r[1] if i & 4 else r[0]
+        add_triple(n_sum, -1.0 if (i ^ i >> 1 ^ i >> 2) & 1 else 1.0, a, b, c)
+    # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
+    n, f = leading(n_sum)
+    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), whole, whole_size, f - e)
+    if decided or n[0] == 0.0:
+        return t if decided else 0.0
     add_triple(d_sum, 1.0, d, v0, v1)
     add_triple(d_sum, 1.0, d, v1, v2)
     add_triple(d_sum, 1.0, d, v2, v0)
-    return divide(n_sum, d_sum)
+    return floats.sign(n[0]) * divide(n_sum, d_sum)
 
 
 @kernel
-def _share(o, d, a, b, v0, v1, v2):
-    """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
-    stay_outlined()
-    n_sum, d_sum = new_sum(), new_sum()
-    add_triple(n_sum, 1.0, d, a, b)
-    add_triple(n_sum, 1.0, d, o, a)
-    add_triple(n_sum, -1.0, d, o, b)
-    add_triple(d_sum, 1.0, d, v0, v1)
-    add_triple(d_sum, 1.0, d, v1, v2)
-    add_triple(d_sum, 1.0, d, v2, v0)
-    return divide(n_sum, d_sum)
-
-
-@kernel
-def barycentrics(o, d, v0, v1, v2):
-    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place."""
+def exact_details(o, d, v0, v1, v2):
+    """Return (t, u, v, front) of a hit; u and v are good to a few units in the last place."""
     # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
     # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
-    _, _, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
-    if -REACH <= e <= REACH:
-        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        _, _, whole, whole_size = solve_plane(a, p, q, r)
-        decided, u, v = solve_weights(a, p, q, r, whole, whole_size)
-        if decided:
-            return u, v
-    return _share(o, d, v2, v0, v0, v1, v2), _share(o, d, v0, v1, v0, v1, v2)
+    d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
+    # The volume of (v1-v0) and (v2-v1) is that of the normal.
+    side = edge_sides.filtered_side(v0, d_scaled, floor, v1, v2)
+    vertex = vertex_of(o, d, v0, v1, v2)
+    if vertex != NO_VERTEX:
+        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        if decided and side != 0:
+            return t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0, side < 0
+    if side == 0:
+        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, (v0, v1, v2), 0, 0, 0)
+    decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    e = 2 * e + k
+    if not decided:
+        volume = (v1, v0), (v2, v0), (v0, o)
+        t = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
+    decided, u, v = solve_weights(*vectors, whole, whole_size)
+    if not (decided and whole_size > 0.0):
+        # One is zero, or so small that both are rounded correctly.
+        ((high, low), v1_size), (of_v2, v2_size) = _solve_volumes(*vectors)
+        decided, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
+        if not decided:
+            volume = (v2, o), (v0, v2), (d, ORIGIN)
+            u = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
+        decided, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
+        if not decided:
+            volume = (v0, o), (v1, v0), (d, ORIGIN)
+            v = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
+    return t, u, v, side < 0
 
 
 @entry
@@ -255,14 +235,13 @@ def _ray_triangle(rays, triangles, cull, hits):
             floats.can_hit(o, d) and floats.finite(a) and floats.finite(b) and floats.finite(c)
         ):
             continue
-        d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(a, b, c))
-        side = sides(o, d, d_scaled, floor, a, b, c)
+        d_scaled, floor, _, _ = scaled_ray(o, d, floats.reach_of(a, b, c))
+        side, _ = sides(o, d, d_scaled, floor, a, b, c)
         if side == 0 or side == cull:
             continue
-        at = distance(o, d, e, k, a, b, c)
+        at, x, y, _ = exact_details(o, d, a, b, c)
         if rays.t_min[i] <= at <= rays.t_max[i]:
-            hit[i], t[i] = True, at
-            u[i], v[i] = barycentrics(o, d, a, b, c)
+            hit[i], t[i], u[i], v[i] = True, at, x, y
 
 
 class TriangleHit(NamedTuple):

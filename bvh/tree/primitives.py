@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
-from bvh.geometry.triangles import barycentrics, distance, sides
+from bvh.geometry.arithmetic.edge_sides import passes_through, sides
+from bvh.geometry.arithmetic.floats import INF, NAN, can_hit, vector
+from bvh.geometry.triangles import distance, exact_details
 from bvh.runtime.jit import by_type, inlined, types
-from bvh.runtime.simd import pointer
+from bvh.runtime.simd import peek, pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
@@ -73,10 +74,10 @@ def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
     v0, v1, v2 = vertices
-    side = sides(o, d, d_scaled, floor, v0, v1, v2)
+    side, vertex = sides(o, d, d_scaled, floor, v0, v1, v2)
     if side == MISS or side == cull:
         return INF, MISS
-    t = distance(o, d, e, k, v0, v1, v2)
+    t = distance(o, d, e, k, v0, v1, v2, vertex)
     return t, (side if t_min <= t <= t_max else MISS)
 
 
@@ -132,16 +133,16 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     }[primitives.instance_class]  # fmt: skip
 
 
+@inlined
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    v0, v1, v2 = corners(primitives, prim)
-    return barycentrics(o, d, v0, v1, v2)
+    _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
+    return u, v
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
-    v0, v1, v2 = corners(primitives, prim)
-    return barycentrics(o, d, v0, v1, v2)
+    return _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max)
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
@@ -158,6 +159,26 @@ def weights(primitives, prim, o, d, scaled, t_min, t_max):
         primitives.instance_class,
         lambda primitives, prim, o, d, scaled, t_min, t_max: (NAN, NAN),
     )  # fmt: skip
+
+
+def _share_corner(primitives, first, second, o, d):
+    faces = primitives.faces
+    for i in range(3):
+        v = np.int64(peek(faces, 3 * first + i))
+        for j in range(3):
+            if peek(faces, 3 * second + j) == v and passes_through(
+                o, d, vector(primitives.points, v)
+            ):
+                return True
+    return False
+
+
+@by_type()
+def meet_on_ray(primitives, first, second, o, d):
+    """Return whether two primitives surely share a corner through which a ray's line passes."""
+    if primitives.instance_class is Triangles:
+        return _share_corner
+    return lambda primitives, first, second, o, d: False
 
 
 # Whether a ray is valid: finite, with a direction, and t_min <= t_max.

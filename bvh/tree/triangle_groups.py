@@ -41,6 +41,16 @@ from d and three from three steps, 8.4 e B M. Here sum(abs(F)) stands for M, whi
 M + 3 e P. The sum is below 22.5 e B (M + 3 e P) + e L P, and 24 e B * size with
 size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a triangle is small.
 
+Near origins. These bounds are of the frame, however small triangles are. What they leave undecided
+is tested once more from a point of the ray near the triangles, h + l, which is known to 2**-31 B
+(`test_edges_near`). With K the largest component of C = (v0 - h) - l, its error is e B from v0,
+0.02 e B from the point and 2.1 e K from the two differences; in place of 2.1 B stands K:
+
+- R: 1.02 e B D + 5.1 e K D;  U, V: 1.02 e B D s + 9.1 e K D s, in sum;
+- W: 1.02 e B D s + 11.2 e K D s + 10 e D x, and x is at most s * max(abs(e1)).
+
+So e D * tolerance * (1.04 B + 12 (K + max(abs(e1)))) covers U, V and W.
+
 Underflow loses 2**-149 a few times: both sizes are kept above 2**-100, also lest an infinite bound
 times nothing be no number, and 2**-126 is added to the bound of T.
 
@@ -231,6 +241,18 @@ def test_edges(o, d, v0, e1, e2, n, margin):
     outside = simd.greater(simd.greater(u, v), w)
     maybe = (inside >= -margin) | (outside <= margin)
     return maybe, (inside > margin) | (outside < -margin), c, den
+
+
+@inlined
+def test_edges_near(point, rest, d, triangles, edge, extent):
+    """Return masks as `test_edges` does, by a point of rays, in two parts, near the triangles."""
+    # `triangles` is what `load_group` returns; `edge` times a tolerance is the margin anywhere.
+    v0, e1, e2, n, tolerance, _ = triangles
+    v0 = vectors.minus(v0, point)
+    near = _longest(vectors.minus(v0, rest)) + _longest(e1)
+    share = simd.fma(near, np.float32(0.5 / extent), np.float32(1.04 / 24.0))
+    maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, edge * tolerance * share)
+    return maybe, passes
 
 
 @inlined

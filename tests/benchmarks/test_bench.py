@@ -340,6 +340,15 @@ def test_memory_of_a_build(run: Run) -> None:
     assert all(0 < row["parts"]["tree B/triangle"] < 500 for row in rows) and "peak MiB" in out
 
 
+@pytest.mark.long
+def test_rays_at_vertices_and_edges(run: Run) -> None:
+    options = ["--task", "features", "--peers", "embreex", "--points", "99", "--rounds", "1"]
+    code, _, err = run("bench", *options, "--patience", "1", "--json", "new.json")
+    assert code == 0, err
+    rows = json.loads(Path("new.json").read_text())["rows"]
+    assert len(rows) == 13 and all({"bvh", "bvh, beside"} <= set(row["seconds"]) for row in rows)
+
+
 def test_rays_hit_nothing_that_they_leave(run: Run) -> None:
     options = ["--task", "precision", "--peers", "embreex", "--points", "3", "--json", "new.json"]
     code, _, err = run("bench", *options)

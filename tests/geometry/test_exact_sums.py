@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bvh.geometry.arithmetic import exact_sums
+from bvh.geometry.arithmetic.edge_sides import filtered_side
 from bvh.geometry.arithmetic.floats import reach_of, vector
-from bvh.geometry.triangles import filtered_side, scaled_ray
+from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import entry
 
 

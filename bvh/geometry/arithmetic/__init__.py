@@ -10,4 +10,5 @@ Each file imports only from those above it.
 | `vectors.py` | Vectors of three numbers as tuples: their products and differences, every operation rounded |
 | `feature_distances.py` | Distances from a point to a vertex, an edge and a plane, of any size |
 | `predicates.py` | Exact orientation predicates: signs of areas and volumes spanned by points |
+| `edge_sides.py` | Sides of edges: on which side a ray passes each edge of a triangle, exactly |
 """

@@ -12,17 +12,22 @@ volume; TINY times that factor covers six of them. What overflows is infinite or
 value and size, and is left undecided.
 """
 
+import numpy as np
+from llvmlite import ir
+
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import cross_size, dot_size, two_product, two_sum
+from bvh.geometry.arithmetic.floats import cross_size, difference, dot_size, exponent, high
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
+from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined, types
 
 AREA_ERROR = 6.0 * 2.0**-53
 VOLUME_ERROR = 12.0 * 2.0**-53
 TINY = 2.0**-1070
 
-# Differences of this range have products of three whose rounding errors do not underflow.
-SMALL, GREAT = 2.0**-300, 2.0**300
+# Whether a vector of double-doubles is one of doubles.
+is_single = inlined(lambda a: a[0][1] == 0.0 and a[1][1] == 0.0 and a[2][1] == 0.0)
 
 
 @inlined
@@ -81,6 +86,82 @@ def filtered_above(plane, a, p):
     return 0
 
 
+@llvm_operation
+def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
+    """Return r . (p x q) of integers below 2**60: (sign, two integers of 53 bits, exponent)."""
+    # The value is sign * (first * 2**53 + second) * 2**exponent, but for less than 2**exponent.
+
+    def codegen(context, builder, signature, args):
+        b, wide, whole = builder, ir.IntType(128), ir.IntType(192)
+        half, mask = wide(64), wide(2**64 - 1)
+        p, q, r = ([b.sext(b.extract_value(v, i), wide) for i in range(3)] for v in args)
+        # A component of p x q is below 2**121. Cut in two, its products with r are below 2**124.
+        low = top = wide(0)
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            c = b.sub(b.mul(p[j], q[k]), b.mul(p[k], q[j]))
+            low = b.add(low, b.mul(r[i], b.and_(c, mask)))
+            top = b.add(top, b.mul(r[i], b.ashr(c, half)))
+        value = b.add(b.shl(b.sext(top, whole), whole(64)), b.sext(low, whole))
+        negative = b.icmp_signed("<", value, whole(0))
+        size = b.select(negative, b.neg(value), value)
+        # 0 has no leading one, and need not be moved.
+        zeros = b.ctlz(b.or_(size, whole(1)), ir.IntType(1)(1))
+        size = b.shl(size, zeros)
+        long = ir.IntType(64)
+        parts = [b.trunc(b.lshr(size, whole(at)), long) for at in (139, 86)]
+        parts[1] = b.and_(parts[1], long(2**53 - 1))
+        sign = b.select(negative, long(-1), long(1))
+        exponent = b.sub(long(86), b.trunc(zeros, long))
+        return context.make_tuple(b, signature.return_type, [sign, *parts, exponent])
+
+    return types.UniTuple(types.int64, 4)(p, q, r), codegen
+
+
+@inlined
+def _integer(x, k):
+    """Return x * 2**k as an integer below 2**60, and whether it is one."""
+    y = x * floats.power_of_two(k)
+    inside = abs(k) <= 1000 and 1.0 <= abs(y) < 2.0**60
+    n = np.int64(y if inside else 0.0)
+    return n, x == 0.0 or (inside and np.float64(n) == y)
+
+
+@inlined
+def _integers(v, i, j, k):
+    """Return (vector, e, fit): v times 2**i, 2**j and 2**k is the vector of integers times 2**e."""
+    e = max(exponent(v[0]) + i, max(exponent(v[1]) + j, exponent(v[2]) + k)) - 59
+    x, x_fits = _integer(v[0], i - e)
+    y, y_fits = _integer(v[1], j - e)
+    z, z_fits = _integer(v[2], k - e)
+    return (x, y, z), e, x_fits and y_fits and z_fits
+
+
+@kernel
+def integer_volume(p, q, r):
+    """Return (decided, value, e): the volume r . (p x q) of doubles is value * 2**e.
+
+    It is decided where all are integers, but for a scale of each axis and of each vector. The value
+    is a double-double, off by less than 2**-105 of itself; its sign is that of the volume.
+    """
+    # Scaled are the axes, by the components of p and q, and then each vector.
+    stay_outlined()
+    x, y, z = max(abs(p[0]), abs(q[0])), max(abs(p[1]), abs(q[1])), max(abs(p[2]), abs(q[2]))
+    # Where p and q have no component along an axis, only that of r counts.
+    if x == 0.0 or y == 0.0 or z == 0.0:
+        r = (
+            0.0 if y == 0.0 or z == 0.0 else r[0],
+            0.0 if z == 0.0 or x == 0.0 else r[1],
+            0.0 if x == 0.0 or y == 0.0 else r[2],
+        )
+    i, j, k = exponent(x), exponent(y), exponent(z)
+    p, e, p_fits = _integers(p, -i, -j, -k)
+    q, f, q_fits = _integers(q, -i, -j, -k)
+    r, g, r_fits = _integers(r, -i, -j, -k)
+    sign, first, second, h = _determinant(p, q, r)
+    value = floats.fast_two_sum(2.0**53 * np.float64(sign * first), np.float64(sign * second))
+    return p_fits and q_fits and r_fits, value, e + f + g + h + i + j + k
+
+
 @kernel
 def orient3d(a, b, c, p):
     """Return the sign of the volume (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle."""
@@ -93,45 +174,14 @@ def orient3d(a, b, c, p):
 def exact_volume(a, b, c, p):
     """Return the sign of `orient3d` where the filter cannot decide."""
     stay_outlined()
-    u, v, r = minus(b, a), minus(c, a), minus(p, a)
-    # The most common cases: a plane parallel to two axes, and points that coincide.
-    for i in range(3):
-        if u[i] == 0.0 and v[i] == 0.0 and r[i] == 0.0:
-            return 0
-    if a == b or a == c or a == p or b == c or b == p or c == p:
-        return 0
-    decided, side = _unrounded_volume(a, b, c, p)
-    if decided:
-        return side
+    u, v, r = difference(b, a, 0), difference(c, a, 0), difference(p, a, 0)
+    if is_single(u) and is_single(v) and is_single(r):
+        decided, value, _ = integer_volume(high(u), high(v), high(r))
+        if decided:
+            return floats.sign(value[0])
     total = new_sum()
     add_triple(total, 1.0, p, b, c)
     add_triple(total, -1.0, a, b, c)
     add_triple(total, -1.0, p, a, c)
     add_triple(total, -1.0, p, b, a)
     return take_sign(total)
-
-
-@kernel
-def _unrounded_volume(a, b, c, p):
-    """Return (decided, sign): decided where nothing is rounded, as for points on grids."""
-    stay_outlined()
-    value, lost = 0.0, False
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        uj, e0 = two_sum(b[j], -a[j])
-        uk, e1 = two_sum(b[k], -a[k])
-        vj, e2 = two_sum(c[j], -a[j])
-        vk, e3 = two_sum(c[k], -a[k])
-        r, e4 = two_sum(p[i], -a[i])
-        for x in (uj, uk, vj, vk, r):
-            if x != 0.0 and not SMALL <= abs(x) <= GREAT:
-                return False, 0
-        left, e5 = two_product(uj, vk)
-        right, e6 = two_product(uk, vj)
-        area, e7 = two_sum(left, -right)
-        part, e8 = two_product(area, r)
-        value, e9 = two_sum(value, part)
-        for e in (e0, e1, e2, e3, e4, e5, e6, e7, e8, e9):
-            if e != 0.0:
-                lost = True
-    return not lost, (1 if value > 0.0 else 0) - (1 if value < 0.0 else 0)

@@ -12,21 +12,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
-from bvh.traversal.rays.blocks import batch_index
+from bvh.traversal.rays.blocks import batch_index, double_index
 from bvh.traversal.rays.counted_faces import counted_lanes
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.tree.frame import farthest
+from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
+from bvh.tree.frame import bound, farthest, into_frame
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
-from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.primitives import MISS, Triangles, intersect, meet_on_ray
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
+from bvh.tree.triangle_groups import (
+    TINY,
+    group_at,
+    load_group,
+    test_distance,
+    test_edges,
+    test_edges_near,
+)
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
@@ -151,12 +159,16 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+    best = slots.best(memory, slot)
+    if best <= prim and slots.exact(memory, slot) == best:
+        # Where the ray passes through a corner that they share, both are hit there: the best stays.
+        if meet_on_ray(tree.primitives, best, prim, o, d):
+            return False
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
     low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
-    best = slots.best(memory, slot)
     if best >= 0 and high >= slots.best_low(memory, slot):
         if low > slots.end(memory, slot) or best == prim:
             return True
@@ -184,11 +196,52 @@ def accept_certain(context_ref, memory, slot, prim, low, high, cull):
         accept_exact(context_ref, memory, slot, prim, cull)
 
 
+def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
+    """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
+    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
+    # pass exactly through a vertex or an edge.
+    others = bits & ~certain
+    others &= others - 1
+    if (
+        bits == certain
+        or others & (others - 1) != 0
+        or slots.exact(memory, slot) == slots.best(memory, slot)
+    ):
+        return bits, certain
+    # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
+    r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
+    o, d, _, _ = read_ray(rays, batch_index(block, r))
+    p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
+    t = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
+    if not (largest(p) <= NEAR_ORIGIN and abs(t) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
+        return bits, certain
+    s = t * power_of_two(-e)
+    q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
+    x, y, z = F(q[0]), F(q[1]), F(q[2])
+    point = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
+    rest = splat(F(q[0] - x), WIDTH), splat(F(q[1] - y), WIDTH), splat(F(q[2] - z), WIDTH)
+    ray = slots.ray_numbers(primitives, block, memory, slot)
+    triangles, edge = load_group(tree.groups, group), ray_numbers.edge(ray)
+    direction, extent = ray_numbers.direction(ray), bound(tree.frame)
+    maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
+    first, last = slots.intervals(memory, 0, WIDTH)
+    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
+    bits &= np.int64(mask_bits(maybe)) | certain
+    return bits, certain | (bits & np.int64(mask_bits(passes & sure)))
+
+
+_refined = by_scene(
+    _refine,
+    lambda primitives, tree, rays, block, memory, slot, group, bits, certain: (bits, certain),
+)
+
+
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
-    tree, _, _ = follow(context_ref)
+    tree, rays, block = follow(context_ref)
+    bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     while bits != 0:
         k = lowest_bit(bits)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
-from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
+from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve_weights
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.tuple_references import stack_memory
@@ -100,7 +100,7 @@ def _solve_triangle(primitives, tree, prim, ray):
     good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
     if good:
         return t, u, v, front
-    return _solve_exactly(primitives, tree, prim, ray)
+    return exact_details(ray[0], ray[1], v0, v1, v2)
 
 
 @kernel
@@ -118,10 +118,17 @@ def details_of(primitives, tree, prim, ray):
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-# The details of a hit that the lanes left undecided. In a scene that may be for the moving of
-# vertices alone. Weights must then come the same way as side by side: the exact way rounds them
-# otherwise.
-_undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
+@by_type()
+def _undecided(primitives, tree, prim, ray):
+    """Return the details of a hit that the lanes left undecided."""
+    # In a scene that may be for the moving of vertices alone. Weights must then come the same way
+    # as side by side: the exact way rounds them otherwise.
+    if primitives.instance_class is Triangles:
+        return lambda primitives, tree, prim, ray: exact_details(
+            ray[0], ray[1], *corners(primitives, prim)
+        )
+    in_scene = primitives.instance_class is Instanced
+    return (_solve_instanced if in_scene else _solve_exactly).py_func
 
 
 @inlined

@@ -68,7 +68,7 @@ def _word(kind: types.Type, word: int, count: int = 1) -> tuple[Accessor, Access
 
 
 # Of all slots; (low, high) of the k-th candidate, and of all of them as vectors.
-interval, _, set_intervals = rows(types.float32, 0, WIDTH)
+interval, intervals, set_intervals = rows(types.float32, 0, WIDTH)
 waiting_at_node, queue_at_node = field(types.int32, _NODES)
 waiting_at_leaf, queue_at_leaf = field(types.int32, _NODES + _QUEUE)
 waiting_for_ray, queue_for_ray = field(types.int32, _NODES + 2 * _QUEUE)
