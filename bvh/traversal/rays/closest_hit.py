@@ -35,9 +35,10 @@ from bvh.traversal.rays.packets.instanced_packets import (
     trace_in_scene,
 )
 from bvh.traversal.rays.packets.packet_walk import trace_in_tree
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, Context
+from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, STREAMS, Context
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
+from bvh.traversal.rays.streams import Streams, new_streams, trace_streams
 from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
@@ -51,8 +52,9 @@ ENOUGH, FEWEST = BLOCK // 8, PACKET_RAYS // 4
 # Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
 # trial and in all from one to the next; which of the two was faster (-1 before the first trial).
 IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
+STREAMED, ALONE, TURN = range(5, 8)
 # The measured times at the start of a batch.
-UNMEASURED = np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
+UNMEASURED = np.array([0.0, 0.0, 0.0, PERIOD, -1.0, 0.0, 0.0, 0.0])
 
 
 class Scratch(NamedTuple):
@@ -63,12 +65,13 @@ class Scratch(NamedTuple):
     packet: PacketScratch
     active: NDArray[np.int64]
     measured: NDArray[np.float64]
+    streams: Streams
 
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
-    return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured)
+    return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured, new_streams())
 
 
 @inlined
@@ -126,7 +129,7 @@ _trace_together = by_scene(trace_in_tree, trace_in_scene)
 
 @kernel
 def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
-    """Trace the rays `active[:count]` of a block, in packets where possible."""
+    """Trace the rays `active[:count]` of a block in packets; list the others in `slots.spare`."""
     context = Context(tree, rays, block)
     j = np.int64(0)
     single = np.int64(0)
@@ -149,7 +152,43 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
                 # Any hit suffices where it ended the ray.
                 single += np.int64(blocks.end(block.lanes, r) > np.float32(-INF))
         j = k
-    trace_all(tree, rays, block, slots.memory, slots.spare, single, goal)
+    return single
+
+
+def _trace_singly(tree, rays, scratch, active, count, forced, goal):
+    """Trace rays that are in no packet: in streams, or one by one."""
+    trace_all(tree, rays, scratch.block, scratch.slots.memory, active, count, goal)
+
+
+@kernel
+def _trace_in_streams(tree, rays, scratch, active, count, forced, goal):
+    block, measured = scratch.block, scratch.measured
+    turn = np.int64(peek(measured, TURN))
+    trial = turn >= 0 and count >= ENOUGH
+    streams = turn & 1 == 0 if trial else peek(measured, STREAMED) <= peek(measured, ALONE)
+    if forced != AUTO:
+        trial, streams = False, forced == STREAMS
+    began = cycles()
+    if streams:
+        trace_streams(tree, rays, block, scratch.streams, active, count, goal)
+    else:
+        trace_all(tree, rays, block, scratch.slots.memory, active, count, goal)
+    if trial:
+        which = STREAMED + (turn & 1)
+        spent = np.float64(cycles() - began) / count
+        poke(measured, which, spent + (0.0 if turn < 2 else peek(measured, which)))
+        poke(measured, TURN, np.float64(turn + 1))
+        if turn == 3:
+            poke(measured, TURN, -80.0)
+    else:
+        poke(measured, TURN, min(np.float64(turn + 1), 0.0))
+
+
+@by_type()
+def trace_rest(tree, rays, scratch, active, count, forced, goal):
+    """Trace rays that are in no packet."""
+    in_streams = primitives_class(tree) is Triangles and goal.instance_class is ClosestGoal
+    return _trace_in_streams.py_func if in_streams else _trace_singly
 
 
 @by_type()
@@ -158,8 +197,8 @@ def trace_block(tree, rays, scratch, count, forced, goal):
     in_packets = primitives_class(tree) in (Triangles, Instanced)
     if in_packets and goal.instance_class is ClosestGoal:
         return _trace_either_way
-    return lambda tree, rays, scratch, count, forced, goal: trace_all(
-        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
+    return lambda tree, rays, scratch, count, forced, goal: trace_rest(
+        tree, rays, scratch, scratch.active, count, forced, goal
     )
 
 
@@ -177,10 +216,11 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
             packed = even if trial else packed
     began = cycles()
     if packed > 0:
-        _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
+        left = _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
+        trace_rest(tree, rays, scratch, slots.spare, left, forced, goal)
     between = cycles()
     if packed < count:
-        trace_all(tree, rays, block, slots.memory, shifted(active, packed), count - packed, goal)
+        trace_rest(tree, rays, scratch, shifted(active, packed), count - packed, forced, goal)
     if trial:
         _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
         _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))

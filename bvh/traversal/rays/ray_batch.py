@@ -30,8 +30,8 @@ TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
-# Packets or single rays: chosen by trial, or forced.
-AUTO, PACKETS, SINGLES = 0, 1, 2
+# Packets, single rays or streams: chosen by trial, or forced.
+AUTO, PACKETS, SINGLES, STREAMS = 0, 1, 2, 3
 
 # Keys to sort by.
 CELL_BITS = 4
