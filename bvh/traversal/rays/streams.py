@@ -22,7 +22,6 @@ from bvh.runtime.simd import (
     WIDTH,
     compress_order,
     field,
-    lesser,
     lowest_bit,
     mask_bits,
     peek,
@@ -60,24 +59,28 @@ GROUPS = BLOCK // GROUP_RAYS + OCTANTS
 FOUND_ROOM = 128
 SLOT = slots.FOUND + (FOUND_ROOM + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FOUND_SIZE
 
-# What all groups share: queues of those whose next entry is a node, and of those where it is a
-# leaf; for each octant, the group that its next ray joins.
-_QUEUE = GROUPS + 16
-_OPEN = 2 * _QUEUE
+# What all groups share: the bits of masks; for each octant, the group that its next ray joins;
+# queues of groups whose next entry is a node, and of those where it is a leaf: those of this round,
+# and those of the next one.
+_OPEN = GROUP_RAYS + 16
 _FULL = _OPEN + 16
-_GROUPS = _FULL + 16
-# Of a group: numbers, its rays, and the rows of its stack.
+_QUEUES = _FULL + 16
+LEAVES = 2 * GROUPS
+QUEUES = 0, 2 * LEAVES
+_GROUPS = _QUEUES + 4 * LEAVES
+# Of a group: numbers, its rays and one that is none, and the rows of its stack.
 _RAYS = 16
-_CHILDREN = _RAYS + GROUP_RAYS
+_CHILDREN = _RAYS + GROUP_RAYS + 16
 _ROW = STACK + WIDTH
-GROUP_SIZE = _CHILDREN + 3 * _ROW + 16
+GROUP_SIZE = _CHILDREN + 2 * _ROW
 
 F, I4 = np.float32, np.int32
-LOW_BITS = (1 << GROUP_RAYS) - 1
+NO_RAY = 1 << GROUP_RAYS
+LOW_BITS = NO_RAY - 1
 
-at_node, queue_at_node = field(types.int32, 0)
-at_leaf, queue_at_leaf = field(types.int32, _QUEUE)
+bit, set_bit = field(types.int32, 0)
 open_group, set_open_group = field(types.int32, _OPEN)
+queued, queue = field(types.int32, _QUEUES)
 child, set_child = field(types.int32, 0)
 mask, set_mask = field(types.int32, 1)
 alive, set_alive = field(types.int32, 2)
@@ -88,7 +91,6 @@ shift, set_shift = field(types.int32, 8)
 ray, set_ray = field(types.int32, _RAYS)
 stack_child, _, set_stack_children = rows(types.int32, _CHILDREN)
 stack_mask, _, set_stack_masks = rows(types.int32, _CHILDREN + _ROW)
-stack_entry, _, set_stack_entries = rows(types.float32, _CHILDREN + 2 * _ROW)
 
 
 class Streams(NamedTuple):
@@ -102,61 +104,66 @@ def new_streams() -> Streams:
     """Return the scratch of one thread."""
     groups = aligned(_GROUPS + GROUPS * GROUP_SIZE, np.float32)
     groups.fill(0.0)
+    groups[:GROUP_RAYS].view(np.int32)[:] = 1 << np.arange(GROUP_RAYS)
     return Streams(groups, aligned(SLOT + slots.STACKLESS, np.float32))
 
 
 @inlined
-def _enter_node(nodes, lanes, memory, group):
-    """Push the children of a group's node that any of its rays enters."""
-    at, bits = node_at(child(memory, group)), mask(memory, group) & LOW_BITS
+def _test_node(nodes, lanes, memory, group, at):
+    """Return for each child of a node the mask of the rays that enter it."""
+    bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
-    both = all_planes(nx, ny, nz)
-    none, infinite = splat(I4(0), WIDTH), splat(F(INF), WIDTH)
-    entered, sooner = none, infinite
+    both, none = all_planes(nx, ny, nz), splat(I4(0), WIDTH)
+    entered = none
     while bits != 0:
-        r = ray(memory, group + lowest_bit(bits))
+        # Two at a time, the second perhaps none: how often a loop goes round costs time to guess.
+        more = bits & (bits - 1)
+        i, j = lowest_bit(bits), lowest_bit(more | NO_RAY)
+        bits = more & (more - 1)
+        r, s = ray(memory, group + i), ray(memory, group + j)
         first, last = enter_children(nodes, at, numbers_of(lanes, r), blocks.end(lanes, r), both)
-        enters = first <= last
-        entered = entered | select(enters, splat(I4(bits & -bits), WIDTH), none)
-        sooner = lesser(select(enters, first, infinite), sooner)
-        bits &= bits - 1
-    # Nearest last, by the order that is stored for the octant.
-    order = child_orders(nodes, at, WIDTH) >> I4(shift(memory, group))
-    sooner = permute(sooner, order)
-    bits = np.int64(mask_bits(sooner < infinite))
-    front = compress_order(bits)
-    order = permute(order, front)
-    height = top(memory, group)
-    set_stack_entries(memory, group + height, permute(sooner, front))
-    set_stack_masks(memory, group + height, permute(entered, order))
-    set_stack_children(memory, group + height, permute(child_codes(nodes, at, WIDTH), order))
-    set_top(memory, group, height + popcount(bits))
+        entered = entered | select(first <= last, splat(I4(bit(memory, i)), WIDTH), none)
+        first, last = enter_children(nodes, at, numbers_of(lanes, s), blocks.end(lanes, s), both)
+        entered = entered | select(first <= last, splat(I4(bit(memory, j)), WIDTH), none)
+    return entered
 
 
 @inlined
-def _advance(tree, block, memory, group, waiting):
+def _enter_node(tree, lanes, memory, group, waiting):
+    """Push the children of a group's node that any of its rays enters, and take the next entry."""
+    at = node_at(child(memory, group))
+    entered = _test_node(tree.blocks, lanes, memory, group, at)
+    # Nearest last, by the order that is stored for the octant.
+    order = child_orders(tree.blocks, at, WIDTH) >> I4(shift(memory, group))
+    entered = permute(entered, order)
+    bits = np.int64(mask_bits(entered != I4(0)))
+    front = compress_order(bits)
+    height = top(memory, group)
+    set_stack_masks(memory, group + height, permute(entered, front))
+    codes = permute(permute(child_codes(tree.blocks, at, WIDTH), order), front)
+    set_stack_children(memory, group + height, codes)
+    return _advance(tree, memory, group, height + popcount(bits), waiting)
+
+
+@inlined
+def _advance(tree, memory, group, height, waiting):
     """Take the next entry of a group; queue the group by it, prefetch what it is."""
-    # `waiting`, returned updated: how many groups wait at nodes, and at leaves.
+    # `waiting`, returned updated: where the next group is queued that waits at a node, at a leaf.
     at_nodes, at_leaves = waiting
-    height, active, bits = top(memory, group), alive(memory, group) & LOW_BITS, np.int64(0)
-    while height > 0:
+    height -= 1
+    bits = stack_mask(memory, group + height) & alive(memory, group)
+    while bits == 0 and height > 0:
+        # All of its rays are done, as any hit will do.
         height -= 1
-        bits = stack_mask(memory, group + height) & active
-        if bits & (bits - 1) != 0:
-            break
-        # The nearest hit of a ray alone may be before the entry.
-        r = ray(memory, group + lowest_bit(bits | 1 << (GROUP_RAYS - 1)))
-        if bits != 0 and stack_entry(memory, group + height) <= blocks.end(block.lanes, r):
-            break
-        bits = np.int64(0)
+        bits = stack_mask(memory, group + height) & alive(memory, group)
     code = np.int64(stack_child(memory, group + height))
     prefetch_child(tree.blocks, tree.groups, code, 4)
     set_child(memory, group, code)
     set_mask(memory, group, bits)
     set_top(memory, group, height)
-    queue_at_node(memory, at_nodes, group)
-    queue_at_leaf(memory, at_leaves, group)
-    more = np.int64(bits != 0)
+    queue(memory, at_nodes, group)
+    queue(memory, at_leaves, group)
+    more = np.int64(height >= 0)
     is_node = np.int64(code >= 0) & more
     return at_nodes + is_node, at_leaves + (more - is_node)
 
@@ -212,7 +219,7 @@ def _form_groups(block, memory, active, count):
         if joined == GROUP_RAYS:
             group, joined = _GROUPS + groups * GROUP_SIZE, np.int64(0)
             set_open_group(memory, octant, group)
-            queue_at_node(memory, groups, group)
+            queue(memory, groups, group)
             set_planes(memory, group, near_planes(octant))
             set_shift(memory, group, octant_shift(octant))
             set_child(memory, group, 0)
@@ -230,22 +237,22 @@ def _form_groups(block, memory, active, count):
 def trace_streams(tree, rays, block, streams, active, count, goal):
     """Trace the rays `active[:count]` of a ray block through a tree over triangles."""
     context_ref, memory = refer(Context(tree, rays, block)), streams.groups
-    at_nodes, at_leaves = _form_groups(block, memory, active, count), np.int64(0)
-    while at_nodes + at_leaves > 0:
-        for i in range(at_nodes):
-            _enter_node(tree.blocks, block.lanes, memory, at_node(memory, i))
-        i = found = np.int64(0)
-        while i < at_leaves:
-            while i < at_leaves and found <= FOUND_ROOM:
-                group = at_leaf(memory, i)
-                queue_at_node(memory, at_nodes + i, group)
+    groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
+    # Where queues end: of groups at nodes, and at leaves.
+    nodes, leaves = now + groups, now + LEAVES
+    while nodes > now or leaves > now + LEAVES:
+        waiting = then, then + LEAVES
+        found = np.int64(0)
+        i = now + LEAVES
+        while i < leaves:
+            while i < leaves and found <= FOUND_ROOM:
+                group = queued(memory, i)
                 found = _test_leaf(tree, block, memory, streams.slot, group, found)
+                waiting = _advance(tree, memory, group, top(memory, group), waiting)
                 i += 1
             _decide(goal, tree, block, context_ref, memory, streams.slot, found)
             found = np.int64(0)
-        # Take the next entries after all pushes: they wait for what these compute.
-        now = at_nodes + at_leaves
-        at_nodes = at_leaves = np.int64(0)
-        for i in range(now):
-            waiting = at_nodes, at_leaves
-            at_nodes, at_leaves = _advance(tree, block, memory, at_node(memory, i), waiting)
+        for i in range(now, nodes):
+            waiting = _enter_node(tree, block.lanes, memory, queued(memory, i), waiting)
+        now, then = then, now
+        nodes, leaves = waiting
