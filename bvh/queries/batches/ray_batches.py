@@ -22,11 +22,12 @@ from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import UNMEASURED, closest_hits
+from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, read_only, sorted_permutation
+from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles

@@ -1,4 +1,4 @@
-"""Ray traversal kernels: packets and single rays, leaves, candidates, hit details.
+"""Ray traversal kernels: packets, streams and single rays, leaves, candidates, hit details.
 
 Each file imports only from those above it.
 
@@ -18,6 +18,8 @@ Each file imports only from those above it.
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
 | `one_ray.py` | One ray from Python: numbers in, tuple out, no arrays |
 | `packets/` | Packets: runs of rays that visit nodes together, in a tree and through the instances of a scene |
-| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets or as single rays |
+| `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
+| `trials.py` | Trials: which way of tracing is the fastest for the blocks of a batch, by the cycle counter |
+| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly |
 | `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
 """

@@ -1,9 +1,6 @@
-"""Closest hit of each ray of a batch, or whether there is any: in packets or as single rays.
+"""Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly.
 
-The kernel works block by block. Now and then half of a block goes in packets and half as single
-rays, and the CPU's cycle counter decides how the next blocks go: twice as many as before for as
-long as the answer stays the same, fewer where costs change. Both give the same hits, so nothing but
-time depends on it.
+The kernel works block by block; trials decide how (see `trials`).
 """
 
 from typing import NamedTuple
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
-from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
+from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays import blocks, ray_batch
 from bvh.traversal.rays.blocks import (
@@ -35,26 +32,18 @@ from bvh.traversal.rays.packets.instanced_packets import (
     trace_in_scene,
 )
 from bvh.traversal.rays.packets.packet_walk import trace_in_tree
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, STREAMS, Context
+from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, SINGLES, STREAMS, Context
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
-from bvh.traversal.rays.streams import Streams, new_streams, trace_streams
 from bvh.traversal.rays.slots import Slots, new_slots
+from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
+from bvh.traversal.rays.trials import UNMEASURED, next_way, record
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
-# Blocks from one trial to the next: at first, and at most.
-PERIOD, LONGEST_PERIOD = 8.0, 128.0
-# Rays of a block that a trial needs, of each kind; and that packets are used for.
-ENOUGH, FEWEST = BLOCK // 8, PACKET_RAYS // 4
-
-# Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
-# trial and in all from one to the next; which of the two was faster (-1 before the first trial).
-IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
-STREAMED, ALONE, TURN = range(5, 8)
-# The measured times at the start of a batch.
-UNMEASURED = np.array([0.0, 0.0, 0.0, PERIOD, -1.0, 0.0, 0.0, 0.0])
+# Rays of a block that packets are used for, and streams.
+FEWEST = PACKET_RAYS // 4
 
 
 class Scratch(NamedTuple):
@@ -71,42 +60,8 @@ class Scratch(NamedTuple):
 def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
-    return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured, new_streams())
-
-
-@inlined
-def _blocks_to_go(measured):
-    """Return how many blocks the faster traversal of a trial gets; more if it was faster before."""
-    faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
-    between = PERIOD
-    if faster == peek(measured, FASTER):
-        between = min(2.0 * peek(measured, BETWEEN), LONGEST_PERIOD)
-    poke(measured, BETWEEN, between)
-    poke(measured, FASTER, faster)
-    return between
-
-
-@inlined
-def _measure(measured, which, spent):
-    """Remember what was spent; half of what was measured before stays, for blocks differ."""
-    before = peek(measured, which)
-    poke(measured, which, spent if before == 0.0 else 0.5 * (before + spent))
-
-
-@inlined
-def _even_first(active, spare, count):
-    """Bring the rays of every other packet of a block to the front; return how many they are."""
-    even, odd = np.int64(0), np.int64(0)
-    for j in range(count):
-        r = peek(active, j)
-        is_odd = r // PACKET & 1
-        poke(active, even, r)
-        poke(spare, odd, r)
-        even += 1 - is_odd
-        odd += is_odd
-    for j in range(odd):
-        poke(active, even + j, peek(spare, j))
-    return even
+    packet, streams = new_packet_scratch(), new_streams()
+    return Scratch(blocks.new_block(), new_slots(), packet, active, measured, streams)
 
 
 @inlined
@@ -155,84 +110,35 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
     return single
 
 
-def _trace_singly(tree, rays, scratch, active, count, forced, goal):
-    """Trace rays that are in no packet: in streams, or one by one."""
-    trace_all(tree, rays, scratch.block, scratch.slots.memory, active, count, goal)
-
-
-@kernel
-def _trace_in_streams(tree, rays, scratch, active, count, forced, goal):
-    block, measured = scratch.block, scratch.measured
-    turn = np.int64(peek(measured, TURN))
-    trial = turn >= 0 and count >= ENOUGH
-    streams = turn & 1 == 0 if trial else peek(measured, STREAMED) <= peek(measured, ALONE)
-    if forced != AUTO:
-        trial, streams = False, forced == STREAMS
-    began = cycles()
-    if streams:
-        trace_streams(tree, rays, block, scratch.streams, active, count, goal)
-    else:
-        trace_all(tree, rays, block, scratch.slots.memory, active, count, goal)
-    if trial:
-        which = STREAMED + (turn & 1)
-        spent = np.float64(cycles() - began) / count
-        poke(measured, which, spent + (0.0 if turn < 2 else peek(measured, which)))
-        poke(measured, TURN, np.float64(turn + 1))
-        if turn == 3:
-            poke(measured, TURN, -80.0)
-    else:
-        poke(measured, TURN, min(np.float64(turn + 1), 0.0))
-
-
-@by_type()
-def trace_rest(tree, rays, scratch, active, count, forced, goal):
-    """Trace rays that are in no packet."""
-    in_streams = primitives_class(tree) is Triangles and goal.instance_class is ClosestGoal
-    return _trace_in_streams.py_func if in_streams else _trace_singly
-
-
 @by_type()
 def trace_block(tree, rays, scratch, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
     in_packets = primitives_class(tree) in (Triangles, Instanced)
     if in_packets and goal.instance_class is ClosestGoal:
-        return _trace_either_way
-    return lambda tree, rays, scratch, count, forced, goal: trace_rest(
-        tree, rays, scratch, scratch.active, count, forced, goal
+        return _trace_any_way
+    return lambda tree, rays, scratch, count, forced, goal: trace_all(
+        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
     )
 
 
-def _trace_either_way(tree, rays, scratch, count, forced, goal):
-    block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
-    packed, trial = count if forced == PACKETS else np.int64(0), False
-    chosen = forced == AUTO and count >= FEWEST and _packable(block, active, count)
-    if chosen:
-        left = peek(measured, LEFT)
-        poke(measured, LEFT, left - 1.0)
-        packed = count if peek(measured, IN_PACKETS) <= peek(measured, SINGLY) else np.int64(0)
-        if left <= 0.0 and count >= 2 * ENOUGH:
-            even = _even_first(active, slots.spare, count)
-            trial = even >= ENOUGH and count - even >= ENOUGH
-            packed = even if trial else packed
+def _trace_any_way(tree, rays, scratch, count, forced, goal):
+    block, slots, measured, left = scratch.block, scratch.slots, scratch.measured, scratch.active
+    way, streams = forced, has_streams(tree)
+    if forced == AUTO:
+        way = np.int64(SINGLES)
+        if count >= FEWEST:
+            way = next_way(measured, count, _packable(block, left, count), streams)
     began = cycles()
-    if packed > 0:
-        left = _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
-        trace_rest(tree, rays, scratch, slots.spare, left, forced, goal)
-    between = cycles()
-    if packed < count:
-        trace_rest(tree, rays, scratch, shifted(active, packed), count - packed, forced, goal)
-    if trial:
-        _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
-        _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))
-        poke(measured, LEFT, _blocks_to_go(measured))
-    elif chosen:
-        # Among other things now than at the last trial: packets are slower than single rays were,
-        # or single rays are faster than packets were.
-        spent = np.float64(cycles() - began) / count
-        slower = packed > 0 and spent > peek(measured, SINGLY)
-        faster = packed == 0 and 2.0 * spent < peek(measured, IN_PACKETS)
-        if slower or faster:
-            poke(measured, LEFT, 0.0)
+    size, streamed = count, way == STREAMS and streams
+    if way == PACKETS:
+        size = _trace_packets(tree, rays, block, slots, scratch.packet, left, count, goal)
+        left, streamed = slots.spare, streams and size >= FEWEST and forced == AUTO
+    if streamed:
+        trace_streams(tree, rays, block, scratch.streams, left, size, goal)
+    else:
+        trace_all(tree, rays, block, slots.memory, left, size, goal)
+    if forced == AUTO:
+        record(measured, count, way, cycles() - began)
 
 
 @entry

@@ -5,9 +5,10 @@ mask of the rays that enter it. A node stays in registers while the rays of its 
 against its boxes, one by one, and a push is one for all of them; so are the loads of a leaf. Rays
 need not enter the same nodes, as those of a packet do, only some: the fewer, the less is shared.
 
-Groups take turns, which hides latencies as the slots of single rays do: each visits a node, then
-all take their next entries. A node that one ray alone enters is dropped where that ray's closest
-hit is nearer; for more of them it is visited, and the slab test drops them one by one.
+Groups take turns, which hides latencies as the slots of single rays do: a visit ends with taking
+the next entry, which is fetched while the others are visited. Entries behind the closest hits are
+not dropped, as those of single rays are, but visited, where the tests of the rays fail: there are
+few, and no branch tells them apart.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined, kernel, types
+from bvh.runtime.jit import by_type, inlined, types
 from bvh.runtime.simd import (
     WIDTH,
     compress_order,
@@ -38,6 +39,8 @@ from bvh.traversal.rays.candidates import Filtered, accept_group, candidates_of,
 from bvh.traversal.rays.packets.packet_closest import load_packed, store_packed
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.single_rays import enter_children
+from bvh.tree.instanced import primitives_class
+from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import load_group
 from bvh.tree.wide_nodes import (
     MAX_LEAF_ROWS,
@@ -233,9 +236,7 @@ def _form_groups(block, memory, active, count):
     return groups
 
 
-@kernel
-def trace_streams(tree, rays, block, streams, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree over triangles."""
+def _trace(tree, rays, block, streams, active, count, goal):
     context_ref, memory = refer(Context(tree, rays, block)), streams.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
     # Where queues end: of groups at nodes, and at leaves.
@@ -256,3 +257,18 @@ def trace_streams(tree, rays, block, streams, active, count, goal):
             waiting = _enter_node(tree, block.lanes, memory, queued(memory, i), waiting)
         now, then = then, now
         nodes, leaves = waiting
+
+
+@by_type(inline=True)
+def has_streams(tree):
+    """Return whether rays are traced in streams: through trees over triangles."""
+    found = primitives_class(tree) is Triangles
+    return lambda tree: found
+
+
+@by_type()
+def trace_streams(tree, rays, block, streams, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree over triangles."""
+    if primitives_class(tree) is Triangles:
+        return _trace
+    return lambda tree, rays, block, streams, active, count, goal: None
