@@ -13,7 +13,7 @@ from bvh.traversal.rays import streams
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.ray_batch import PACKETS, SINGLES, STREAMS, Order
-from bvh.traversal.rays.trials import FASTEST, UNMEASURED, next_way, record
+from bvh.traversal.rays.trials import FASTER, UNMEASURED, next_way, record
 from tests.traversal.test_kernels import (
     NO_PERMUTATION,
     Batch,
@@ -65,15 +65,15 @@ def test_memory(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("packets", [False, True])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_trials(packets: bool, streamed: bool) -> None:
-    """The cheapest of the possible ways takes most blocks; another soon does if that changes."""
+    """The cheaper of two ways takes most blocks; the other soon does if that changes."""
     measured = UNMEASURED.copy()
-    possible = [SINGLES] + [STREAMS] * streamed + [PACKETS] * packets
+    possible = ([SINGLES] + [STREAMS] * streamed + [PACKETS] * packets)[-2:]
     for cheapest in possible:
         ways = np.zeros(300, np.int64)
         take_blocks(measured, packets, streamed, cheapest, ways)
         assert set(ways) <= set(possible)
         assert np.mean(ways[-100:] == cheapest) > 0.9
-    assert measured[FASTEST] == possible[-1]
+    assert measured[FASTER] == possible[-1]
 
 
 @numba.njit

@@ -1,8 +1,9 @@
-"""Trials: which way of tracing is the fastest for the blocks of a batch, by the cycle counter.
+"""Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter.
 
-In a trial the ways take blocks in turn, there and back, which evens out what changes from block to
-block. The fastest takes the next ones, twice as many as before for as long as it stays the same.
-All ways give the same hits, so nothing but time depends on it.
+Rays that point as their neighbours do go in packets or in streams, others in streams or singly;
+where there are no streams, singly. In a trial both ways take blocks in turn, A B B A, which evens
+out what changes from block to block. The faster one takes the next blocks, twice as many as before
+where it was the faster one before. All ways give the same hits, so only time depends on it.
 """
 
 import numpy as np
@@ -20,51 +21,35 @@ ENOUGH = BLOCK // 4
 
 # Measured: blocks until the next trial; at its number, cycles a ray of each way, 0 before the first
 # trial; the turn of the trial, TURNS at its end and more after it; blocks from one trial to the
-# next, and which way was the fastest.
-LEFT, TURN, BETWEEN, FASTEST = 0, 4, 5, 6
-TURNS = 6
+# next, and which way was the faster.
+LEFT, TURN, BETWEEN, FASTER = 0, 4, 5, 6
+TURNS = 4
 # At the start of a batch.
 UNMEASURED: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0])
 
 
 @inlined
-def _fastest(measured, packets, streams):
-    """Return the way that was the fastest; packets and streams where they are possible."""
-    way = np.int64(SINGLES)
-    if streams and peek(measured, STREAMS) <= peek(measured, way):
-        way = np.int64(STREAMS)
-    if packets and peek(measured, PACKETS) <= peek(measured, way):
-        way = np.int64(PACKETS)
-    return way
-
-
-@inlined
-def _way_of(turn):
-    """Return the way whose turn it is."""
-    return 1 + min(turn, TURNS - 1 - turn)
-
-
-@inlined
 def next_way(measured, count, packets, streams):
     """Return the way for a block of `count` rays; packets and streams where they are possible."""
-    turn = np.int64(peek(measured, TURN))
+    first, second = np.int64(SINGLES), np.int64(SINGLES)
+    if streams:
+        first = np.int64(STREAMS)
+    if packets:
+        first, second = np.int64(PACKETS), first
+    faster = first if peek(measured, first) <= peek(measured, second) else second
+    turn = peek(measured, TURN)
     if count < ENOUGH or turn > TURNS:
-        return _fastest(measured, packets, streams)
-    while turn < TURNS:
-        way = _way_of(turn)
-        if way == SINGLES or (packets if way == PACKETS else streams):
-            poke(measured, TURN, np.float64(turn))
-            return way
-        turn += 1
-    way = _fastest(measured, packets, streams)
-    between = PERIOD
-    if way == peek(measured, FASTEST):
-        between = min(2.0 * peek(measured, BETWEEN), LONGEST_PERIOD)
+        return faster
+    if turn < TURNS:
+        return first if turn % 3.0 == 0.0 else second
+    between = peek(measured, BETWEEN)
+    if faster == peek(measured, FASTER):
+        between = min(2.0 * between, LONGEST_PERIOD)
     poke(measured, BETWEEN, between)
     poke(measured, LEFT, between)
-    poke(measured, FASTEST, np.float64(way))
+    poke(measured, FASTER, np.float64(faster))
     poke(measured, TURN, TURNS + 1.0)
-    return way
+    return faster
 
 
 @inlined
