@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
-from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address
+from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays import blocks, ray_batch
 from bvh.traversal.rays.blocks import (
@@ -32,12 +32,29 @@ from bvh.traversal.rays.packets.instanced_packets import (
     trace_in_scene,
 )
 from bvh.traversal.rays.packets.packet_walk import trace_in_tree
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, SINGLES, STREAMS, Context
+from bvh.traversal.rays.ray_batch import (
+    ALWAYS,
+    AUTO,
+    PACKETS,
+    PATCH_WIDTH,
+    SINGLES,
+    STREAMS,
+    TRIAL,
+    Context,
+)
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
-from bvh.traversal.rays.trials import UNMEASURED, next_way, record
+from bvh.traversal.rays.trials import OF_SORTED, OF_WINDOWS, UNMEASURED, next_way, record
+from bvh.traversal.rays.windows import (
+    SMALLEST,
+    WINDOW,
+    Window,
+    new_window,
+    order_within,
+    sort_window,
+)
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
@@ -55,13 +72,14 @@ class Scratch(NamedTuple):
     active: NDArray[np.int64]
     measured: NDArray[np.float64]
     streams: Streams
+    window: Window
 
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
     packet, streams = new_packet_scratch(), new_streams()
-    return Scratch(blocks.new_block(), new_slots(), packet, active, measured, streams)
+    return Scratch(blocks.new_block(), new_slots(), packet, active, measured, streams, new_window())
 
 
 @inlined
@@ -111,18 +129,18 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
 
 
 @by_type()
-def trace_block(tree, rays, scratch, count, forced, goal):
+def trace_block(tree, rays, scratch, measured, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
     in_packets = primitives_class(tree) in (Triangles, Instanced)
     if in_packets and goal.instance_class is ClosestGoal:
         return _trace_any_way
-    return lambda tree, rays, scratch, count, forced, goal: trace_all(
+    return lambda tree, rays, scratch, measured, count, forced, goal: trace_all(
         tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
     )
 
 
-def _trace_any_way(tree, rays, scratch, count, forced, goal):
-    block, slots, measured, left = scratch.block, scratch.slots, scratch.measured, scratch.active
+def _trace_any_way(tree, rays, scratch, measured, count, forced, goal):
+    block, slots, left = scratch.block, scratch.slots, scratch.active
     way, streams = forced, has_streams(tree)
     if forced == AUTO:
         way = np.int64(SINGLES)
@@ -151,31 +169,65 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
+    of_windows = shifted(scratch.measured, OF_WINDOWS)
+    first = np.int64(begin)
+    while first < end:
+        last = min(first + WINDOW, np.int64(end))
+        ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
+        trial = order.plain and order.sort == TRIAL and last - first >= SMALLEST
+        way = next_way(of_windows, count, False, True) if trial else np.int64(SINGLES)
+        is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
+        began = cycles()
+        if is_sorted:
+            sort_window(rays, tree.frame, scratch.window, ray, count)
+            _clear(ray, ray + count, aim.any_hit, out)
+        within = order_within(order, scratch.window, ray, is_sorted)
+        for b in range(first, last):
+            _trace_in_order(tree, rays, scratch, within, b, is_sorted, aim, out)
+        if trial:
+            record(of_windows, count, way, cycles() - began)
+        first = last
+
+
+@inlined
+def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
+    """Trace a block of an order, which may be that of a sorted window, and write its results."""
     block, active = scratch.block, scratch.active
-    for b in range(begin, end):
-        size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
-        if aim.any_hit:
+    size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
+    if not is_sorted:
+        if goal.any_hit:
             for i in range(size):
                 poke(out.front, peek(block.which, i), np.uint8(0))
         else:
             _miss_all(order, b, block.which, size, out)
-        count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
-        if not order.given:
-            _prefetch_results(order, ahead, aim.any_hit, out)
-        begin_block(aim)
-        trace_block(tree, rays, scratch, count, order.kernel, aim)
-        hits = np.int64(0)
-        for j in range(count):
-            r = peek(active, j)
-            found = closest_primitive(tree.primitives, block, r)
-            if aim.any_hit:
-                poke(out.front, batch_index(block, r), np.uint8(found >= 0))
-            else:
-                poke(out.prim_id, batch_index(block, r), found)
-                poke(active, hits, r)
-                hits += np.int64(found >= 0)
-                prefetch_primitive(tree.primitives, found)
-        finish_block(tree, rays, block, active, hits, out)
+    count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
+    if not order.given:
+        _prefetch_results(order, ahead, goal.any_hit, out)
+    begin_block(goal)
+    measured = shifted(scratch.measured, OF_SORTED if is_sorted else 0)
+    trace_block(tree, rays, scratch, measured, count, order.kernel, goal)
+    hits = np.int64(0)
+    for j in range(count):
+        r = peek(active, j)
+        found = closest_primitive(tree.primitives, block, r)
+        if goal.any_hit:
+            poke(out.front, batch_index(block, r), np.uint8(found >= 0))
+        else:
+            poke(out.prim_id, batch_index(block, r), found)
+            poke(active, hits, r)
+            hits += np.int64(found >= 0)
+            prefetch_primitive(tree.primitives, found)
+    finish_block(tree, rays, block, active, hits, out)
+
+
+@inlined
+def _clear(begin, end, any_hit, out):
+    """Write misses for neighbouring rays."""
+    if any_hit:
+        for k in range(begin, end):
+            poke(out.front, k, np.uint8(0))
+    else:
+        _miss_run(begin, end, out)
 
 
 @inlined

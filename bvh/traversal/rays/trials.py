@@ -24,8 +24,11 @@ ENOUGH = BLOCK // 4
 # next, and which way was the faster.
 LEFT, TURN, BETWEEN, FASTER = 0, 4, 5, 6
 TURNS = 4
+# Of blocks as they come, of blocks of sorted windows, and of windows: in streams is sorted.
+MEASURES = 8
+OF_SORTED, OF_WINDOWS = MEASURES, 2 * MEASURES
 # At the start of a batch.
-UNMEASURED: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0])
+UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0, 0.0], 3)
 
 
 @inlined
