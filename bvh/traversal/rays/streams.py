@@ -160,7 +160,7 @@ def _advance(tree, memory, group, height, waiting):
         height -= 1
         bits = stack_mask(memory, group + height) & alive(memory, group)
     code = np.int64(stack_child(memory, group + height))
-    prefetch_child(tree.blocks, tree.groups, code, 4)
+    prefetch_child(tree.blocks, tree.groups, code, 6)
     set_child(memory, group, code)
     set_mask(memory, group, bits)
     set_top(memory, group, height)
