@@ -13,7 +13,7 @@ from bvh.queries.batches import ray_batches
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import cull_code
 from bvh.traversal.rays.blocks import BLOCK
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, SINGLES, Order
+from bvh.traversal.rays.ray_batch import AUTO, PACKETS, SINGLES, STREAMS, Order
 from tests.cases import aims
 from tests.cases.family_parts import points_on, sphere
 from tests.oracles import brute
@@ -195,7 +195,7 @@ def octants_first(rays: Batch) -> Array:
 def orders(rays: Batch, rng: Rng, row: int = 0) -> Iterator[Order]:
     """Return ways to take rays."""
     n = len(rays.o)
-    for kernel in (AUTO, PACKETS, SINGLES):
+    for kernel in (AUTO, PACKETS, SINGLES, STREAMS):
         yield Order(n, row, NO_PERMUTATION, kernel)
     yield Order(n, 0, octants_first(rays), PACKETS)
     yield Order(n, 0, octants_first(rays)[::-1].copy(), SINGLES)

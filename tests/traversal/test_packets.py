@@ -11,6 +11,7 @@ from bvh.runtime.threads import Shelf
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.packets import packet_closest
 from bvh.traversal.rays.ray_batch import PACKETS, Order
+from bvh.traversal.rays.trials import TURN, TURNS, UNMEASURED
 from tests.traversal.test_kernels import (
     NO_PERMUTATION,
     Batch,
@@ -66,16 +67,18 @@ def test_parting_rays(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_too_sparse_for_a_trial(
     counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order of packets in a block may have been changed for a trial that does not take place.
+    """The order of rays in a block had been changed for a trial that did not take place.
 
-    Rays of the second were then taken for the third's, and not traced.
+    Rays of the second packet were then taken for the third's, and not traced.
     """
-    monkeypatch.setattr(ray_batches, "UNMEASURED", np.array([1.0, 2.0, 0, 8.0, -1.0]))
     tree = BVH.from_triangles([[0, 0, 0], [9, 0, 0], [0, 9, 0]], [[0, 1, 2]])
     seen = np.concatenate([np.arange(64) < count for count in counts])
     o = np.where(seen, 1.0, 99.0)[:, None] + np.linspace(0.0, 1.0, 256)[:, None] * [1, 1, 0]
     d = np.tile([0.001, 0.002, -1.0], (256, 1))
-    for _ in range(2):
+    for turn in range(TURNS + 2):
+        measured = UNMEASURED.copy()
+        measured[TURN] = turn
+        monkeypatch.setattr(ray_batches, "UNMEASURED", measured)
         assert tree.closest_hit(o, d, threads=1).mask.tolist() == seen.tolist()
         assert tree.any_hit(o, d, threads=1).tolist() == seen.tolist()
 

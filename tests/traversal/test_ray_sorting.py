@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
 from bvh import BVH
 from bvh.queries.batches import ray_batches
-from bvh.traversal.rays.blocks import BLOCK
-from bvh.traversal.rays.ray_batch import KEYS, Rays, sorted_permutation
+from bvh.runtime.tuple_references import as_pointers
+from bvh.traversal.rays.blocks import BLOCK, HALF
+from bvh.traversal.rays.ray_batch import Rays, read_only
+from bvh.traversal.rays.trials import OF_WINDOWS, TURN, UNMEASURED
+from bvh.traversal.rays.windows import KEYS, SMALLEST, WINDOW, new_window, sort_window
 from tests.cases.family_parts import sphere
 
 FIELDS = ("t", "prim_id", "u", "v", "front")
@@ -23,35 +27,46 @@ def hostile_rays(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarr
     return o, d
 
 
-@pytest.mark.parametrize("saved", [0.0, 1e9])
+@pytest.mark.parametrize("turn", [0, 1])
 @pytest.mark.parametrize("sort", [None, True])
 def test_answers(
-    saved: float, sort: bool | None, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    turn: int, sort: bool | None, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sorting, wanted or found to pay, changes no answer; progress counts every ray once."""
+    """Sorting, wanted or tried, changes no answer; progress counts every ray once."""
     tree = BVH.from_triangles(*sphere(3))
-    o, d = hostile_rays(rng, 5 * BLOCK + 77)
+    o, d = hostile_rays(rng, (2 * WINDOW + SMALLEST) * BLOCK + 77)
     wanted, hit = tree.closest_hit(o, d, sort=False), tree.any_hit(o, d, sort=False)
-    for name, value in (("SORTABLE", 1), ("LARGE_TREE", 0), ("PROBE", 2), ("SAVED", saved)):
-        monkeypatch.setattr(ray_batches, name, value)
+    measured = UNMEASURED.copy()
+    measured[OF_WINDOWS + TURN] = turn
+    monkeypatch.setattr(ray_batches, "UNMEASURED", measured)
     told: list[tuple[int, int]] = []
-    hits = tree.closest_hit(o, d, sort=sort, progress=lambda *p: told.append(p))
-    for field in FIELDS:
-        np.testing.assert_array_equal(getattr(hits, field), getattr(wanted, field))
+    for threads in (1, 2):
+        hits = tree.closest_hit(o, d, sort=sort, threads=threads)
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(hits, field), getattr(wanted, field))
+    tree.closest_hit(o, d, sort=sort, progress=lambda *p: told.append(p))
     assert told == sorted(told) and told[-1] == (len(o), len(o))
-    np.testing.assert_array_equal(tree.any_hit(o, d, sort=sort), hit)
+    np.testing.assert_array_equal(tree.any_hit(o, d, sort=sort, threads=1), hit)
 
 
-def test_places(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("n", [HALF, HALF + 1, 3 * BLOCK - 1, WINDOW * BLOCK])
+def test_places(n: int, rng: np.random.Generator) -> None:
     """Every ray has one place; rays of an octant that enter in one corner lie side by side."""
     tree = BVH.from_triangles(*sphere(3))
-    o, d = hostile_rays(rng, 4000)
-    batch = Rays(o, d, np.zeros(1), np.full(1, np.inf))
-    places = sorted_permutation(tree.arrays, batch, 100, 4000)
-    np.testing.assert_array_equal(np.sort(places), np.arange(100, 4000))
+    o, d = hostile_rays(rng, 100 + n)
+    batch, window = read_only(Rays(o, d, np.zeros(1), np.full(1, np.inf))), new_window()
+    sort_rays(batch, tree.arrays.frame, window, 100, n)
+    places = window.permutation[:n]
+    np.testing.assert_array_equal(np.sort(places), np.arange(100, 100 + n))
     octants = (d[places] < 0.0) @ [1, 2, 4]
     assert (np.diff(octants) >= 0).all()
-    assert KEYS <= 1 << 16
+    assert window.keys[:n].min() >= 0 and window.keys[:n].max() < KEYS
+
+
+@numba.njit
+def sort_rays(rays, frame, window, begin, count):
+    """Sort the rays of a window."""
+    sort_window(as_pointers(rays), frame, as_pointers(window), begin, count)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])

@@ -29,12 +29,12 @@ from bvh.runtime.simd import peek, pointer_to, poke
 from bvh.runtime.user_calls import call_stored
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
-from bvh.traversal.rays.closest_hit import UNMEASURED
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.one_ray import cast_function
-from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
+from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
+from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
@@ -238,7 +238,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     kind = type(arrays.primitives)
     if kind is Custom or arrays.nodes.data.size == 0:
         return False
-    order = n, 0, scratch.NO_PERMUTATION, AUTO
+    order = n, 0, scratch.NO_PERMUTATION, AUTO, NEVER
     kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
     if kernel is None:
         t, prim_id, u, v, front = out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -22,11 +21,12 @@ from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import UNMEASURED, closest_hits
+from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, read_only, sorted_permutation
+from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, NEVER, SINGLES, TRIAL, Order, read_only
+from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
@@ -40,11 +40,6 @@ ROUNDS = 16
 SMALLEST_IMAGE = 1 << 12
 # Rays that are looked at: more where a row does not end among fewer. Rows that are then looked at.
 SAMPLES, ROWS = (1 << 10, 1 << 12, 1 << 14), 64
-
-# Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
-# There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
-# which one thread does, reading rays and writing hits out of order costs about twice as much again.
-SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
@@ -199,55 +194,31 @@ def _trace(
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
-    n, rays, measured, order = batch.size, batch.rays, UNMEASURED.copy(), _order(batch)
+    n, rays, measured = batch.size, batch.rays, UNMEASURED.copy()
+    sort = {None: TRIAL, False: NEVER, True: ALWAYS}[options.sort]
+    order = _order(batch)._replace(sort=sort)
     row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
             kernel(row, rays, order, kept._replace(measured=measured), goal(), begin, end, out)
 
-    def sorted_from(begin: int) -> Order:
-        return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
-
-    share_all = partial(_share, work=work, options=options)
-    if options.sort and len(arrays.nodes.data):
-        share_all(sorted_from(0), 0, 0, n)
-        return
-    large = order.row == 0 and n >= SORTABLE and arrays.groups.nbytes >= LARGE_TREE
-    if options.sort is not None or not large:
-        share_all(order, 0, 0, n)
-        return
-    # Measure what some rays cost, and what it costs to sort them.
-    began, done = time.perf_counter(), PROBE * BLOCK
-    share_all(order, 0, 0, n, blocks=PROBE)
-    traced = time.perf_counter()
-    sorted_permutation(arrays, rays, 0, done)
-    spent = time.perf_counter() - traced
-    if SAVED * (traced - began) > (1.0 + 2.0 / options.threads) * spent:
-        share_all(sorted_from(done), 0, done, n)
-    else:
-        share_all(order, PROBE, done, n)
+    _share(order, n, work, options)
 
 
-def _share(
-    order: Order, first: int, done: int, total: int, work: Work, options: RayOptions,
-    blocks: int | None = None,
-) -> None:  # fmt: skip
-    """Call work on chunks of blocks from the first on; report progress in rays, `done` before."""
-    count = _blocks_of(order) - first if blocks is None else blocks
-    rays = (total if blocks is None else min(total, blocks * BLOCK)) - done
-    progress = options.progress
+def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
+    """Call work on chunks of blocks; report progress in rays."""
+    count, progress = _blocks_of(order), options.progress
 
     def report(finished: int, of: int) -> None:
         assert progress is not None
-        progress(done + rays * finished // max(of, 1), total)
-
-    def call(begin: int, end: int) -> None:
-        work(order, first + begin, first + end)
+        progress(total * finished // max(of, 1), total)
 
     pieces = options.threads if progress is None else max(options.threads, 2)
-    chunk = _chunk(count, pieces)
-    share(count, chunk, call, options.threads, None if progress is None else report)
+    share(
+        count, _chunk(count, pieces), partial(work, order), options.threads,
+        None if progress is None else report,
+    )  # fmt: skip
 
 
 def _blocks_of(order: Order) -> int:
@@ -381,7 +352,7 @@ def _gather(
             parts[first] = pieces
 
     if len(arrays.nodes.data) > 0:
-        _share(Order(batch.size, 0, NO_PERMUTATION, SINGLES), 0, 0, batch.size, work, options)
+        _share(Order(batch.size, 0, NO_PERMUTATION, SINGLES), batch.size, work, options)
     elif options.progress is not None:
         # The kernel leaves `state` alone; progress is reported all the same.
         options.progress(batch.size, batch.size)

@@ -14,7 +14,7 @@ from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
-from bvh.traversal.rays.ray_batch import EVERY, SINGLES
+from bvh.traversal.rays.ray_batch import EVERY, NEVER, SINGLES
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
@@ -127,7 +127,7 @@ class OneRay:
         gathered = memory.pairs, memory.out, counts, memory.state
         self.kept = [
             Kept(
-                numbers, rays, (1, 0, NO_PERMUTATION, SINGLES), scratch,
+                numbers, rays, (1, 0, NO_PERMUTATION, SINGLES, NEVER), scratch,
                 (0, once, listed, memory.found, memory.visits),
                 (NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept), gathered, 0, 1,
             )

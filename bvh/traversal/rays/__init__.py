@@ -1,4 +1,4 @@
-"""Ray traversal kernels: packets and single rays, leaves, candidates, hit details.
+"""Ray traversal kernels: packets, streams and single rays, leaves, candidates, hit details.
 
 Each file imports only from those above it.
 
@@ -9,6 +9,7 @@ Each file imports only from those above it.
 | `slots.py` | Slots: the layout of the memory of rays that are traced one by one, and its accessors |
 | `ray_batch.py` | Ray batch: the rays of a query inside kernels, and the order in which blocks take them |
 | `ray_setup.py` | Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block |
+| `windows.py` | Windows: runs of rays that are traced in an order of their own |
 | `instance_setup.py` | Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins |
 | `counted_faces.py` | Mask test of a triangle group |
 | `leaf_hits.py` | Goals of several hits of a ray: all of them, or the first ones that a filter accepts |
@@ -18,6 +19,8 @@ Each file imports only from those above it.
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
 | `one_ray.py` | One ray from Python: numbers in, tuple out, no arrays |
 | `packets/` | Packets: runs of rays that visit nodes together, in a tree and through the instances of a scene |
-| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets or as single rays |
+| `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
+| `trials.py` | Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter |
+| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly |
 | `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
 """

@@ -1,9 +1,6 @@
-"""Closest hit of each ray of a batch, or whether there is any: in packets or as single rays.
+"""Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly.
 
-The kernel works block by block. Now and then half of a block goes in packets and half as single
-rays, and the CPU's cycle counter decides how the next blocks go: twice as many as before for as
-long as the answer stays the same, fewer where costs change. Both give the same hits, so nothing but
-time depends on it.
+The kernel works block by block; trials decide how (see `trials`).
 """
 
 from typing import NamedTuple
@@ -35,24 +32,35 @@ from bvh.traversal.rays.packets.instanced_packets import (
     trace_in_scene,
 )
 from bvh.traversal.rays.packets.packet_walk import trace_in_tree
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, PATCH_WIDTH, Context
+from bvh.traversal.rays.ray_batch import (
+    ALWAYS,
+    AUTO,
+    PACKETS,
+    PATCH_WIDTH,
+    SINGLES,
+    STREAMS,
+    TRIAL,
+    Context,
+)
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
+from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
+from bvh.traversal.rays.trials import OF_SORTED, OF_WINDOWS, UNMEASURED, next_way, record
+from bvh.traversal.rays.windows import (
+    SMALLEST,
+    WINDOW,
+    Window,
+    new_window,
+    order_within,
+    sort_window,
+)
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
-# Blocks from one trial to the next: at first, and at most.
-PERIOD, LONGEST_PERIOD = 8.0, 128.0
-# Rays of a block that a trial needs, of each kind; and that packets are used for.
-ENOUGH, FEWEST = BLOCK // 8, PACKET_RAYS // 4
-
-# Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
-# trial and in all from one to the next; which of the two was faster (-1 before the first trial).
-IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
-# The measured times at the start of a batch.
-UNMEASURED = np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
+# Rays of a block that packets are used for, and streams.
+FEWEST = PACKET_RAYS // 4
 
 
 class Scratch(NamedTuple):
@@ -63,47 +71,15 @@ class Scratch(NamedTuple):
     packet: PacketScratch
     active: NDArray[np.int64]
     measured: NDArray[np.float64]
+    streams: Streams
+    window: Window
 
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
-    return Scratch(blocks.new_block(), new_slots(), new_packet_scratch(), active, measured)
-
-
-@inlined
-def _blocks_to_go(measured):
-    """Return how many blocks the faster traversal of a trial gets; more if it was faster before."""
-    faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
-    between = PERIOD
-    if faster == peek(measured, FASTER):
-        between = min(2.0 * peek(measured, BETWEEN), LONGEST_PERIOD)
-    poke(measured, BETWEEN, between)
-    poke(measured, FASTER, faster)
-    return between
-
-
-@inlined
-def _measure(measured, which, spent):
-    """Remember what was spent; half of what was measured before stays, for blocks differ."""
-    before = peek(measured, which)
-    poke(measured, which, spent if before == 0.0 else 0.5 * (before + spent))
-
-
-@inlined
-def _even_first(active, spare, count):
-    """Bring the rays of every other packet of a block to the front; return how many they are."""
-    even, odd = np.int64(0), np.int64(0)
-    for j in range(count):
-        r = peek(active, j)
-        is_odd = r // PACKET & 1
-        poke(active, even, r)
-        poke(spare, odd, r)
-        even += 1 - is_odd
-        odd += is_odd
-    for j in range(odd):
-        poke(active, even + j, peek(spare, j))
-    return even
+    packet, streams = new_packet_scratch(), new_streams()
+    return Scratch(blocks.new_block(), new_slots(), packet, active, measured, streams, new_window())
 
 
 @inlined
@@ -126,7 +102,7 @@ _trace_together = by_scene(trace_in_tree, trace_in_scene)
 
 @kernel
 def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
-    """Trace the rays `active[:count]` of a block, in packets where possible."""
+    """Trace the rays `active[:count]` of a block in packets; list the others in `slots.spare`."""
     context = Context(tree, rays, block)
     j = np.int64(0)
     single = np.int64(0)
@@ -149,50 +125,38 @@ def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
                 # Any hit suffices where it ended the ray.
                 single += np.int64(blocks.end(block.lanes, r) > np.float32(-INF))
         j = k
-    trace_all(tree, rays, block, slots.memory, slots.spare, single, goal)
+    return single
 
 
 @by_type()
-def trace_block(tree, rays, scratch, count, forced, goal):
+def trace_block(tree, rays, scratch, measured, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
     in_packets = primitives_class(tree) in (Triangles, Instanced)
     if in_packets and goal.instance_class is ClosestGoal:
-        return _trace_either_way
-    return lambda tree, rays, scratch, count, forced, goal: trace_all(
+        return _trace_any_way
+    return lambda tree, rays, scratch, measured, count, forced, goal: trace_all(
         tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
     )
 
 
-def _trace_either_way(tree, rays, scratch, count, forced, goal):
-    block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
-    packed, trial = count if forced == PACKETS else np.int64(0), False
-    chosen = forced == AUTO and count >= FEWEST and _packable(block, active, count)
-    if chosen:
-        left = peek(measured, LEFT)
-        poke(measured, LEFT, left - 1.0)
-        packed = count if peek(measured, IN_PACKETS) <= peek(measured, SINGLY) else np.int64(0)
-        if left <= 0.0 and count >= 2 * ENOUGH:
-            even = _even_first(active, slots.spare, count)
-            trial = even >= ENOUGH and count - even >= ENOUGH
-            packed = even if trial else packed
+def _trace_any_way(tree, rays, scratch, measured, count, forced, goal):
+    block, slots, left = scratch.block, scratch.slots, scratch.active
+    way, streams = forced, has_streams(tree)
+    if forced == AUTO:
+        way = np.int64(SINGLES)
+        if count >= FEWEST:
+            way = next_way(measured, count, _packable(block, left, count), streams)
     began = cycles()
-    if packed > 0:
-        _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
-    between = cycles()
-    if packed < count:
-        trace_all(tree, rays, block, slots.memory, shifted(active, packed), count - packed, goal)
-    if trial:
-        _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
-        _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))
-        poke(measured, LEFT, _blocks_to_go(measured))
-    elif chosen:
-        # Among other things now than at the last trial: packets are slower than single rays were,
-        # or single rays are faster than packets were.
-        spent = np.float64(cycles() - began) / count
-        slower = packed > 0 and spent > peek(measured, SINGLY)
-        faster = packed == 0 and 2.0 * spent < peek(measured, IN_PACKETS)
-        if slower or faster:
-            poke(measured, LEFT, 0.0)
+    size, streamed = count, way == STREAMS and streams
+    if way == PACKETS:
+        size = _trace_packets(tree, rays, block, slots, scratch.packet, left, count, goal)
+        left, streamed = slots.spare, streams and size >= FEWEST and forced == AUTO
+    if streamed:
+        trace_streams(tree, rays, block, scratch.streams, left, size, goal)
+    else:
+        trace_all(tree, rays, block, slots.memory, left, size, goal)
+    if forced == AUTO:
+        record(measured, count, way, cycles() - began)
 
 
 @entry
@@ -205,31 +169,65 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
+    of_windows = shifted(scratch.measured, OF_WINDOWS)
+    first = np.int64(begin)
+    while first < end:
+        last = min(first + WINDOW, np.int64(end))
+        ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
+        trial = order.plain and order.sort == TRIAL and last - first >= SMALLEST
+        way = next_way(of_windows, count, False, True) if trial else np.int64(SINGLES)
+        is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
+        began = cycles()
+        if is_sorted:
+            sort_window(rays, tree.frame, scratch.window, ray, count)
+            _clear(ray, ray + count, aim.any_hit, out)
+        within = order_within(order, scratch.window, ray, is_sorted)
+        for b in range(first, last):
+            _trace_in_order(tree, rays, scratch, within, b, is_sorted, aim, out)
+        if trial:
+            record(of_windows, count, way, cycles() - began)
+        first = last
+
+
+@inlined
+def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
+    """Trace a block of an order, which may be that of a sorted window, and write its results."""
     block, active = scratch.block, scratch.active
-    for b in range(begin, end):
-        size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
-        if aim.any_hit:
+    size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
+    if not is_sorted:
+        if goal.any_hit:
             for i in range(size):
                 poke(out.front, peek(block.which, i), np.uint8(0))
         else:
             _miss_all(order, b, block.which, size, out)
-        count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
-        if not order.given:
-            _prefetch_results(order, ahead, aim.any_hit, out)
-        begin_block(aim)
-        trace_block(tree, rays, scratch, count, order.kernel, aim)
-        hits = np.int64(0)
-        for j in range(count):
-            r = peek(active, j)
-            found = closest_primitive(tree.primitives, block, r)
-            if aim.any_hit:
-                poke(out.front, batch_index(block, r), np.uint8(found >= 0))
-            else:
-                poke(out.prim_id, batch_index(block, r), found)
-                poke(active, hits, r)
-                hits += np.int64(found >= 0)
-                prefetch_primitive(tree.primitives, found)
-        finish_block(tree, rays, block, active, hits, out)
+    count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
+    if not order.given:
+        _prefetch_results(order, ahead, goal.any_hit, out)
+    begin_block(goal)
+    measured = shifted(scratch.measured, OF_SORTED if is_sorted else 0)
+    trace_block(tree, rays, scratch, measured, count, order.kernel, goal)
+    hits = np.int64(0)
+    for j in range(count):
+        r = peek(active, j)
+        found = closest_primitive(tree.primitives, block, r)
+        if goal.any_hit:
+            poke(out.front, batch_index(block, r), np.uint8(found >= 0))
+        else:
+            poke(out.prim_id, batch_index(block, r), found)
+            poke(active, hits, r)
+            hits += np.int64(found >= 0)
+            prefetch_primitive(tree.primitives, found)
+    finish_block(tree, rays, block, active, hits, out)
+
+
+@inlined
+def _clear(begin, end, any_hit, out):
+    """Write misses for neighbouring rays."""
+    if any_hit:
+        for k in range(begin, end):
+            poke(out.front, k, np.uint8(0))
+    else:
+        _miss_run(begin, end, out)
 
 
 @inlined

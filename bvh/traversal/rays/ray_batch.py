@@ -1,11 +1,7 @@
 """Ray batch: the rays of a query inside kernels, and the order in which blocks take them.
 
-Rays are taken as they come, in tiles of an image, or in an order that is given. Rays in no
-particular order are sorted by where they enter the tree and where they look: neighbours then go
-through the same nodes, which are still in the caches. The key is the octant of the direction and
-the cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it
-(Aila and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth,
-TAOCP 3, 5.2, on how).
+Rays are taken as they come, in tiles of an image, in an order that is given, or sorted within
+windows (see `windows`).
 """
 
 from typing import NamedTuple
@@ -16,11 +12,10 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.jit import inlined
+from bvh.runtime.tuple_references import pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
-from bvh.tree import frame as frames
-from bvh.tree.arrays import TreeArrays, TreePointers
+from bvh.tree.arrays import TreePointers
 
 # The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
@@ -30,13 +25,11 @@ TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
-# Packets or single rays: chosen by trial, or forced.
-AUTO, PACKETS, SINGLES = 0, 1, 2
+# Packets, single rays or streams: chosen by trial, or forced.
+AUTO, PACKETS, SINGLES, STREAMS = 0, 1, 2, 3
 
-# Keys to sort by.
-CELL_BITS = 4
-CELLS = 1 << CELL_BITS
-KEYS = 8 * CELLS**3
+# Rays are sorted never, where a trial says so, or always.
+NEVER, TRIAL, ALWAYS = 0, 1, 2
 
 
 class Rays(NamedTuple):
@@ -152,7 +145,8 @@ class Order(NamedTuple):
     size: int  # rays of the batch
     row: int  # rays in a row of the image, 0 where the batch is none
     permutation: NDArray[np.int64]  # the order to take rays in; empty for their own
-    kernel: int  # AUTO, PACKETS or SINGLES
+    kernel: int  # AUTO, PACKETS, SINGLES or STREAMS
+    sort: int = NEVER  # or TRIAL, or ALWAYS
 
 
 class OrderPointers(NamedTuple):
@@ -164,6 +158,7 @@ class OrderPointers(NamedTuple):
     plain: bool
     permutation: NDArray[np.int64]
     kernel: int
+    sort: int
 
 
 @pointers_of(Order)
@@ -171,7 +166,7 @@ def _order_pointers(arrays):
     return OrderPointers(
         np.int64(arrays.size), np.int64(arrays.row), len(arrays.permutation) > 0,
         arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
-        np.int64(arrays.kernel),
+        np.int64(arrays.kernel), np.int64(arrays.sort),
     )  # fmt: skip
 
 
@@ -251,63 +246,3 @@ def prefetch_some(order, first, i, rays):
 def _prefetch(rays, i):
     simd.prefetch_address(simd.address(rays.origins, 3 * i * rays.o_step))
     simd.prefetch_address(simd.address(rays.directions, 3 * i * rays.d_step))
-
-
-@inlined
-def _spread_bits(x):
-    """Return x with two zeros between its bits."""
-    return (x & 1) | (x & 2) << 2 | (x & 4) << 4 | (x & 8) << 6
-
-
-@inlined
-def _cell(p, low, high):
-    """Return the cell of a coordinate; 0 for NaN."""
-    x = (p - low) * (CELLS / max(high - low, 2.0**-60))
-    return np.int64(min(x, CELLS - 1.0)) if x > 0.0 else np.int64(0)
-
-
-@inlined
-def _key(frame, o, d, t_min):
-    """Return a ray's key; for a ray that misses, any number in range."""
-    s, c = frames.scale(frame), frames.centre(frame)
-    px, py, pz = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
-    start = t_min * s if t_min > 0.0 else 0.0
-    octant = np.int64(0)
-    for axis in range(3):
-        p = px if axis == 0 else (py if axis == 1 else pz)
-        if d[axis] < 0.0:
-            octant |= 1 << axis
-            near = (frames.highest(frame, axis) - p) / d[axis]
-        else:
-            near = (frames.lowest(frame, axis) - p) / d[axis]
-        # Not through a plane that the ray runs along.
-        if near > start and near < 2.0**60:
-            start = near
-    x = _cell(px + start * d[0], frames.lowest(frame, 0), frames.highest(frame, 0))
-    y = _cell(py + start * d[1], frames.lowest(frame, 1), frames.highest(frame, 1))
-    z = _cell(pz + start * d[2], frames.lowest(frame, 2), frames.highest(frame, 2))
-    return octant << 3 * CELL_BITS | _spread_bits(x) | _spread_bits(y) << 1 | _spread_bits(z) << 2
-
-
-@entry
-def _sort(rays, frame, begin, keys, counts, permutation):
-    """Write the rays from `begin` on to `permutation`, by key; those of one key as they come."""
-    pointers = as_pointers(rays)
-    for i in range(len(keys)):
-        o, d, t_min, _ = read_ray(pointers, begin + i)
-        key = _key(frame, o, d, t_min)
-        keys[i] = key
-        counts[key + 1] += 1
-    for k in range(KEYS):
-        counts[k + 1] += counts[k]
-    for i in range(len(keys)):
-        key = np.int64(keys[i])
-        permutation[counts[key]] = begin + i
-        counts[key] += 1
-
-
-def sorted_permutation(arrays: TreeArrays, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
-    """Return the numbers of the rays begin..end, sorted for coherent blocks."""
-    keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
-    _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)
-    return permutation

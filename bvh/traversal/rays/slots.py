@@ -45,16 +45,16 @@ SLOTS = 16
 # entry is a node, those where it is a leaf, and those whose ray is done; what the filter has found.
 _QUEUE = SLOTS + 16
 _NODES = 2 * WIDTH + -2 * WIDTH % 16
-_FOUND = _NODES + 3 * _QUEUE
-_FOUND_SIZE = 16 + 4 * WIDTH
-HEADER = _FOUND + 8 * SLOTS * _FOUND_SIZE
+FOUND = _NODES + 3 * _QUEUE
+FOUND_SIZE = 16 + 4 * WIDTH
+HEADER = FOUND + 8 * SLOTS * FOUND_SIZE
 # A slot without a stack, for the ray of a packet that may hit, with the intervals alone before it.
 ALONE = _NODES
 
-# After the rows: doubles and integers of 64 bits; then the stack, of a TLAS and a BLAS.
+# After the rows: doubles and integers of 64 bits; then the stack, of a TLAS and a BLAS, if any.
 _WORDS = 38
-_STACK_CHILDREN = 80
-_STACK_ENTRIES = _STACK_CHILDREN + 2 * STACK + WIDTH
+STACKLESS = 80
+_STACK_ENTRIES = STACKLESS + 2 * STACK + WIDTH
 SLOT_SIZE = _STACK_ENTRIES + 2 * STACK + WIDTH
 
 NO_PRIM, NO_EXACT = -1, -2
@@ -100,13 +100,13 @@ tlas_error, set_tlas_error = _word(types.float64, 16)
 tlas_scale, set_tlas_scale = _word(types.float64, 17)
 
 # Of a stack, by the slot plus the height: children, and where the ray enters them.
-stack_child, _, set_stack_children = rows(types.int32, _STACK_CHILDREN)
+stack_child, _, set_stack_children = rows(types.int32, STACKLESS)
 stack_entry, stack_entries, set_stack_entries = rows(types.float32, _STACK_ENTRIES)
 
 # Of what the filter has found: the slot and its group, bits of lanes; vectors.
-_found_ints, _set_found_ints = field(types.int32, _FOUND, _FOUND + 1, _FOUND + 2, _FOUND + 3)
+_found_ints, _set_found_ints = field(types.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
 _, _found_lanes, _set_found_lanes = rows(
-    types.float32, *range(_FOUND + 16, _FOUND + 16 + 3 * WIDTH, WIDTH)
+    types.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
 )
 
 
@@ -124,13 +124,13 @@ def new_slots() -> Slots:
 
 def new_slot_alone() -> NDArray[np.float32]:
     """Return the memory of the slot ALONE."""
-    return aligned(ALONE + _STACK_CHILDREN, np.float32)
+    return aligned(ALONE + STACKLESS, np.float32)
 
 
 @inlined
 def set_found(memory, i, slot, group, found):
     """Store what the filter has found for a slot in a group, as the i-th."""
-    at = i * _FOUND_SIZE
+    at = i * FOUND_SIZE
     _set_found_ints(memory, at, (slot, group, found.bits, found.passes))
     _set_found_lanes(memory, at, (found.den, found.numerator, found.margin))
 
@@ -138,7 +138,7 @@ def set_found(memory, i, slot, group, found):
 @inlined
 def found(memory, i):
     """Return the i-th (slot, group, bits, passes) and (den, numerator, margin) that was stored."""
-    at = i * _FOUND_SIZE
+    at = i * FOUND_SIZE
     return _found_ints(memory, at), _found_lanes(memory, at, WIDTH)
 
 

@@ -1,0 +1,274 @@
+"""Streams: rays of one octant that visit nodes together, each tested on its own.
+
+A *group* is up to GROUP_RAYS rays of a block and one stack: nodes not yet visited, each with the
+mask of the rays that enter it. A node stays in registers while the rays of its mask are tested
+against its boxes, one by one, and a push is one for all of them; so are the loads of a leaf. Rays
+need not enter the same nodes, as those of a packet do, only some: the fewer, the less is shared.
+
+Groups take turns, which hides latencies as the slots of single rays do: a visit ends with taking
+the next entry, which is fetched while the others are visited. Entries behind the closest hits are
+not dropped, as those of single rays are, but visited, where the tests of the rays fail: there are
+few, and no branch tells them apart.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import by_type, inlined, types
+from bvh.runtime.simd import (
+    WIDTH,
+    compress_order,
+    field,
+    lowest_bit,
+    mask_bits,
+    peek,
+    permute,
+    popcount,
+    rows,
+    select,
+    splat,
+)
+from bvh.runtime.tuple_references import refer
+from bvh.traversal.rays import blocks, slots
+from bvh.traversal.rays.blocks import BLOCK, OCTANTS, numbers_of
+from bvh.traversal.rays.candidates import Filtered, accept_group, candidates_of, filter_ray
+from bvh.traversal.rays.packets.packet_closest import load_packed, store_packed
+from bvh.traversal.rays.ray_batch import Context
+from bvh.traversal.rays.single_rays import enter_children
+from bvh.tree.instanced import primitives_class
+from bvh.tree.primitives import Triangles
+from bvh.tree.triangle_groups import load_group
+from bvh.tree.wide_nodes import (
+    MAX_LEAF_ROWS,
+    STACK,
+    all_planes,
+    child_codes,
+    child_orders,
+    leaf_rows,
+    near_planes,
+    node_at,
+    octant_shift,
+    prefetch_child,
+)
+
+# Rays of a group: bits of a mask. Groups of a block: full ones, and one more for each octant.
+GROUP_RAYS = 32
+GROUPS = BLOCK // GROUP_RAYS + OCTANTS
+# What the filter has found is decided when there may be no room for another leaf.
+FOUND_ROOM = 128
+SLOT = slots.FOUND + (FOUND_ROOM + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FOUND_SIZE
+
+# What all groups share: the bits of masks; for each octant, the group that its next ray joins;
+# queues of groups whose next entry is a node, and of those where it is a leaf: those of this round,
+# and those of the next one.
+_OPEN = GROUP_RAYS + 16
+_FULL = _OPEN + 16
+_QUEUES = _FULL + 16
+LEAVES = 2 * GROUPS
+QUEUES = 0, 2 * LEAVES
+_GROUPS = _QUEUES + 4 * LEAVES
+# Of a group: numbers, its rays and one that is none, and the rows of its stack.
+_RAYS = 16
+_CHILDREN = _RAYS + GROUP_RAYS + 16
+_ROW = STACK + WIDTH
+GROUP_SIZE = _CHILDREN + 2 * _ROW
+
+F, I4 = np.float32, np.int32
+NO_RAY = 1 << GROUP_RAYS
+LOW_BITS = NO_RAY - 1
+
+bit, set_bit = field(types.int32, 0)
+open_group, set_open_group = field(types.int32, _OPEN)
+queued, queue = field(types.int32, _QUEUES)
+child, set_child = field(types.int32, 0)
+mask, set_mask = field(types.int32, 1)
+alive, set_alive = field(types.int32, 2)
+top, set_top = field(types.int32, 3)
+size, set_size = field(types.int32, 4)
+planes, set_planes = field(types.int32, 5, 6, 7)
+shift, set_shift = field(types.int32, 8)
+ray, set_ray = field(types.int32, _RAYS)
+stack_child, _, set_stack_children = rows(types.int32, _CHILDREN)
+stack_mask, _, set_stack_masks = rows(types.int32, _CHILDREN + _ROW)
+
+
+class Streams(NamedTuple):
+    """Scratch of streams; pointers inside kernels."""
+
+    groups: NDArray[np.float32]
+    slot: NDArray[np.float32]  # what the filter has found, then a slot without a stack
+
+
+def new_streams() -> Streams:
+    """Return the scratch of one thread."""
+    groups = aligned(_GROUPS + GROUPS * GROUP_SIZE, np.float32)
+    groups.fill(0.0)
+    groups[:GROUP_RAYS].view(np.int32)[:] = 1 << np.arange(GROUP_RAYS)
+    return Streams(groups, aligned(SLOT + slots.STACKLESS, np.float32))
+
+
+@inlined
+def _test_node(nodes, lanes, memory, group, at):
+    """Return for each child of a node the mask of the rays that enter it."""
+    bits = mask(memory, group) & LOW_BITS
+    nx, ny, nz = planes(memory, group)
+    both, none = all_planes(nx, ny, nz), splat(I4(0), WIDTH)
+    entered = none
+    while bits != 0:
+        # Two at a time, the second perhaps none: how often a loop goes round costs time to guess.
+        more = bits & (bits - 1)
+        i, j = lowest_bit(bits), lowest_bit(more | NO_RAY)
+        bits = more & (more - 1)
+        r, s = ray(memory, group + i), ray(memory, group + j)
+        first, last = enter_children(nodes, at, numbers_of(lanes, r), blocks.end(lanes, r), both)
+        entered = entered | select(first <= last, splat(I4(bit(memory, i)), WIDTH), none)
+        first, last = enter_children(nodes, at, numbers_of(lanes, s), blocks.end(lanes, s), both)
+        entered = entered | select(first <= last, splat(I4(bit(memory, j)), WIDTH), none)
+    return entered
+
+
+@inlined
+def _enter_node(tree, lanes, memory, group, waiting):
+    """Push the children of a group's node that any of its rays enters, and take the next entry."""
+    at = node_at(child(memory, group))
+    entered = _test_node(tree.blocks, lanes, memory, group, at)
+    # Nearest last, by the order that is stored for the octant.
+    order = child_orders(tree.blocks, at, WIDTH) >> I4(shift(memory, group))
+    entered = permute(entered, order)
+    bits = np.int64(mask_bits(entered != I4(0)))
+    front = compress_order(bits)
+    height = top(memory, group)
+    set_stack_masks(memory, group + height, permute(entered, front))
+    codes = permute(permute(child_codes(tree.blocks, at, WIDTH), order), front)
+    set_stack_children(memory, group + height, codes)
+    return _advance(tree, memory, group, height + popcount(bits), waiting)
+
+
+@inlined
+def _advance(tree, memory, group, height, waiting):
+    """Take the next entry of a group; queue the group by it, prefetch what it is."""
+    # `waiting`, returned updated: where the next group is queued that waits at a node, at a leaf.
+    at_nodes, at_leaves = waiting
+    height -= 1
+    bits = stack_mask(memory, group + height) & alive(memory, group)
+    while bits == 0 and height > 0:
+        # All of its rays are done, as any hit will do.
+        height -= 1
+        bits = stack_mask(memory, group + height) & alive(memory, group)
+    code = np.int64(stack_child(memory, group + height))
+    prefetch_child(tree.blocks, tree.groups, code, 6)
+    set_child(memory, group, code)
+    set_mask(memory, group, bits)
+    set_top(memory, group, height)
+    queue(memory, at_nodes, group)
+    queue(memory, at_leaves, group)
+    more = np.int64(height >= 0)
+    is_node = np.int64(code >= 0) & more
+    return at_nodes + is_node, at_leaves + (more - is_node)
+
+
+@inlined
+def _test_leaf(tree, block, memory, slot_memory, group, found):
+    """Filter the triangles of a group's leaf for its rays; return how many are found by then."""
+    first, count = leaf_rows(child(memory, group))
+    for row in range(first, first + count):
+        triangles = load_group(tree.groups, row)
+        bits = mask(memory, group) & LOW_BITS
+        while bits != 0:
+            k = lowest_bit(bits)
+            r = ray(memory, group + k)
+            numbers, end = numbers_of(block.lanes, r), blocks.end(block.lanes, r)
+            result = filter_ray(tree.primitives, triangles, numbers, end)
+            slots.set_found(slot_memory, found, group * GROUP_RAYS + k, row, result)
+            found += np.int64(result.bits != 0)
+            bits &= bits - 1
+    return found
+
+
+@inlined
+def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
+    """Decide what the filter has found for `count` rays, one after the other."""
+    slot = np.int64(SLOT)
+    for i in range(count):
+        (place, row, bits, passes), (den, numerator, margin) = slots.found(slot_memory, i)
+        group, k = place // GROUP_RAYS, place % GROUP_RAYS
+        r = ray(memory, group + k)
+        load_packed(tree.primitives, block, slot_memory, slot, r)
+        found = Filtered(bits, passes, den, numerator, margin)
+        result = candidates_of(numbers_of(block.lanes, r), found)
+        accept_group(goal, tree, block, context_ref, slot_memory, slot, row, result)
+        store_packed(tree.primitives, block, slot_memory, slot, r)
+        if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
+            # Nothing is left to find for this ray.
+            set_alive(memory, group, alive(memory, group) & ~(np.int64(1) << k))
+
+
+@inlined
+def _form_groups(block, memory, active, count):
+    """Divide rays into groups by octants, each at the root; return how many groups there are."""
+    set_size(memory, _FULL, GROUP_RAYS)
+    for octant in range(OCTANTS):
+        set_open_group(memory, octant, _FULL)
+    groups = np.int64(0)
+    for j in range(count):
+        r = peek(active, j)
+        octant = blocks.octant(block.lanes, r) & (OCTANTS - 1)
+        group = open_group(memory, octant)
+        joined = size(memory, group)
+        if joined == GROUP_RAYS:
+            group, joined = _GROUPS + groups * GROUP_SIZE, np.int64(0)
+            set_open_group(memory, octant, group)
+            queue(memory, groups, group)
+            set_planes(memory, group, near_planes(octant))
+            set_shift(memory, group, octant_shift(octant))
+            set_child(memory, group, 0)
+            set_top(memory, group, 0)
+            groups += 1
+        set_ray(memory, group + joined, r)
+        set_size(memory, group, joined + 1)
+        whole = (np.int64(2) << joined) - 1
+        set_mask(memory, group, whole)
+        set_alive(memory, group, whole)
+    return groups
+
+
+def _trace(tree, rays, block, streams, active, count, goal):
+    context_ref, memory = refer(Context(tree, rays, block)), streams.groups
+    groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
+    # Where queues end: of groups at nodes, and at leaves.
+    nodes, leaves = now + groups, now + LEAVES
+    while nodes > now or leaves > now + LEAVES:
+        waiting = then, then + LEAVES
+        found = np.int64(0)
+        i = now + LEAVES
+        while i < leaves:
+            while i < leaves and found <= FOUND_ROOM:
+                group = queued(memory, i)
+                found = _test_leaf(tree, block, memory, streams.slot, group, found)
+                waiting = _advance(tree, memory, group, top(memory, group), waiting)
+                i += 1
+            _decide(goal, tree, block, context_ref, memory, streams.slot, found)
+            found = np.int64(0)
+        for i in range(now, nodes):
+            waiting = _enter_node(tree, block.lanes, memory, queued(memory, i), waiting)
+        now, then = then, now
+        nodes, leaves = waiting
+
+
+@by_type(inline=True)
+def has_streams(tree):
+    """Return whether rays are traced in streams: through trees over triangles."""
+    found = primitives_class(tree) is Triangles
+    return lambda tree: found
+
+
+@by_type()
+def trace_streams(tree, rays, block, streams, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree over triangles."""
+    if primitives_class(tree) is Triangles:
+        return _trace
+    return lambda tree, rays, block, streams, active, count, goal: None

@@ -1,0 +1,75 @@
+"""Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter.
+
+Rays that point as their neighbours do go in packets or in streams, others in streams or singly;
+where there are no streams, singly. In a trial both ways take blocks in turn, A B B A, which evens
+out what changes from block to block. The faster one takes the next blocks, twice as many as before
+where it was the faster one before. All ways give the same hits, so only time depends on it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import peek, poke
+from bvh.traversal.rays.blocks import BLOCK
+from bvh.traversal.rays.ray_batch import PACKETS, SINGLES, STREAMS
+
+# Blocks from one trial to the next: at first, and at most.
+PERIOD, LONGEST_PERIOD = 8.0, 128.0
+# Rays of a block that is measured.
+ENOUGH = BLOCK // 4
+
+# Measured: blocks until the next trial; at its number, cycles a ray of each way, 0 before the first
+# trial; the turn of the trial, TURNS at its end and more after it; blocks from one trial to the
+# next, and which way was the faster.
+LEFT, TURN, BETWEEN, FASTER = 0, 4, 5, 6
+TURNS = 4
+# Of blocks as they come, of blocks of sorted windows, and of windows: in streams is sorted.
+MEASURES = 8
+OF_SORTED, OF_WINDOWS = MEASURES, 2 * MEASURES
+# At the start of a batch.
+UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0, 0.0], 3)
+
+
+@inlined
+def next_way(measured, count, packets, streams):
+    """Return the way for a block of `count` rays; packets and streams where they are possible."""
+    first, second = np.int64(SINGLES), np.int64(SINGLES)
+    if streams:
+        first = np.int64(STREAMS)
+    if packets:
+        first, second = np.int64(PACKETS), first
+    faster = first if peek(measured, first) <= peek(measured, second) else second
+    turn = peek(measured, TURN)
+    if count < ENOUGH or turn > TURNS:
+        return faster
+    if turn < TURNS:
+        return first if turn % 3.0 == 0.0 else second
+    between = peek(measured, BETWEEN)
+    if faster == peek(measured, FASTER):
+        between = min(2.0 * between, LONGEST_PERIOD)
+    poke(measured, BETWEEN, between)
+    poke(measured, LEFT, between)
+    poke(measured, FASTER, np.float64(faster))
+    poke(measured, TURN, TURNS + 1.0)
+    return faster
+
+
+@inlined
+def record(measured, count, way, spent):
+    """Record the cycles that a block took."""
+    if count < ENOUGH:
+        return
+    turn, before = peek(measured, TURN), peek(measured, way)
+    cost = np.float64(spent) / count
+    if turn < TURNS:
+        # The lesser of both: threads are interrupted now and then.
+        poke(measured, way, cost if 2 * turn < TURNS else min(before, cost))
+        poke(measured, TURN, turn + 1.0)
+        return
+    if before == 0.0:
+        poke(measured, way, cost)
+    left = peek(measured, LEFT) - 1.0
+    poke(measured, LEFT, left)
+    if left <= 0.0:
+        poke(measured, TURN, 0.0)

@@ -1,0 +1,106 @@
+"""Windows: runs of rays that are traced in an order of their own.
+
+The rays of a window are sorted by where they enter the tree and where they look: neighbours then go
+through the same nodes, so that streams share more of them, and caches still have them. The key is
+the octant of the direction and the cell, of 8 x 8 x 8 in the root's box, in which the ray enters; a
+pass of counting sorts it (Aila and Karras 2010, "Architecture considerations for tracing incoherent
+rays", on why; Knuth, TAOCP 3, 5.2, on how). A window and its results fit the second-level cache.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime import simd
+from bvh.runtime.jit import inlined, kernel
+from bvh.traversal.rays.blocks import BLOCK, HALF
+from bvh.traversal.rays.ray_batch import OrderPointers, read_lanes
+from bvh.traversal.rays.ray_setup import clip_axis, inverse_of, octant_of
+from bvh.tree import frame as frames
+
+# Blocks of a window, at most, and of the smallest that is sorted.
+WINDOW, SMALLEST = 64, 8
+CELL_BITS = 3
+CELLS = 1 << CELL_BITS
+KEYS = 8 * CELLS**3
+# Its lowest bits are those of a small integer added to it.
+ROUNDER = 2.0**52
+
+
+class Window(NamedTuple):
+    """Scratch of a window; pointers inside kernels."""
+
+    keys: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    # More than the rays: those after the last block are prefetched, whatever they are.
+    permutation: NDArray[np.int64]
+
+
+def new_window() -> Window:
+    """Return the scratch of one thread."""
+    rays = WINDOW * BLOCK
+    return Window(*(np.zeros(n, np.int64) for n in (rays, KEYS + 1, rays + 2 * BLOCK)))
+
+
+@inlined
+def _cell(p, low, high):
+    """Return the cells of a coordinate of HALF rays, their bits apart; any in range for NaN."""
+    x = (p - low) * (CELLS / max(high - low, 2.0**-60))
+    x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
+    return (x & 1) | ((x & 2) << 2) | ((x & 4) << 4)
+
+
+@inlined
+def _keys(frame, o, d, t_min):
+    """Return the keys of HALF rays; of a ray that misses, any in range."""
+    s, c = frames.scale(frame), frames.centre(frame)
+    low, high = frames.lower_corner(frame), frames.upper_corner(frame)
+    p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+    inverse = inverse_of(d[0]), inverse_of(d[1]), inverse_of(d[2])
+    start, stop = simd.greater(t_min * s, 0.0), simd.full_like(t_min, 2.0**60)
+    start, stop = clip_axis(low[0], high[0], p[0], inverse[0], 0.0, start, stop)
+    start, stop = clip_axis(low[1], high[1], p[1], inverse[1], 0.0, start, stop)
+    start, stop = clip_axis(low[2], high[2], p[2], inverse[2], 0.0, start, stop)
+    x = _cell(p[0] + start * d[0], low[0], high[0])
+    y = _cell(p[1] + start * d[1], low[1], high[1])
+    z = _cell(p[2] + start * d[2], low[2], high[2])
+    return (octant_of(inverse) << 3 * CELL_BITS) | x | (y << 1) | (z << 2)
+
+
+@kernel
+def sort_window(rays, frame, window, begin, count):
+    """Write the rays begin..begin + count to the window, by key; those of one key as they come."""
+    keys, counts, permutation = window
+    for k in range(KEYS + 1):
+        simd.poke(counts, k, np.int64(0))
+    for i in range(0, count, HALF):
+        # The last vector may overlap the one before.
+        at = min(i, count - HALF)
+        numbers = simd.convert(simd.lane_numbers(HALF), np.int64(0)) + (begin + at)
+        o, d, t_min, _ = read_lanes(rays, numbers)
+        simd.store(keys, at, _keys(frame, o, d, t_min))
+    for i in range(count):
+        key = simd.peek(keys, i) + 1
+        simd.poke(counts, key, simd.peek(counts, key) + 1)
+    total = np.int64(0)
+    for k in range(KEYS):
+        total += simd.peek(counts, k)
+        simd.poke(counts, k, total)
+    for i in range(count):
+        key = simd.peek(keys, i)
+        at = simd.peek(counts, key)
+        simd.poke(permutation, at, begin + i)
+        simd.poke(counts, key, at + 1)
+
+
+@inlined
+def order_within(order, window, begin, is_sorted):
+    """Return the order of the blocks of a window, which begins at a ray."""
+    place = order.permutation
+    if is_sorted:
+        place = simd.shifted(window.permutation, -begin)
+    return OrderPointers(
+        order.size, order.row, order.given or is_sorted, order.plain and not is_sorted, place,
+        order.kernel, order.sort,
+    )  # fmt: skip
