@@ -10,8 +10,8 @@ import numpy as np
 from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import emits, host_features, inlined, llvm_operation, types
-from bvh.runtime.simd import fma, peek
+from bvh.runtime.jit import emits, inlined, llvm_operation, types
+from bvh.runtime.simd import HAS_FMA, fused, peek
 
 INF = np.inf
 NAN = np.nan
@@ -21,9 +21,6 @@ SMALLEST = np.nextafter(0.0, 1.0)
 # Bound of the relative error of the package's double-double expressions: the longest (a dot product
 # with a cross product) loses 23 * 2**-106 < 2**-101.
 DD_ERROR = 2.0**-100
-
-# Whether one instruction computes a*b+c; otherwise `two_product` splits its factors.
-HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
 @llvm_operation
@@ -117,7 +114,7 @@ if HAS_FMA:
     def two_product(a, b):
         """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows."""
         p = a * b
-        return p, fma(a, b, -p)
+        return p, fused(a, b, -p)
 
 else:
 

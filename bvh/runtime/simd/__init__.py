@@ -16,10 +16,12 @@ Each file imports only from those above it.
 """
 
 from bvh.runtime.simd.arithmetic import (
+    HAS_FMA,
     as_floats,
     as_ints,
     convert,
     fma,
+    fused,
     greater,
     highest_bit,
     lesser,
@@ -60,8 +62,8 @@ from bvh.runtime.simd.memory import (
 from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
-    "FEATURES", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
-    "cycles", "field", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
+    "FEATURES", "HAS_FMA", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
+    "cycles", "field", "fma", "full_like", "fused", "gather", "greater", "highest_bit", "lane", "lane_numbers",
     "lesser", "load", "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek",
     "peek_int", "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount",
     "prefetch_address", "rows", "select", "shifted", "splat", "splat_rows", "sqrt", "store", "store_ints",

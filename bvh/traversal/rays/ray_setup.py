@@ -10,8 +10,9 @@ and the last few rays of a batch one by one. Both use the same functions, on vec
 Margins. Near and far planes of a box are met at fma(plane, inverse, near) and fma(plane, inverse,
 far) with near, far = -o / d -+ margin * abs(1 / d), rounded from float64. With e = 2**-24 and B the
 bound of coordinates, o included, rounding moves a plane by at most e B (inverse) + e B (near or
-far) + 2 e B (the fused step); a component of d below 2**-60 is taken for that, which moves nothing
-by more than 2**-58 B; rounding of o in float64 is below 2**-30 B. The margin of 6 e B covers all.
+far) + 3 e B (a product and a sum, fused or not); a component of d below 2**-60 is taken for that,
+which moves nothing by more than 2**-58 B; rounding of o in float64 is below 2**-30 B. The margin of
+6 e B covers all.
 
 Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
 at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
