@@ -24,7 +24,7 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined, warms
 
 # The filters are used for coordinates between 2**-REACH and 2**REACH: others could over- or
 # underflow in their products.
@@ -117,21 +117,28 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
     a = floats.difference(v0, o, -e)
     p = floats.difference(v1, v0, -e)
     q = floats.difference(v2, v0, -e)
-    return a, p, q, floats.unrounded(d, k)
+    s = floats.power_of_two(-k)
+    return a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
+
+
+@by_type(inline=True)
+def _across(a, b):
+    """Return the products of high with low parts; a number that is exact has no low one."""
+    if len(a) == 1:
+        return lambda a, b: a[0] * b[1]
+    return (lambda a, b: a[1] * b[0]) if len(b) == 1 else lambda a, b: a[0] * b[1] + a[1] * b[0]
 
 
 @inlined
 def _minus(a, b):
     """Return the difference of two products of a double-double component, and its size."""
-    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
+    # a and b are two of (high, low) or (high,) each. Low parts are at most 2**-53 of high ones, so
     # leaving out the product of two of them and rounding the other corrections lose less than
     # 10 * 2**-106 of the size.
-    (ah, al), (bh, bl) = a
-    (ch, cl), (dh, dl) = b
-    m, e = floats.two_product(ah, bh)
-    n, f = floats.two_product(ch, dh)
+    m, e = floats.two_product(a[0][0], a[1][0])
+    n, f = floats.two_product(b[0][0], b[1][0])
     s, g = floats.two_sum(m, -n)
-    return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
+    return (s, g + ((e - f) + (_across(a[0], a[1]) - _across(b[0], b[1])))), abs(m) + abs(n)
 
 
 @inlined
@@ -152,11 +159,7 @@ def _dot(n, sizes, a):
     z, ez = floats.two_product(n[2][0], a[2][0])
     xy, f = floats.two_sum(x, y)
     s, g = floats.two_sum(xy, z)
-    low = (
-        (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
-        + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
-        + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
-    )
+    low = (ex + _across(n[0], a[0])) + (ey + _across(n[1], a[1])) + (ez + _across(n[2], a[2]))
     size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
     return floats.fast_two_sum(s, low + (f + g)), size
 

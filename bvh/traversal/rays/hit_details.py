@@ -59,22 +59,24 @@ def _difference(a, b):
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
 
 
+# The largest component of a vector of double-doubles, but for NaN.
+_size = inlined(lambda a: simd.greater(abs(a[0][0]), simd.greater(abs(a[1][0]), abs(a[2][0]))))
+
+
 @inlined
 def _is_moderate(a, p, q, r):
     """Return whether no component of four vectors is so large that an underflow could matter."""
-    result = abs(a[0][0]) < LARGEST_COMPONENT
-    for vector in (a, p, q, r):
-        for axis in range(3):
-            result = result & (abs(vector[axis][0]) < LARGEST_COMPONENT)
-    return result
+    return (
+        simd.greater(simd.greater(_size(a), _size(p)), simd.greater(_size(q), _size(r)))
+        < LARGEST_COMPONENT
+    )
 
 
 @inlined
 def solve(v0, v1, v2, o, d):
     """Return (good, t, u, v, front) of a ray and a triangle, or of those in lanes."""
     # Where not good, nothing is decided.
-    zero = d[0] * 0.0
-    ray = (d[0], zero), (d[1], zero), (d[2], zero)
+    ray = (d[0],), (d[1],), (d[2],)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
     along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
     decided, t = round_quotient(along, along_size, whole, whole_size)
