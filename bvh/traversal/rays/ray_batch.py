@@ -104,39 +104,40 @@ mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 
 @inlined
-def read_rows(array, index, step):
-    """Return the rows `step * index` of an (n, 3) array, side by side, as three vectors."""
+def consecutive(index):
+    """Return whether HALF numbers are those from the first on."""
+    # All of them: with a given order, the first and the last alone do not suffice.
+    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
+    return simd.mask_bits(index == steps + simd.lane(index, 0)) == (1 << HALF) - 1
+
+
+@inlined
+def read_axes(rays, index):
+    """Return (o, d) of HALF rays, side by side, as vectors."""
+    # Fast where the rays are neighbours, or share what is read.
+    near = consecutive(index)
     return (
-        simd.gather(array, index, 3 * step, 0),
-        simd.gather(array, index, 3 * step, 1),
-        simd.gather(array, index, 3 * step, 2),
+        _rows(rays.origins, rays.o_step, near, index),
+        _rows(rays.directions, rays.d_step, near, index),
     )
 
 
 @inlined
 def read_lanes(rays, index):
     """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors."""
-    # Fast where the rays are neighbours, or share what is read.
-    first = simd.lane(index, 0)
-    # All of them: with a given order, the first and the last alone do not suffice.
-    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
-    consecutive = simd.mask_bits(index == steps + first) == (1 << HALF) - 1
-    return (
-        _neighbours(rays.origins, rays.o_step, consecutive, first, index),
-        _neighbours(rays.directions, rays.d_step, consecutive, first, index),
-        _numbers(rays.t_min, rays.low_step, index),
-        _numbers(rays.t_max, rays.high_step, index),
-    )
+    o, d = read_axes(rays, index)
+    t_min = _numbers(rays.t_min, rays.low_step, index)
+    return o, d, t_min, _numbers(rays.t_max, rays.high_step, index)
 
 
 @inlined
-def _neighbours(array, step, consecutive, first, index):
+def _rows(array, step, near, index):
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
-    if consecutive:
-        return simd.load_threes(array, 3 * first, HALF)
-    return read_rows(array, index, np.int64(1))
+    if near:
+        return simd.load_threes(array, 3 * simd.lane(index, 0), HALF)
+    return simd.gather_threes(array, index)
 
 
 @inlined
