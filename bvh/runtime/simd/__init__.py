@@ -36,9 +36,12 @@ from bvh.runtime.simd.fields import Accessor, field, rows, splat_rows
 from bvh.runtime.simd.lanes import (
     compress_order,
     full_like,
+    joined,
     lane,
     lane_numbers,
     mask_bits,
+    mask_of,
+    part,
     permute,
     splat,
 )
@@ -66,8 +69,8 @@ from bvh.runtime.simd.vectors import Vec
 __all__ = [
     "FEATURES", "HAS_FMA", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints",
     "compress_order", "convert", "cycles", "field", "fma", "full_like", "fused", "gather",
-    "gather_threes", "greater", "highest_bit", "lane", "lane_numbers", "lesser", "load",
-    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek", "peek_int",
+    "gather_threes", "greater", "highest_bit", "joined", "lane", "lane_numbers", "lesser", "load",
+    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "mask_of", "part", "peek", "peek_int",
     "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address",
     "rows", "scatter", "select", "shifted", "splat", "splat_rows", "sqrt", "store",
     "store_ints",

@@ -50,6 +50,25 @@ def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
 
 
 @literal_operation
+def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operation:
+    """Return n lanes from one on."""
+    if not isinstance(vector, Vec):
+        return None
+    lanes = indices(range(begin.literal_value, begin.literal_value + n.literal_value))
+    result = Vec(vector.dtype, n.literal_value)
+    return result(vector, begin, n), emits(lambda b, v, *_: b.shuffle_vector(v, v, lanes))
+
+
+@literal_operation
+def joined(typingctx: TypingContext, a: Type, b: Type) -> Operation:
+    """Return the lanes of one vector, and behind them those of another."""
+    if not isinstance(a, Vec) or a != b:
+        return None
+    lanes = indices(range(2 * a.n))
+    return Vec(a.dtype, 2 * a.n)(a, b), emits(lambda c, a, b: c.shuffle_vector(a, b, lanes))
+
+
+@literal_operation
 def lane_numbers(typingctx: TypingContext, n: Type) -> Operation:
     """Return the int32 lanes 0, 1, 2 ... n - 1."""
     vec = Vec(types.int32, n.literal_value)
@@ -66,7 +85,7 @@ def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
 
 
 @literal_operation
-def _mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
+def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
     """Return n bits of an integer as a mask, lane 0 from the lowest."""
     vec = Vec(types.boolean, n.literal_value)
     small = ir.IntType(vec.n)
@@ -174,4 +193,4 @@ else:
     @inlined
     def compress_order(bits):
         """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
-        return _compress(lane_numbers(WIDTH), _mask_of(bits, WIDTH))
+        return _compress(lane_numbers(WIDTH), mask_of(bits, WIDTH))
