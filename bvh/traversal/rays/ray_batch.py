@@ -30,6 +30,9 @@ TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
+# Rays among which the first two rows of an image end, rays and rows that are looked at.
+LONGEST_ROWS, SAMPLE, ROWS = 1 << 14, 1 << 10, 64
+
 # Packets or single rays: chosen by trial, or forced.
 AUTO, PACKETS, SINGLES = 0, 1, 2
 
@@ -174,6 +177,39 @@ def _order_pointers(arrays):
         arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
         np.int64(arrays.kernel),
     )  # fmt: skip
+
+
+@inlined
+def _step(directions, i):
+    """Return the length of the step from direction i to the next, along the axes."""
+    a, b = vector(directions, i), vector(directions, i + 1)
+    return abs(b[0] - a[0]) + abs(b[1] - a[1]) + abs(b[2] - a[2])
+
+
+@inlined
+def _jumps(directions, i, usual):
+    """Return whether the step from direction i to the next is much longer or shorter than usual."""
+    step = _step(directions, i)
+    return not (step < 2.0 * usual and step > 0.5 * usual)
+
+
+@entry
+def row_length(directions):
+    """Return how many rays a row of an image has; 0 where the directions are not those of one."""
+    # In a row the direction moves on by steady small steps; the next row begins with a jump.
+    n, row = len(directions), 1
+    usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2
+    while row < most and not _jumps(directions, row - 1, usual):
+        row += 1
+    if row < TILE_WIDTH or row == most:
+        return 0
+    for i in range(row, min(max(2 * row, SAMPLE), n - 1)):
+        if _jumps(directions, i, usual) != (i % row == row - 1):
+            return 0
+    for i in range(row, min(row * ROWS, n), row):
+        if not _jumps(directions, i - 1, usual):
+            return 0
+    return row
 
 
 @inlined
