@@ -59,7 +59,8 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
     a = floats.difference(v0, o, -e)
     p = floats.difference(v1, v0, -e)
     q = floats.difference(v2, v0, -e)
-    return a, p, q, floats.unrounded(d, k)
+    s = floats.power_of_two(-k)
+    return a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
 
 
 @inlined

@@ -197,6 +197,8 @@ def _warm() -> None:
     for limit in (None, 1):
         tree.all_hits(*rays, max_hits=limit)
     tree.count_hits(rays[0][0], rays[1][0])
+    # So many may be those of an image.
+    tree.any_hit(rays[0][0], np.ones((5000, 3)))
 
 
 @warms("point queries")

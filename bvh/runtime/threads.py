@@ -190,29 +190,46 @@ class Shelf(Generic[Scratch]):
         return self._free
 
 
+def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
+    """Return chunks of one size, or the last ones smaller, that cover 0..count; the last first."""
+    chunks, start = [], 0
+    while start < count:
+        if least:
+            # Half of what is left, shared: threads then end together after few chunks.
+            some = min(max((count - start) // (2 * threads), least), size)
+        else:
+            some = size
+        chunks.append((start, min(start + some, count)))
+        start += some
+    return chunks[::-1]
+
+
 def share(
     count: int, size: int, work: Callable[[int, int], object], threads: int,
-    progress: Progress | None = None,
+    progress: Progress | None = None, least: int = 0,
 ) -> None:  # fmt: skip
-    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads."""
+    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
+
+    Chunks are of one size; or of at most that, smaller and smaller, but of `least` if there is one.
+    """
     # The calling thread takes part; between chunks it reports progress and can be interrupted.
-    if count <= size and progress is None:
+    if count <= (size if threads == 1 or not least else least) and progress is None:
         reserve_call_memory()
         work(0, count)
         return
-    starts = list(range(0, count, size))[::-1]
-    done: list[None] = []
+    chunks = _chunks(count, size, threads, least if threads > 1 else 0)
+    done: list[int] = []
 
     def take() -> bool:
         """Work on the next chunk; return False at the end."""
         # list.pop is one step: two threads never take the same chunk.
         try:
-            start = starts.pop()
+            start, stop = chunks.pop()
         except IndexError:
             return False
         reserve_call_memory()
-        work(start, min(start + size, count))
-        done.append(None)
+        work(start, stop)
+        done.append(stop - start)
         return True
 
     def help_out() -> None:
@@ -221,10 +238,10 @@ def share(
                 pass
         except BaseException:
             # More results are of no use.
-            starts.clear()
+            chunks.clear()
             raise
 
-    helpers = min(threads, len(starts)) - 1
+    helpers = min(threads, len(chunks)) - 1
     futures: list[Future[None]] = []
     try:
         if helpers > 0:
@@ -233,10 +250,10 @@ def share(
         with raise_lost_interrupts() as check:
             while take():
                 if progress is not None:
-                    progress(min(len(done) * size, count), count)
+                    progress(sum(done), count)
                 check()
     except BaseException:
-        starts.clear()
+        chunks.clear()
         raise
     finally:
         # A helper that has not started is not needed any more; the others end their chunk.

@@ -35,7 +35,7 @@ from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.obbs import INVERTED, inverses
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined, warms
-from bvh.runtime.simd import WIDTH, fma, greater, lesser, load, lowest, splat
+from bvh.runtime.simd import WIDTH, fused, greater, lesser, load, lowest, splat
 from bvh.runtime.threads import share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
@@ -168,8 +168,8 @@ def _span(boxes, begin, end, a, b, c):
         x, u = load(boxes, at, LANES), load(boxes, at + 3 * LANES, LANES)
         y, v = load(boxes, at + LANES, LANES), load(boxes, at + 4 * LANES, LANES)
         z, w = load(boxes, at + 2 * LANES, LANES), load(boxes, at + 5 * LANES, LANES)
-        middle = fma(x, a, fma(y, b, z * c))
-        half = fma(u, p, fma(v, q, w * r))
+        middle = fused(x, a, fused(y, b, z * c))
+        half = fused(u, p, fused(v, q, w * r))
         low, high = lesser(middle - half, low), greater(middle + half, high)
     return lowest(low), -lowest(-high)
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
+from bvh.runtime import simd
 from bvh.runtime.jit import entry
 from bvh.runtime.simd import (
+    HAS_FMA,
     WIDTH,
     as_floats,
     as_ints,
@@ -189,8 +191,8 @@ def float_kernel(n: int, other: Any, whole: Any) -> Any:
         for i in range(0, size, n):
             x, y, z = load(a, i, n), load(b, i, n), load(c, i, n)
             results = (
-                x / y, s / x, fma(x, y, z), fma(x, s, z), fma(x, y, s), as_floats(as_ints(x)),
-                as_floats(as_ints(x) ^ as_ints(y)), sqrt(x),
+                x / y, s / x, simd.fused(x, y, z), simd.fused(x, s, z), simd.fused(x, y, s),
+                as_floats(as_ints(x)), as_floats(as_ints(x) ^ as_ints(y)), sqrt(x), fma(x, y, z),
             )  # fmt: skip
             for k in range(len(results)):
                 store(out, k * size + i, results[k])
@@ -210,7 +212,7 @@ def test_what_floats_can_do(n: int, kind: Any, rng: Rng) -> None:
     whole = np.int32 if kind is np.float32 else np.int64
     s, small = kind(-1.75), rng.uniform(-3e4, 3e4, SIZE).astype(kind)
     out, others, wholes = (
-        np.empty((8, SIZE), kind),
+        np.empty((9, SIZE), kind),
         np.empty(SIZE, other),
         np.empty(2 * SIZE, whole),
     )
@@ -219,6 +221,7 @@ def test_what_floats_can_do(n: int, kind: Any, rng: Rng) -> None:
         same = np.full(SIZE, s)
         wanted = [a / b, s / a, fused(a, b, c), fused(a, same, c), fused(a, b, same), a]
         wanted += [(a.view(whole) ^ b.view(whole)).view(kind), np.sqrt(a)]
+        wanted.append(fused(a, b, c) if HAS_FMA or kind is np.float64 else a * b + c)
         assert_lanes(others, a.astype(other), "convert")
     for i, (got, want) in enumerate(zip(out, wanted, strict=True)):
         assert_lanes(got, want, i)

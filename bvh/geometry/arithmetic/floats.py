@@ -10,8 +10,8 @@ import numpy as np
 from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import emits, host_features, inlined, llvm_operation, types
-from bvh.runtime.simd import fma, peek
+from bvh.runtime.jit import emits, inlined, llvm_operation, types
+from bvh.runtime.simd import HAS_FMA, fused, peek
 
 INF = np.inf
 NAN = np.nan
@@ -21,9 +21,6 @@ SMALLEST = np.nextafter(0.0, 1.0)
 # Bound of the relative error of the package's double-double expressions: the longest (a dot product
 # with a cross product) loses 23 * 2**-106 < 2**-101.
 DD_ERROR = 2.0**-100
-
-# Whether one instruction computes a*b+c; otherwise `two_product` splits its factors.
-HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
 @llvm_operation
@@ -117,7 +114,7 @@ if HAS_FMA:
     def two_product(a, b):
         """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows."""
         p = a * b
-        return p, fma(a, b, -p)
+        return p, fused(a, b, -p)
 
 else:
 
@@ -277,19 +274,21 @@ def round_quotient(n, n_size, d, d_size):
     # errors and the division's own. If the double nearest to the two ends of that interval is the
     # same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
     # underflow and are left undecided. The operands may be doubles or vectors of lanes.
-    relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
+    # One division serves all: q is off by two units in the last place, which `rest` makes good.
+    inverse = 1.0 / d[0]
+    q = n[0] * inverse
+    size, reach = abs(q), abs(inverse)
     # The remainder of the high parts is exact; the low parts correct it.
-    q = n[0] / d[0]
     p, e = two_product(q, d[0])
-    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) / d[0]
-    margin = 1.01 * relative * abs(q)
+    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) * inverse
+    error = DD_ERROR * ((n_size + size * d_size) * reach + 4.0 * size)
+    margin = 1.01 * error
     up = q + (rest + margin)
     down = q + (rest - margin)
-    size = abs(q)
     # The estimate is linear, so errors must be far below one; and far from under- and overflow.
     decided = (
         (up == down)
-        & (relative < 2.0**-40)
+        & (error < 2.0**-40 * size)
         & (size > 2.0**-900)
         & (size < 2.0**900)
         & (n_size > 2.0**-700)

@@ -25,21 +25,26 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, NEVER, SINGLES, TRIAL, Order, read_only
+from bvh.traversal.rays.ray_batch import (
+    ALWAYS,
+    AUTO,
+    NEVER,
+    SINGLES,
+    TRIAL,
+    Order,
+    read_only,
+    row_length,
+)
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
-# enough to balance threads and to notice Ctrl-C at once.
-MIN_BLOCKS, MAX_BLOCKS = 16, 128
-# Chunks of a thread, where there are so many blocks.
-ROUNDS = 16
+# enough to balance threads, to notice Ctrl-C at once, and to report progress often.
+MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 16, 512, 128
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
-# Rays that are looked at: more where a row does not end among fewer. Rows that are then looked at.
-SAMPLES, ROWS = (1 << 10, 1 << 12, 1 << 14), 64
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
@@ -214,11 +219,10 @@ def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
         assert progress is not None
         progress(total * finished // max(of, 1), total)
 
-    pieces = options.threads if progress is None else max(options.threads, 2)
-    share(
-        count, _chunk(count, pieces), partial(work, order), options.threads,
-        None if progress is None else report,
-    )  # fmt: skip
+    size, report_to = (MAX_BLOCKS, None) if progress is None else (REPORTED_BLOCKS, report)
+    if progress is not None and options.threads == 1:
+        size = min(size, max(count // 4, MIN_BLOCKS))
+    share(count, size, partial(work, order), options.threads, report_to, MIN_BLOCKS)
 
 
 def _blocks_of(order: Order) -> int:
@@ -229,16 +233,6 @@ def _blocks_of(order: Order) -> int:
     return -(-order.size // BLOCK)
 
 
-def _chunk(count: int, threads: int) -> int:
-    """Return how many of `count` blocks a thread takes at a time: chunks of one size."""
-    chunks = max(-(-count // MAX_BLOCKS), 1)
-    if threads > 1 and count > MIN_BLOCKS:
-        # As many for each thread, which then end together; several, as some cost more than others.
-        rounds = max(count // (MIN_BLOCKS * threads), 1)
-        chunks = max(chunks, threads * min(rounds, ROUNDS))
-    return max(-(-count // chunks), 1)
-
-
 def _order(batch: RayBatch) -> Order:
     """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
     n, directions = batch.size, batch.rays.directions
@@ -246,38 +240,9 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        row = _row_length(directions)
+        row = row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
-
-
-def _row_length(directions: NDArray[np.float64]) -> int:
-    """Return how many rays a row of an image has; 0 where the directions are not those of one.
-
-    In a row the direction moves on by steady small steps; the next row begins with a jump.
-    """
-    for size in SAMPLES:
-        some = directions[:size]
-        steps = _steps(some[1:], some[:-1])
-        middle = min(len(steps) // 2, 2 * ray_batch.TILE_WIDTH)
-        usual = float(np.partition(steps[: 2 * middle + 1], middle)[middle])
-        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
-        if len(jumps) > 1:
-            row = int(jumps[0]) + 1
-            if not (np.diff(jumps) == row).all():
-                return 0
-            # The sample may have seen two jumps only.
-            last, first = directions[row - 1 :: row][:ROWS], directions[row::row][:ROWS]
-            steps = _steps(first, last[: len(first)])
-            return 0 if ((steps < 2.0 * usual) & (steps > 0.5 * usual)).any() else row
-    return 0
-
-
-def _steps(after: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of the steps along the axes."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.abs(after - before)
-        return np.asarray(steps[:, 0] + steps[:, 1] + steps[:, 2])
 
 
 def _listed(

@@ -19,7 +19,8 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
-NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
+NO_PERMUTATION = np.empty(0, np.int64)
+FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 # More hits than any ray has.
 ALL = 2**62
 # Hits of a ray block that there is memory for at first.
@@ -102,19 +103,17 @@ def result_columns(n: int, ids: Any) -> Columns:
     """Return columns for the hits of n rays."""
     if n < LARGE:
         return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
-    kinds = (np.float64, ids, np.float64, np.float64, np.bool_)
-    sizes = [n * np.dtype(kind).itemsize for kind in kinds]
-    ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
+    kinds = (FLOAT, np.dtype(ids), FLOAT, FLOAT, BOOL)
     # From the beginning of a large page on, so that it is filled with few of them: where results
     # are kept, to touch them first as small pages takes as long as to find them. The rest of the
     # memory is never touched.
-    memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
-    memory = memory[-memory.ctypes.data % LARGE_PAGE :]
-    begins = [0, *ends[:-1]]
-    return Columns._make(
-        memory[begin : begin + size].view(kind)
-        for begin, size, kind in zip(begins, sizes, kinds, strict=True)
-    )
+    memory = np.empty(sum(n * kind.itemsize + 64 for kind in kinds) + LARGE_PAGE, np.uint8)
+    at = -memory.__array_interface__["data"][0] % LARGE_PAGE
+    columns = []
+    for kind in kinds:
+        columns.append(np.ndarray(n, kind, memory, at))
+        at += -(-n * kind.itemsize // 64) * 64
+    return Columns._make(columns)
 
 
 class OneRay:

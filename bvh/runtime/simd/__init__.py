@@ -16,10 +16,12 @@ Each file imports only from those above it.
 """
 
 from bvh.runtime.simd.arithmetic import (
+    HAS_FMA,
     as_floats,
     as_ints,
     convert,
     fma,
+    fused,
     greater,
     highest_bit,
     lesser,
@@ -34,15 +36,19 @@ from bvh.runtime.simd.fields import Accessor, field, rows, splat_rows
 from bvh.runtime.simd.lanes import (
     compress_order,
     full_like,
+    joined,
     lane,
     lane_numbers,
     mask_bits,
+    mask_of,
+    part,
     permute,
     splat,
 )
 from bvh.runtime.simd.memory import (
     address,
     gather,
+    gather_threes,
     load,
     load_ints,
     load_threes,
@@ -53,6 +59,7 @@ from bvh.runtime.simd.memory import (
     poke,
     poke_int,
     prefetch_address,
+    scatter,
     shifted,
     store,
     store_ints,
@@ -60,9 +67,11 @@ from bvh.runtime.simd.memory import (
 from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
-    "FEATURES", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
-    "cycles", "field", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
-    "lesser", "load", "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek",
-    "peek_int", "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount",
-    "prefetch_address", "rows", "select", "shifted", "splat", "splat_rows", "sqrt", "store", "store_ints",
+    "FEATURES", "HAS_FMA", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints",
+    "compress_order", "convert", "cycles", "field", "fma", "full_like", "fused", "gather",
+    "gather_threes", "greater", "highest_bit", "joined", "lane", "lane_numbers", "lesser", "load",
+    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "mask_of", "part", "peek", "peek_int",
+    "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address",
+    "rows", "scatter", "select", "shifted", "splat", "splat_rows", "sqrt", "store",
+    "store_ints",
 ]  # fmt: skip

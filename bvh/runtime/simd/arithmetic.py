@@ -5,7 +5,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
-from bvh.runtime.jit import emits, literal_operation, llvm_operation, types
+from bvh.runtime.jit import emits, host_features, literal_operation, llvm_operation, types
 from bvh.runtime.simd.vectors import (
     BIT,
     INT,
@@ -18,6 +18,9 @@ from bvh.runtime.simd.vectors import (
     operands,
     result_type,
 )
+
+# Whether one instruction computes a*b + c.
+HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
 @literal_operation
@@ -40,19 +43,33 @@ def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
     return kind(mask, *scalars), codegen
 
 
-@literal_operation
-def fma(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
-    """Return a*b + c, rounded once, of doubles or of lanes (scalars among them are copied)."""
-    vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
-    kind = vecs[0] if vecs else types.float64
-    if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
-        return None
-    parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+def _multiply_add(exact: bool) -> Callable[..., Operation]:
+    def build(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
+        vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
+        kind = vecs[0] if vecs else types.float64
+        if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
+            return None
+        parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+        once = exact or HAS_FMA or getattr(kind, "dtype", kind) == types.float64
 
-    def codegen(context, builder, sig, args):
-        return call(builder, "llvm.fma", operands(context, builder, sig.args, args, kind))
+        def codegen(context, builder, sig, args):
+            args = operands(context, builder, sig.args, args, kind)
+            if once:
+                return call(builder, "llvm.fma", args)
+            return builder.fadd(builder.fmul(*args[:2]), args[2])
 
-    return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
+        return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
+
+    return build
+
+
+# Scalars among the operands are copied into all lanes.
+fused = literal_operation(_multiply_add(exact=True))
+fused.__doc__ = "Return a*b + c, rounded once, of doubles or of lanes."
+# A CPU without an instruction for it needs a call a lane. In a sum of products, each fused with the
+# sum so far, no term then goes through more roundings than the innermost does at any rate.
+fma = literal_operation(_multiply_add(exact=False))
+fma.__doc__ = "The same; of float32 lanes rounded twice where the CPU cannot fuse both steps."
 
 
 @literal_operation

@@ -12,7 +12,7 @@ from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingCont
 from bvh.runtime.jit import emits, inlined, literal_operation, types
 from bvh.runtime.simd.cpu import FEATURES, WIDTH
 from bvh.runtime.simd.memory import load_bytes
-from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, spread, suffix_of
+from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, indices, spread, suffix_of
 
 
 @literal_operation
@@ -50,6 +50,25 @@ def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
 
 
 @literal_operation
+def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operation:
+    """Return n lanes from one on."""
+    if not isinstance(vector, Vec):
+        return None
+    lanes = indices(range(begin.literal_value, begin.literal_value + n.literal_value))
+    result = Vec(vector.dtype, n.literal_value)
+    return result(vector, begin, n), emits(lambda b, v, *_: b.shuffle_vector(v, v, lanes))
+
+
+@literal_operation
+def joined(typingctx: TypingContext, a: Type, b: Type) -> Operation:
+    """Return the lanes of one vector, and behind them those of another."""
+    if not isinstance(a, Vec) or a != b:
+        return None
+    lanes = indices(range(2 * a.n))
+    return Vec(a.dtype, 2 * a.n)(a, b), emits(lambda c, a, b: c.shuffle_vector(a, b, lanes))
+
+
+@literal_operation
 def lane_numbers(typingctx: TypingContext, n: Type) -> Operation:
     """Return the int32 lanes 0, 1, 2 ... n - 1."""
     vec = Vec(types.int32, n.literal_value)
@@ -66,7 +85,7 @@ def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
 
 
 @literal_operation
-def _mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
+def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
     """Return n bits of an integer as a mask, lane 0 from the lowest."""
     vec = Vec(types.boolean, n.literal_value)
     small = ir.IntType(vec.n)
@@ -83,6 +102,41 @@ def _native_permute(vec: Vec) -> str | None:
     return None
 
 
+# Looks up the 16 bytes of a vector; what is beyond them is 0. On x86-64 the high bit says so.
+_TABLE = (
+    ("llvm.x86.ssse3.pshuf.b.128", 0x70) if FEATURES.get("ssse3")
+    else ("llvm.aarch64.neon.tbl1.v16i8", 0) if FEATURES.get("neon") else None
+)  # fmt: skip
+
+
+def _permuted_bytes(builder: Builder, value: Value, order: Value) -> Value:
+    """Return 4 or 8 lanes of 32 bits, permuted as bytes, four lanes at a time."""
+    assert _TABLE is not None
+    name, beyond = _TABLE
+    n = value.type.count
+    quarters = [indices(range(begin, begin + 4)) for begin in range(0, n, 4)]
+    bytes_of = ir.VectorType(ir.IntType(8), 16)
+    tables = [
+        builder.bitcast(builder.shuffle_vector(value, value, part), bytes_of) for part in quarters
+    ]
+
+    def constant(number: int) -> ir.Constant:
+        return ir.Constant(ir.VectorType(INT, 4), [number] * 4)
+
+    found = []
+    for part in quarters:
+        at = builder.and_(builder.shuffle_vector(order, order, part), constant(n - 1))
+        first = builder.bitcast(builder.mul(at, constant(0x04040404)), bytes_of)
+        picked = None
+        for table, source in enumerate(tables):
+            add = [(k % 4 - 16 * table + beyond * (n > 4 and table == 0)) % 256 for k in range(16)]
+            at = builder.add(first, ir.Constant(bytes_of, add))
+            some = call(builder, name, [source, at], plain=True)
+            picked = some if picked is None else builder.or_(picked, some)
+        found.append(builder.bitcast(picked, ir.VectorType(value.type.element, 4)))
+    return found[0] if n == 4 else builder.shuffle_vector(*found, indices(range(8)))
+
+
 @literal_operation
 def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     """Return lane order[k] of the vector in lane k; only the low bits of an index count."""
@@ -93,6 +147,8 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             return call(builder, native, [value, order], plain=True)
+        if _TABLE and vector.n in (4, 8) and vector.dtype in (types.float32, types.int32):
+            return _permuted_bytes(builder, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
@@ -137,4 +193,4 @@ else:
     @inlined
     def compress_order(bits):
         """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
-        return _compress(lane_numbers(WIDTH), _mask_of(bits, WIDTH))
+        return _compress(lane_numbers(WIDTH), mask_of(bits, WIDTH))

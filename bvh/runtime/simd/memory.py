@@ -259,3 +259,60 @@ def gather(
         return result
 
     return vec(array, index, types.intp, types.intp), codegen
+
+
+@literal_operation
+def gather_threes(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+    """Read rows of three, index[k] in lane k, as three vectors: all x, all y, all z."""
+    if not (is_flat(array) and index.dtype == types.int64):
+        return None
+    vec = Vec(array.dtype, index.n)
+
+    def codegen(context, builder, sig, args):
+        data, pair = (
+            _data_of(context, builder, sig.args[0], args[0]),
+            ir.VectorType(LLVM[vec.dtype], 2),
+        )
+        pairs, z = [], ir.Constant(vec.llvm, ir.Undefined)
+        for k in range(vec.n):
+            at = builder.extract_element(args[1], ir.Constant(INT, k))
+            place = builder.gep(data, [builder.mul(at, ir.Constant(LONG, 3))])
+            both = builder.bitcast(place, pair.as_pointer())
+            pairs.append(builder.load(both, align=context.get_abi_sizeof(pair.element)))
+            last = builder.load(builder.gep(place, [ir.Constant(LONG, 2)]))
+            z = builder.insert_element(z, last, ir.Constant(INT, k))
+        # x and y of even lanes, and of odd ones: then each is every other one of both.
+        even, odd = (_joined(builder, pairs[first::2]) for first in (0, 1))
+        x, y = (
+            builder.shuffle_vector(
+                even, odd, indices(k - k % 2 + axis + vec.n * (k % 2) for k in range(vec.n))
+            )
+            for axis in (0, 1)
+        )
+        return context.make_tuple(builder, sig.return_type, [x, y, z])
+
+    return types.UniTuple(vec, 3)(array, index), codegen
+
+
+def _joined(builder: Builder, parts: list[Value]) -> Value:
+    """Return vectors of one length, a power of two of them, one behind the other."""
+    while len(parts) > 1:
+        lanes = indices(range(2 * parts[0].type.count))
+        parts = [builder.shuffle_vector(*parts[i : i + 2], lanes) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+@literal_operation
+def scatter(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
+    """Write lane k to element index[k] of an array, one lane after the other."""
+    if not (is_flat(array, value.dtype) and index.dtype == types.int64 and index.n == value.n):
+        return None
+
+    def codegen(context, builder, sig, args):
+        data = _data_of(context, builder, sig.args[0], args[0])
+        for k in range(value.n):
+            at, item = (builder.extract_element(arg, ir.Constant(INT, k)) for arg in args[1:])
+            builder.store(item, builder.gep(data, [at]))
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), codegen

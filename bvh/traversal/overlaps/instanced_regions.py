@@ -18,7 +18,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, row_of
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, convert, fma, greater, mask_bits, peek, poke, splat
+from bvh.runtime.simd import WIDTH, convert, fused, greater, mask_bits, peek, poke, splat
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree import frame as frames
 
@@ -155,8 +155,8 @@ def _sift_planes(region, rows, count, low, high):
         at = ROW * k
         x, y, z = F(peek(rows, at)), F(peek(rows, at + 1)), F(peek(rows, at + 2))
         height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
-        middle = fma(centre[0], x, fma(centre[1], y, fma(centre[2], z, splat(height, WIDTH))))
-        spread = fma(extent[0], abs(x), fma(extent[1], abs(y), extent[2] * abs(z)))
+        middle = fused(centre[0], x, fused(centre[1], y, fused(centre[2], z, splat(height, WIDTH))))
+        spread = fused(extent[0], abs(x), fused(extent[1], abs(y), extent[2] * abs(z)))
         near = near & ~(middle + spread < -margin)
         inside = inside & (middle - spread > margin)
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))

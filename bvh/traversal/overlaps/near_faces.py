@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import (
     WIDTH,
-    fma,
+    fused,
     greater,
     lane_numbers,
     lesser,
@@ -172,9 +172,9 @@ def _nearest_edges(rows, at, k):
             s = _between((b * f - c * e) * inverse_of(a * e - b * b))
             t = _between((b * s + f) * inverse_of(e))
             s = _between((b * t - c) * one_by_a)
-            x = fma(s, u[0], fma(-t, v[0], w[0]))
-            y = fma(s, u[1], fma(-t, v[1], w[1]))
-            z = fma(s, u[2], fma(-t, v[2], w[2]))
+            x = fused(s, u[0], fused(-t, v[0], w[0]))
+            y = fused(s, u[1], fused(-t, v[1], w[1]))
+            z = fused(s, u[2], fused(-t, v[2], w[2]))
             square = dot((x, y, z), (x, y, z))
             nearer = square < best
             best = select(nearer, square, best)

@@ -96,7 +96,7 @@ def box_squares(blocks, at, p):
     x = simd.greater(simd.greater(low[0] - p[0], p[0] - high[0]), none)
     y = simd.greater(simd.greater(low[1] - p[1], p[1] - high[1]), none)
     z = simd.greater(simd.greater(low[2] - p[2], p[2] - high[2]), none)
-    return simd.fma(x, x, simd.fma(y, y, z * z))
+    return simd.fused(x, x, simd.fused(y, y, z * z))
 
 
 @inlined
@@ -193,9 +193,9 @@ def corner_bounds(a, e1, e2, n, tolerance):
 def tuple_minus(a, s, e1, t, e2):
     """Return a - s e1 - t e2 of vectors of lanes."""
     return (
-        a[0] - simd.fma(s, e1[0], t * e2[0]),
-        a[1] - simd.fma(s, e1[1], t * e2[1]),
-        a[2] - simd.fma(s, e1[2], t * e2[2]),
+        a[0] - simd.fused(s, e1[0], t * e2[0]),
+        a[1] - simd.fused(s, e1[1], t * e2[1]),
+        a[2] - simd.fused(s, e1[2], t * e2[2]),
     )
 
 

@@ -20,7 +20,6 @@ from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
-from bvh.tree.triangle_groups import dot
 from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE, leaf_faces
 
 F = np.float32
@@ -47,11 +46,16 @@ Q = (
 )  # fmt: skip
 STEEP = 0.66
 
+# The dot product of two vectors of lanes, rounded alike on every CPU.
+dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * b[2])))
+
 
 @inlined
 def _ring(terms, at, cosine, sine):
     """Return the two terms of a degree above 0, but for their polynomial in z."""
-    return simd.fma(simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine)
+    return simd.fused(
+        simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
+    )
 
 
 @inlined
@@ -59,34 +63,34 @@ def _series(terms, at, x, y, z, h):
     """Return the sum of the series in the direction x, y, z; h is the inverse of the distance."""
     # Order by order, by descending degrees m: (x + i y)**m has the real part xm, and ym.
     w = z * z
-    x2, y2 = simd.fma(x, x, -(y * y)), F(2.0) * x * y
-    x3, y3 = simd.fma(x, x2, -(y * y2)), simd.fma(x, y2, y * x2)
-    x4, y4 = simd.fma(x, x3, -(y * y3)), simd.fma(x, y3, y * x3)
-    x5, y5 = simd.fma(x, x4, -(y * y4)), simd.fma(x, y4, y * x4)
-    v1 = simd.fma(simd.load(terms, at, LANES), z, _ring(terms, at + LANES, x, y))
+    x2, y2 = simd.fused(x, x, -(y * y)), F(2.0) * x * y
+    x3, y3 = simd.fused(x, x2, -(y * y2)), simd.fused(x, y2, y * x2)
+    x4, y4 = simd.fused(x, x3, -(y * y3)), simd.fused(x, y3, y * x3)
+    x5, y5 = simd.fused(x, x4, -(y * y4)), simd.fused(x, y4, y * x4)
+    v1 = simd.fused(simd.load(terms, at, LANES), z, _ring(terms, at + LANES, x, y))
     at += 3 * LANES
     v2 = _ring(terms, at + 3 * LANES, x2, y2)
-    v2 = simd.fma(_ring(terms, at + LANES, x, y), z, v2)
-    v2 = simd.fma(simd.load(terms, at, LANES), w - F(1 / 3), v2)
+    v2 = simd.fused(_ring(terms, at + LANES, x, y), z, v2)
+    v2 = simd.fused(simd.load(terms, at, LANES), w - F(1 / 3), v2)
     at += 5 * LANES
     v3 = _ring(terms, at + 5 * LANES, x3, y3)
-    v3 = simd.fma(_ring(terms, at + 3 * LANES, x2, y2), z, v3)
-    v3 = simd.fma(_ring(terms, at + LANES, x, y), w - F(1 / 5), v3)
-    v3 = simd.fma(simd.load(terms, at, LANES), z * (w - F(3 / 5)), v3)
+    v3 = simd.fused(_ring(terms, at + 3 * LANES, x2, y2), z, v3)
+    v3 = simd.fused(_ring(terms, at + LANES, x, y), w - F(1 / 5), v3)
+    v3 = simd.fused(simd.load(terms, at, LANES), z * (w - F(3 / 5)), v3)
     at += 7 * LANES
     v4 = _ring(terms, at + 7 * LANES, x4, y4)
-    v4 = simd.fma(_ring(terms, at + 5 * LANES, x3, y3), z, v4)
-    v4 = simd.fma(_ring(terms, at + 3 * LANES, x2, y2), w - F(1 / 7), v4)
-    v4 = simd.fma(_ring(terms, at + LANES, x, y), z * (w - F(3 / 7)), v4)
-    v4 = simd.fma(simd.load(terms, at, LANES), simd.fma(w, w - F(6 / 7), F(3 / 35)), v4)
+    v4 = simd.fused(_ring(terms, at + 5 * LANES, x3, y3), z, v4)
+    v4 = simd.fused(_ring(terms, at + 3 * LANES, x2, y2), w - F(1 / 7), v4)
+    v4 = simd.fused(_ring(terms, at + LANES, x, y), z * (w - F(3 / 7)), v4)
+    v4 = simd.fused(simd.load(terms, at, LANES), simd.fused(w, w - F(6 / 7), F(3 / 35)), v4)
     at += 9 * LANES
     v5 = _ring(terms, at + 9 * LANES, x5, y5)
-    v5 = simd.fma(_ring(terms, at + 7 * LANES, x4, y4), z, v5)
-    v5 = simd.fma(_ring(terms, at + 5 * LANES, x3, y3), w - F(1 / 9), v5)
-    v5 = simd.fma(_ring(terms, at + 3 * LANES, x2, y2), z * (w - F(1 / 3)), v5)
-    v5 = simd.fma(_ring(terms, at + LANES, x, y), simd.fma(w, w - F(2 / 3), F(1 / 21)), v5)
-    v5 = simd.fma(simd.load(terms, at, LANES), z * simd.fma(w, w - F(10 / 9), F(5 / 21)), v5)
-    return simd.fma(h, simd.fma(h, simd.fma(h, simd.fma(h, v5, v4), v3), v2), v1) * h * h
+    v5 = simd.fused(_ring(terms, at + 7 * LANES, x4, y4), z, v5)
+    v5 = simd.fused(_ring(terms, at + 5 * LANES, x3, y3), w - F(1 / 9), v5)
+    v5 = simd.fused(_ring(terms, at + 3 * LANES, x2, y2), z * (w - F(1 / 3)), v5)
+    v5 = simd.fused(_ring(terms, at + LANES, x, y), simd.fused(w, w - F(2 / 3), F(1 / 21)), v5)
+    v5 = simd.fused(simd.load(terms, at, LANES), z * simd.fused(w, w - F(10 / 9), F(5 / 21)), v5)
+    return simd.fused(h, simd.fused(h, simd.fused(h, simd.fused(h, v5, v4), v3), v2), v1) * h * h
 
 
 @inlined
@@ -96,7 +100,7 @@ def _far_sum(terms, at, p, beta):
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]
     z = simd.load(terms, at + (CENTRE + 2) * LANES, LANES) - p[2]
-    square = simd.fma(x, x, simd.fma(y, y, z * z))
+    square = simd.fused(x, x, simd.fused(y, y, z * z))
     radius = simd.load(terms, at + RADIUS * LANES, LANES)
     child = radius >= none
     # Where the distance is NaN, the child is near.
@@ -124,14 +128,16 @@ def _turn(re, im, around, faces, first, count, p):
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
     c, lc = _corner(faces, at + 6 * count, count, p)
-    x = simd.fma(la * lb, lc, simd.fma(dot(a, b), lc, simd.fma(dot(b, c), la, dot(c, a) * lb)))
+    x = simd.fused(
+        la * lb, lc, simd.fused(dot(a, b), lc, simd.fused(dot(b, c), la, dot(c, a) * lb))
+    )
     normal = (
-        simd.fma(b[1], c[2], -(b[2] * c[1])),
-        simd.fma(b[2], c[0], -(b[0] * c[2])),
-        simd.fma(b[0], c[1], -(b[1] * c[0])),
+        simd.fused(b[1], c[2], -(b[2] * c[1])),
+        simd.fused(b[2], c[0], -(b[0] * c[2])),
+        simd.fused(b[0], c[1], -(b[1] * c[0])),
     )
     y = dot(a, normal)
-    s, t = simd.fma(re, x, -(im * y)), simd.fma(re, y, im * x)
+    s, t = simd.fused(re, x, -(im * y)), simd.fused(re, y, im * x)
     size = simd.greater(abs(s), abs(t))
     # A face has no angle at its own corners. Lanes behind the last face contain other leaves'.
     used = (simd.convert(simd.lane_numbers(LANES), np.int64(0)) < count) & (size > none)
@@ -157,11 +163,13 @@ def angles(x, y):
     steep = t > simd.splat(STEEP, LANES)
     t = simd.select(steep, (t - one) / (t + one), t)
     z = t * t
-    p = simd.fma(
-        z, simd.fma(z, simd.fma(z, simd.fma(z, simd.splat(P[0], LANES), P[1]), P[2]), P[3]), P[4]
+    p = simd.fused(
+        z,
+        simd.fused(z, simd.fused(z, simd.fused(z, simd.splat(P[0], LANES), P[1]), P[2]), P[3]),
+        P[4],
     )
-    q = simd.fma(z, simd.fma(z, simd.fma(z, simd.fma(z, z + Q[0], Q[1]), Q[2]), Q[3]), Q[4])
-    angle = simd.fma(t, z * p / q, t)
+    q = simd.fused(z, simd.fused(z, simd.fused(z, simd.fused(z, z + Q[0], Q[1]), Q[2]), Q[3]), Q[4])
+    angle = simd.fused(t, z * p / q, t)
     angle = simd.select(steep, angle + math.pi / 4, angle)
     angle = simd.select(b > a, math.pi / 2 - angle, angle)
     angle = simd.select(x < none, math.pi - angle, angle)

@@ -16,8 +16,8 @@ from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.tuple_references import stack_memory
-from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
-from bvh.traversal.rays.ray_batch import read_ray, read_rows
+from bvh.traversal.rays.blocks import BLOCK, HALF, batch_index, closest_primitive
+from bvh.traversal.rays.ray_batch import consecutive, read_axes, read_ray
 from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced, by_scene, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
@@ -27,11 +27,14 @@ from bvh.tree.rows import TRIANGLES
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
 LARGEST_COMPONENT = 2.0**200
 
-# Stack memory for HALF pairs: three rows of integers; then, on a cache line of their own, the
-# coordinates of three vertices and a map, for the triangles of a scene.
-VERTICES = 3 * 8 * HALF + 64
+# Stack memory for the pairs of a ray block, three rows of integers; then, on a cache line of their
+# own, the coordinates of three vertices and a map for HALF triangles of a scene.
+PAIRS = BLOCK + HALF
+VERTICES = 3 * 8 * PAIRS + 64
 LANES_BYTES = VERTICES + 8 * (9 + 12) * HALF
 F8, I8 = 0.0, np.int64(0)
+# The bits of HALF lanes.
+ALL = (1 << HALF) - 1
 
 
 class Columns(NamedTuple):
@@ -44,8 +47,8 @@ class Columns(NamedTuple):
     front: Any  # uint8
 
 
-class HitLanes(NamedTuple):
-    """HALF pairs of a ray and a primitive, side by side; pointers."""
+class HitPairs(NamedTuple):
+    """Pairs of a ray and a primitive, the last repeated to fill a vector; pointers."""
 
     which: NDArray[np.int64]  # rays of the batch
     prims: NDArray[np.int64]
@@ -59,22 +62,24 @@ def _difference(a, b):
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
 
 
+# The largest component of a vector of double-doubles, but for NaN.
+_size = inlined(lambda a: simd.greater(abs(a[0][0]), simd.greater(abs(a[1][0]), abs(a[2][0]))))
+
+
 @inlined
 def _is_moderate(a, p, q, r):
     """Return whether no component of four vectors is so large that an underflow could matter."""
-    result = abs(a[0][0]) < LARGEST_COMPONENT
-    for vector in (a, p, q, r):
-        for axis in range(3):
-            result = result & (abs(vector[axis][0]) < LARGEST_COMPONENT)
-    return result
+    return (
+        simd.greater(simd.greater(_size(a), _size(p)), simd.greater(_size(q), _size(r)))
+        < LARGEST_COMPONENT
+    )
 
 
 @inlined
 def solve(v0, v1, v2, o, d):
     """Return (good, t, u, v, front) of a ray and a triangle, or of those in lanes."""
     # Where not good, nothing is decided.
-    zero = d[0] * 0.0
-    ray = (d[0], zero), (d[1], zero), (d[2], zero)
+    ray = (d[0],), (d[1],), (d[2],)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
     along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
     decided, t = round_quotient(along, along_size, whole, whole_size)
@@ -132,11 +137,11 @@ def _undecided(primitives, tree, prim, ray):
 
 
 @inlined
-def _lanes_at(memory):
+def _pairs_at(memory):
     """Return the pairs in LANES_BYTES of memory."""
-    return HitLanes(
-        simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * HALF, I8),
-        simd.pointer_to(memory + 16 * HALF, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
+    return HitPairs(
+        simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * PAIRS, I8),
+        simd.pointer_to(memory + 16 * PAIRS, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
     )  # fmt: skip
 
 
@@ -152,78 +157,106 @@ def prefetch_primitive(primitives, prim):
     return lambda primitives, prim: None
 
 
-def _prefetch_corners(primitives, block, hits, count):
-    for j in range(count):
-        face = 3 * closest_primitive(primitives, block, simd.peek(hits, j))
-        for k in range(3):
-            at = 3 * np.int64(simd.peek(primitives.faces, face + k))
-            simd.prefetch_address(simd.address(primitives.points, at))
-            simd.prefetch_address(simd.address(primitives.points, at + 2))
+def _prefetch_corners(primitives, prim):
+    for k in range(3):
+        at = 3 * np.int64(simd.peek(primitives.faces, 3 * prim + k))
+        simd.prefetch_address(simd.address(primitives.points, at))
+        simd.prefetch_address(simd.address(primitives.points, at + 2))
 
 
 @by_type(inline=True)
-def prefetch_vertices(primitives, block, hits, count):
-    """Prefetch the vertices of the closest primitives of the rays `hits[:count]` of a block."""
+def prefetch_vertices(primitives, prim):
+    """Prefetch the vertices of a primitive."""
     if primitives.instance_class is Triangles:
         return _prefetch_corners
-    return lambda primitives, block, hits, count: None
+    return lambda primitives, prim: None
+
+
+@inlined
+def _set_pair(pairs, j, which, prim, row):
+    simd.poke(pairs.which, j, which)
+    simd.poke(pairs.prims, j, prim)
+    simd.poke(pairs.rows, j, row)
+
+
+@inlined
+def _finish(tree, rays, pairs, count, out):
+    """Write the details of up to BLOCK pairs."""
+    if count == 0:
+        return
+    # Fill the last vector with copies of the last pair.
+    last = count - 1
+    for j in range(count, count + HALF - 1):
+        which, prim = simd.peek(pairs.which, last), simd.peek(pairs.prims, last)
+        _set_pair(pairs, j, which, prim, simd.peek(pairs.rows, last))
+    for j in range(0, count, HALF):
+        _write_details(tree.primitives, tree, rays, pairs, j, min(HALF, count - j), out)
 
 
 @kernel
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
-    prefetch_vertices(tree.primitives, block, hits, count)
-    pairs = _lanes_at(stack_memory(LANES_BYTES))
-    for j in range(0, count, HALF):
-        size = min(HALF, count - j)
-        for k in range(HALF):
-            # The last vector is filled with copies of the last hit.
-            r = simd.peek(hits, j + min(k, size - 1))
-            which = batch_index(block, r)
-            simd.poke(pairs.which, k, which)
-            simd.poke(pairs.prims, k, closest_primitive(tree.primitives, block, r))
-            simd.poke(pairs.rows, k, which)
-        _write_details(tree.primitives, tree, rays, pairs, size, out)
+    # All pairs first: what was just written by numbers is not at once read as vectors.
+    pairs = _pairs_at(stack_memory(LANES_BYTES))
+    for j in range(count):
+        r = simd.peek(hits, j)
+        which, prim = batch_index(block, r), closest_primitive(tree.primitives, block, r)
+        prefetch_vertices(tree.primitives, prim)
+        _set_pair(pairs, j, which, prim, which)
+    _finish(tree, rays, pairs, count, out)
 
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, out):
     """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
     # They are written in the order of the pairs.
-    pairs = _lanes_at(stack_memory(LANES_BYTES))
-    for j in range(0, count, HALF):
-        size = min(HALF, count - j)
-        for k in range(HALF):
-            i = j + min(k, size - 1)
-            simd.poke(pairs.which, k, simd.peek(which, i))
-            simd.poke(pairs.prims, k, np.int64(simd.peek(prims, i)))
-            simd.poke(pairs.rows, k, i)
-        _write_details(tree.primitives, tree, rays, pairs, size, out)
+    pairs = _pairs_at(stack_memory(LANES_BYTES))
+    for begin in range(0, count, BLOCK):
+        size = min(count - begin, BLOCK)
+        for j in range(size):
+            prim = np.int64(simd.peek(prims, begin + j))
+            _set_pair(pairs, j, simd.peek(which, begin + j), prim, begin + j)
+        _finish(tree, rays, pairs, size, out)
 
 
-def _write_one_by_one(primitives, tree, rays, pairs, count, out):
-    for k in range(count):
+def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
+    for k in range(j, j + count):
         _write_alone(tree, rays, pairs, k, out)
 
 
-def _write_side_by_side(primitives, tree, rays, pairs, count, out):
-    known, v0, v1, v2 = _vertices(primitives, pairs)
-    which = simd.load(pairs.which, 0, HALF)
-    o = read_rows(rays.origins, which, rays.o_step)
-    d = read_rows(rays.directions, which, rays.d_step)
+def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
+    known, v0, v1, v2 = _vertices(primitives, pairs, j)
+    o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     good, t, u, v, front = solve(v0, v1, v2, o, d)
     solved, fronts = np.int64(simd.mask_bits(good)) & known, simd.mask_bits(front)
+    rows = simd.load(pairs.rows, j, HALF)
+    if solved & ALL == ALL:
+        one, none = simd.splat(np.int64(1), HALF), simd.splat(np.int64(0), HALF)
+        fronts = simd.convert(simd.select(front, one, none), np.uint8(0))
+        if count == HALF and consecutive(rows):
+            at = simd.lane(rows, 0)
+            simd.store(out.t, at, t)
+            simd.store(out.u, at, u)
+            simd.store(out.v, at, v)
+            simd.store(out.front, at, fronts)
+        else:
+            # Copies of the last pair are written where that is.
+            simd.scatter(out.t, rows, t)
+            simd.scatter(out.u, rows, u)
+            simd.scatter(out.v, rows, v)
+            simd.scatter(out.front, rows, fronts)
+        return
     for k in range(count):
         if solved >> k & 1:
             details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
-            write_details(out, simd.peek(pairs.rows, k), details)
+            write_details(out, simd.peek(pairs.rows, j + k), details)
         else:
-            _write_alone(tree, rays, pairs, k, out)
+            _write_alone(tree, rays, pairs, j + k, out)
 
 
 @by_type()
-def _write_details(primitives, tree, rays, pairs, count, out):
-    """Write the details of up to HALF hits."""
+def _write_details(primitives, tree, rays, pairs, j, count, out):
+    """Write the details of up to HALF hits, from pair j on."""
     if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
     return _write_one_by_one
@@ -247,20 +280,19 @@ def _write_alone(tree, rays, pairs, k, out):
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
-def _own_vertices(primitives, pairs):
+def _own_vertices(primitives, pairs, j):
     """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
-    points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, 0, HALF)
-    one = np.int64(1)
-    v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8), one)
-    v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8), one)
-    v2 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 2), I8), one)
+    points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
+    v0 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
+    v1 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
+    v2 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 2), I8))
     return np.int64(-1), v0, v1, v2
 
 
-def _moved_vertices(primitives, pairs):
+def _moved_vertices(primitives, pairs, j):
     triangles = np.int64(0)
     for k in range(HALF):
-        triangles |= _lay_out(primitives, pairs, k) << k
+        triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
     decided0, v0 = _moved(pairs.vertices, 0)
     decided1, v1 = _moved(pairs.vertices, 1)
     decided2, v2 = _moved(pairs.vertices, 2)
@@ -271,9 +303,9 @@ _vertices = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined
-def _lay_out(primitives, pairs, k):
+def _lay_out(primitives, pairs, code, k):
     """Write a triangle and its map to lane k; return whether it is a triangle."""
-    code, rows = simd.peek(pairs.prims, k), pairs.vertices
+    rows = pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)

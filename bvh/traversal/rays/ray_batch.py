@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined
+from bvh.runtime.jit import entry, inlined
 from bvh.runtime.tuple_references import pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
@@ -24,6 +24,9 @@ EVERY = kernel_input(np.full(1, -1, np.int32))
 TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
+
+# Rays among which the first two rows of an image end, rays and rows that are looked at.
+LONGEST_ROWS, SAMPLE, ROWS = 1 << 14, 1 << 10, 64
 
 # Packets, single rays or streams: chosen by trial, or forced.
 AUTO, PACKETS, SINGLES, STREAMS = 0, 1, 2, 3
@@ -97,39 +100,40 @@ mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 
 @inlined
-def read_rows(array, index, step):
-    """Return the rows `step * index` of an (n, 3) array, side by side, as three vectors."""
+def consecutive(index):
+    """Return whether HALF numbers are those from the first on."""
+    # All of them: with a given order, the first and the last alone do not suffice.
+    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
+    return simd.mask_bits(index == steps + simd.lane(index, 0)) == (1 << HALF) - 1
+
+
+@inlined
+def read_axes(rays, index):
+    """Return (o, d) of HALF rays, side by side, as vectors."""
+    # Fast where the rays are neighbours, or share what is read.
+    near = consecutive(index)
     return (
-        simd.gather(array, index, 3 * step, 0),
-        simd.gather(array, index, 3 * step, 1),
-        simd.gather(array, index, 3 * step, 2),
+        _rows(rays.origins, rays.o_step, near, index),
+        _rows(rays.directions, rays.d_step, near, index),
     )
 
 
 @inlined
 def read_lanes(rays, index):
     """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors."""
-    # Fast where the rays are neighbours, or share what is read.
-    first = simd.lane(index, 0)
-    # All of them: with a given order, the first and the last alone do not suffice.
-    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
-    consecutive = simd.mask_bits(index == steps + first) == (1 << HALF) - 1
-    return (
-        _neighbours(rays.origins, rays.o_step, consecutive, first, index),
-        _neighbours(rays.directions, rays.d_step, consecutive, first, index),
-        _numbers(rays.t_min, rays.low_step, index),
-        _numbers(rays.t_max, rays.high_step, index),
-    )
+    o, d = read_axes(rays, index)
+    t_min = _numbers(rays.t_min, rays.low_step, index)
+    return o, d, t_min, _numbers(rays.t_max, rays.high_step, index)
 
 
 @inlined
-def _neighbours(array, step, consecutive, first, index):
+def _rows(array, step, near, index):
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
-    if consecutive:
-        return simd.load_threes(array, 3 * first, HALF)
-    return read_rows(array, index, np.int64(1))
+    if near:
+        return simd.load_threes(array, 3 * simd.lane(index, 0), HALF)
+    return simd.gather_threes(array, index)
 
 
 @inlined
@@ -168,6 +172,39 @@ def _order_pointers(arrays):
         arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
         np.int64(arrays.kernel), np.int64(arrays.sort),
     )  # fmt: skip
+
+
+@inlined
+def _step(directions, i):
+    """Return the length of the step from direction i to the next, along the axes."""
+    a, b = vector(directions, i), vector(directions, i + 1)
+    return abs(b[0] - a[0]) + abs(b[1] - a[1]) + abs(b[2] - a[2])
+
+
+@inlined
+def _jumps(directions, i, usual):
+    """Return whether the step from direction i to the next is much longer or shorter than usual."""
+    step = _step(directions, i)
+    return not (step < 2.0 * usual and step > 0.5 * usual)
+
+
+@entry
+def row_length(directions):
+    """Return how many rays a row of an image has; 0 where the directions are not those of one."""
+    # In a row the direction moves on by steady small steps; the next row begins with a jump.
+    n, row = len(directions), 1
+    usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2
+    while row < most and not _jumps(directions, row - 1, usual):
+        row += 1
+    if row < TILE_WIDTH or row == most:
+        return 0
+    for i in range(row, min(max(2 * row, SAMPLE), n - 1)):
+        if _jumps(directions, i, usual) != (i % row == row - 1):
+            return 0
+    for i in range(row, min(row * ROWS, n), row):
+        if not _jumps(directions, i - 1, usual):
+            return 0
+    return row
 
 
 @inlined

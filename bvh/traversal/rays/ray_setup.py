@@ -4,14 +4,20 @@ A ray enters the local frame x' = (x - c) * 2**k with its direction scaled to a 
 [1, 2), so its parameter is t' = t * 2**shift. It is clipped to the root's box in float64 and given
 a new origin there; tau = t' - entry is what float32 lanes count, from 0 to about 2.
 
-HALF rays at a time are set up as vectors of doubles, one ray a lane; far origins, extreme lengths
-and the last few rays of a batch one by one. Both use the same functions, on vectors or on scalars.
+WIDTH rays at a time are set up side by side: what is read, scaled and moved as doubles, the rest as
+float32. Very far origins and extreme lengths are set up one by one, as doubles.
 
-Margins. Near and far planes of a box are met at fma(plane, inverse, near) and fma(plane, inverse,
-far) with near, far = -o / d -+ margin * abs(1 / d), rounded from float64. With e = 2**-24 and B the
-bound of coordinates, o included, rounding moves a plane by at most e B (inverse) + e B (near or
-far) + 2 e B (the fused step); a component of d below 2**-60 is taken for that, which moves nothing
-by more than 2**-58 B; rounding of o in float64 is below 2**-30 B. The margin of 6 e B covers all.
+Margins, with e = 2**-24 and B the bound of coordinates, o included. Near and far planes of a box
+are met at plane * inverse + near and plane * inverse + far with near, far = -o * inverse -+ margin
+* abs(inverse). Rounding moves a plane by at most 4 e B (d and its inverse, times plane - o) + 3 e B
+(o, a product and a sum in near and far) + 3 e B (a product and a sum, fused or not); a component of
+d below 2**-60 is taken for that, which moves nothing by more than 2**-58 B; rounding of o in
+float64 is below 2**-30 B. The margin of 11 e B covers all.
+
+Clipping. In float32, with o up to A, the box's planes are met within e (6 A + 7 B): one rounding of
+o, of the plane, and of three results, and three of the inverse and the product. Both sides of the
+box are moved outward by 8 e A + 2**-18 B. If A is above FAR_STEP B, the ray is clipped again from
+there. A distance t' that is rounded is moved outward, or inward for what is sure, by 2**-22 of it.
 
 Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
 at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
@@ -19,13 +25,15 @@ at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is
 disabled: such a ray enters every node, and every primitive is decided exactly.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, LARGEST, SMALLEST
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.simd import WIDTH, Vec
 from bvh.traversal.rays import blocks, ray_numbers
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index
 from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
@@ -34,11 +42,15 @@ from bvh.tree import frame as frames
 from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
 
-MARGIN = 6.0 * UNIT
+MARGIN = 11.0 * UNIT
 STEEPEST = 2.0**60
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
+# Times the bound of the tree: origins that are clipped in two steps.
+FAR_STEP = 16.0
 # Pays for the rounding of a bound to float32.
 UP = 1.0 + 2.0**-20
+F = np.float32
+ALL = (1 << WIDTH) - 1
 # Bit of OCTANT: the float32 tests are disabled for this ray, which joins no packet.
 DISABLED = 8
 
@@ -212,82 +224,178 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     return True
 
 
-# Keep infinities out of differences: nothing within reach of a ray is that far.
-_limit = inlined(lambda x: simd.greater(simd.lesser(x, 2.0**1000), -(2.0**1000)))
+class _Scaled(NamedTuple):
+    """HALF rays in the local frame, side by side, as vectors of doubles."""
+
+    p: tuple[Vec, Vec, Vec]
+    q: tuple[Vec, Vec, Vec]
+    first: Vec  # t_min and t_max
+    last: Vec
+    shift: Vec
+    ordinary: int  # bits of those that are neither extreme nor invalid
 
 
 @inlined
-def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
-    """Write HALF rays side by side to the block at r, all at once."""
-    # Returns the bits of rays that meet the root's box, and of those that must be set up by
-    # `set_up_ray`: far, of extreme length, or not valid.
-    lanes = block.lanes
-    s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
-    size = simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))
-    k = simd.as_ints(size) >> 52
+def _read_scaled(block, frame, rays, i):
+    """Return HALF rays of a block, from the i-th on, in the local frame."""
+    o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
+    s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
+    k = simd.as_ints(simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))) >> 52
     # Powers of two by their biased exponents.
     scale = simd.as_floats((2046 - k) << 52)
-    shift = k + (frames.exponent(frame) - 1023)
-    q = d[0] * scale, d[1] * scale, d[2] * scale
-    p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+    shift = k + (exponent - 1023)
+    to_local = simd.as_floats((shift + 1023) << 52)
+    ordinary = (k > max(123, 23 - exponent)) & (k < min(1923, 2023 - exponent)) & (t_min <= t_max)
+    return _Scaled(
+        ((o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s),
+        (d[0] * scale, d[1] * scale, d[2] * scale),
+        t_min * to_local, t_max * to_local, simd.convert(shift, 0.0), simd.mask_bits(ordinary),
+    )  # fmt: skip
+
+
+@inlined
+def _narrowed(a, b):
+    """Return two vectors of doubles as one of float32."""
+    return simd.joined(simd.convert(a, F(0.0)), simd.convert(b, F(0.0)))
+
+
+@inlined
+def _all_narrowed(a, b):
+    return _narrowed(a[0], b[0]), _narrowed(a[1], b[1]), _narrowed(a[2], b[2])
+
+
+_doubled = inlined(
+    lambda v: (
+        simd.convert(simd.part(v, 0, HALF), 0.0),
+        simd.convert(simd.part(v, HALF, HALF), 0.0),
+    )
+)
+
+
+@inlined
+def _along_ray(p, q, t):
+    return p[0] + t * q[0], p[1] + t * q[1], p[2] + t * q[2]
+
+
+@inlined
+def _around(t):
+    """Return (lower, upper) bounds of float32 distances that were rounded."""
+    a, b = t * F(1.0 - 2.0**-22), t * F(1.0 + 2.0**-22)
+    return simd.lesser(a, b), simd.greater(a, b)
+
+
+@inlined
+def _inverse_lanes(d):
+    """Return 1/d of float32 lanes, their sizes limited."""
+    limit = simd.select(d < F(0.0), F(-STEEPEST), F(STEEPEST))
+    return simd.select(abs(d) < F(1.0 / STEEPEST), limit, F(1.0) / d)
+
+
+@inlined
+def _clip_lanes(frame, p, inverse, margin, start, stop):
+    """Return `_clip` of float32 lanes."""
+    low, high = frames.lower_corner(frame), frames.upper_corner(frame)
+    for axis in range(3):
+        start, stop = clip_axis(
+            F(low[axis]), F(high[axis]), p[axis], inverse[axis], margin, start, stop
+        )
+    return start, stop
+
+
+@inlined
+def _set_up_lanes(block, frame, rays, i, valid):
+    """Write WIDTH rays to the block from the i-th on, all at once."""
+    # Returns the bits of rays that meet the root's box, and of those, among the bits `valid`, that
+    # must be set up by `set_up_ray`: far, of extreme length, or no rays.
+    lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
+    a, b = _read_scaled(block, frame, rays, i), _read_scaled(block, frame, rays, i + HALF)
+    p, q = _all_narrowed(a.p, b.p), _all_narrowed(a.q, b.q)
     away = simd.greater(abs(p[0]), simd.greater(abs(p[1]), abs(p[2])))
     # A NaN anywhere makes the sum NaN.
-    sound = ((d[0] + d[1] + d[2]) + (p[0] + p[1] + p[2])) * 0.0 == 0.0
-    ordinary = (
-        sound
-        & (k > 123)
-        & (k < 1923)
-        & (shift > -1000)
-        & (shift < 1000)
-        & (away <= NEAR_ORIGIN)
-        & (t_min <= t_max)
-    )
-    to_local = simd.as_floats((shift + 1023) << 52)
-    first, last = _limit(t_min * to_local), _limit(t_max * to_local)
-    start, stop = first - abs(first) * 2.0**-52, last + abs(last) * 2.0**-52
-    margin = away * 2.0**-50 + 2.0**-18 * bound
-    inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
-    entry, leave = _clip(frame, p, inverse, margin, start, stop)
-    reached = ordinary & (entry <= leave)
-    meets = simd.mask_bits(reached)
-    others = simd.mask_bits(ordinary) ^ ((1 << HALF) - 1)
-    inactive = simd.splat(-INF, HALF)
+    sound = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
+    ordinary = simd.mask_bits(sound & (away <= F(NEAR_ORIGIN))) & (a.ordinary | b.ordinary << HALF)
+    start, sure_start = _around(_narrowed(a.first, b.first))
+    sure_stop, stop = _around(_narrowed(a.last, b.last))
+    inverse = _inverse_lanes(q[0]), _inverse_lanes(q[1]), _inverse_lanes(q[2])
+    margin = F(2.0**-18 * bound)
+    entry, leave = _clip_lanes(frame, p, inverse, away * F(8.0 * UNIT) + margin, start, stop)
+    meets = simd.mask_bits(entry <= leave) & ordinary & valid
     if meets == 0:
-        blocks.set_end(lanes, r, inactive)
-        return meets, others
-    p = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
-    limits = _limits(bound, q, (start, entry, leave), 0.0, first, last, 0.0)
-    axes = p, q, inverse, MARGIN * bound
-    _write_ray(block, r, axes, limits, entry, simd.full_like(entry, 0.0), simd.convert(shift, 0.0))
-    blocks.set_end(lanes, r, simd.select(reached, limits.end, inactive))
-    return meets, others
+        blocks.set_end(lanes, r, simd.splat(F(-INF), WIDTH))
+        return meets, ~ordinary & valid
+    # Move to the entry, from where distances are counted from here on.
+    start, leave = start - entry, leave - entry
+    sure_start, sure_stop = sure_start - entry, sure_stop - entry
+    ea, eb = _doubled(entry)
+    pa, pb = _along_ray(a.p, a.q, ea), _along_ray(b.p, b.q, eb)
+    p = _all_narrowed(pa, pb)
+    if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
+        more, leave = _clip_lanes(frame, p, inverse, margin, start, leave)
+        meets &= simd.mask_bits(more <= leave)
+        start, leave = start - more, leave - more
+        sure_start, sure_stop = sure_start - more, sure_stop - more
+        ma, mb = _doubled(more)
+        p = _all_narrowed(_along_ray(pa, a.q, ma), _along_ray(pb, b.q, mb))
+        ea, eb = ea + ma, eb + mb
+    slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
+    # Pays for two roundings of distances within the box.
+    wide = slack + F(4.0 * UNIT * bound)
+    end = leave * F(UP) + slack
+    limits = Limits(
+        (abs(q[0]) + abs(q[1]) + abs(q[2])) * F(EDGE_ERROR * UP * bound),
+        simd.splat(F(T_BOUND * UP * bound), WIDTH),
+        simd.greater(start, F(-bound)) - wide,
+        simd.select(simd.mask_of(meets, WIDTH), end, F(-INF)),
+        sure_start + wide,
+        sure_stop - wide,
+        slack,
+        simd.splat(F(INF), WIDTH),
+    )
+    ray_numbers.write_axes(lanes, r, WIDTH, p, q, inverse, F(MARGIN * bound))
+    ray_numbers.write_limits(lanes, r, WIDTH, limits)
+    x, y, z = simd.as_ints(inverse[0]), simd.as_ints(inverse[1]), simd.as_ints(inverse[2])
+    blocks.set_octant(lanes, r, (x >> 31) | (y >> 31) << 1 | (z >> 31) << 2)
+    blocks.set_prim(lanes, r, simd.splat(np.int32(-1), WIDTH))
+    _write_doubles(block, r, ea, a.shift)
+    _write_doubles(block, r + HALF, eb, b.shift)
+    return meets, ~ordinary & valid
+
+
+@inlined
+def _write_doubles(block, r, entry, shift):
+    at = double_index(r)
+    blocks.set_entry(block.doubles, at, entry)
+    blocks.set_entry_rest(block.doubles, at, simd.splat(0.0, HALF))
+    blocks.set_shift(block.doubles, at, shift)
 
 
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
     """Write the rays `block.which[:count]` to the block; list those that meet the root's box."""
     # Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
-    found = np.int64(0)
-    whole = count // HALF * HALF
-    for i in range(whole, BLOCK, HALF):
-        blocks.set_end(block.lanes, lane_index(i), simd.splat(-INF, HALF))
-    for i in range(0, whole, HALF):
+    found, whole = np.int64(0), -(-count // WIDTH) * WIDTH
+    # The last vector is filled with copies of the last ray.
+    for i in range(count, whole):
+        simd.poke(block.which, i, simd.peek(block.which, count - 1))
+    for i in range(whole, BLOCK, WIDTH):
+        blocks.set_end(block.lanes, lane_index(i), simd.splat(F(-INF), WIDTH))
+    for i in range(0, whole, WIDTH):
         r = lane_index(i)
         prefetch_some(order, ahead, i, rays)
-        o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
-        meets, others = _set_up_lanes(block, frame, r, o, d, t_min, t_max)
+        prefetch_some(order, ahead, i + HALF, rays)
+        meets, others = _set_up_lanes(block, frame, rays, i, (1 << min(WIDTH, count - i)) - 1)
         while others != 0:
             j = simd.lowest_bit(others)
             others &= others - 1
             meets |= _set_up_one(block, frame, rays, i + j) << j
+        if meets == ALL:
+            simd.store(active, found, simd.convert(simd.lane_numbers(WIDTH), np.int64(0)) + r)
+            found += WIDTH
+            meets = 0
         while meets != 0:
             simd.poke(active, found, r + simd.lowest_bit(meets))
             found += 1
             meets &= meets - 1
-    for i in range(whole, count):
-        if _set_up_one(block, frame, rays, i):
-            simd.poke(active, found, lane_index(i))
-            found += 1
     return found
 
 

@@ -14,11 +14,11 @@ a + (r c) / (i c): on one axis i c is the same for all rays, on the others it is
 of anchors and that of i c, which their corners bound; a far plane at no more than max. No c is
 below LEAST_SCALE: with i c = 0, infinite planes, those of an unused lane, would be met nowhere.
 
-With e = 2**-24 and A the largest anchor, p - a is at most A + B. Rounding of o (e B), of d times s
-(e (A + B)) and of the fused step (e A) moves an anchor by 2 e (A + B) in sum; rounding of p - a, of
-the product, and of i c (three roundings) moves a plane by 5 e (A + B), and that of an anchor less
-the margin by e A. A margin of 8 e (A + B) covers all, with e B to spare (see `moved_rays`). Anchors
-beyond FARTHEST are replaced by a nearer point of the line.
+With e = 2**-24 and A the largest anchor, p - a is at most A + B. Rounding of o (e B), of d and of
+its product with s (2 e (A + B)) and of the sum (e A) moves an anchor by 3 e (A + B) in sum;
+rounding of p - a, of the product, and of i c (four roundings) moves a plane by 6 e (A + B), and
+that of an anchor less the margin by e A. A margin of 10 e (A + B) covers all, with e B to spare
+(see `moved_rays`). Anchors beyond FARTHEST are replaced by a nearer point of the line.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from bvh.tree.instanced import by_scene
 from bvh.tree.triangle_groups import UNIT, load_group
 
 F = np.float32
-PACKET_MARGIN = F(8.0 * UNIT)
+PACKET_MARGIN = F(10.0 * UNIT)
 FARTHEST = F(16.0)
 # Pays for the rounding of the interval of r c.
 PART = F(2.0**-20)
