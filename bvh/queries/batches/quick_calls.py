@@ -10,7 +10,7 @@ check arguments, to compile the kernel, or for more hits than there is memory fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
-from bvh.queries.query_arguments import ARRAY, plain_ray, plain_rays
-from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
+from bvh.queries.query_arguments import plain_ray, plain_rays
+from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
 from bvh.runtime.simd import peek, pointer_to, poke
@@ -33,7 +33,7 @@ from bvh.traversal.rays.closest_hit import UNMEASURED
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
-from bvh.traversal.rays.one_ray import cast_function
+from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
@@ -46,6 +46,8 @@ CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
 
+# What a hit consists of, in the order of its memory.
+HIT_FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
 points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
@@ -54,20 +56,17 @@ points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 class Searched:
     """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
 
-    __slots__ = ("_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split")
+    __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
 
     # Those of a scene may be replaced.
     arrays: TreeArrays
-    # The class of their primitives, and where their row is.
+    # The class of their primitives.
     kind: type
-    address: int
     # A primitive may be in several leaves of a tree.
     split: bool
-    # The function that casts a single ray (see `cast_function`), the address, and options that cull
-    # nothing, and for which all masks count; None before the first ray.
-    one_ray: tuple[Any, int, Any] | None
-    # Those that were replaced last: another thread may have the address of their row.
-    _before: TreeArrays | None
+    # What casts a single ray (see `cast_function`), for trees over triangles also with hits as
+    # objects; None before the first.
+    cast: Callable[..., Any] | None
     # The row in memory, for rays and for points; None before the first of them.
     _rays: KeptRow | None
     _near: KeptRow | None
@@ -78,15 +77,22 @@ class Searched:
 
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
-        self._before = getattr(self, "arrays", None)
-        self.arrays, self.address = arrays, arrays.row.address
-        self.one_ray = self._rays = self._near = None
+        self.arrays = arrays
+        self.cast = self._rays = self._near = None
 
-    def first_ray(self) -> tuple[Any, int, Any]:
+    def first_cast(self) -> Callable[..., Any]:
         """Return what casts a single ray; the first call compiles it."""
-        every = (0, -1) if self.kind is Instanced else 0
-        cast = self.one_ray = cast_function(self.arrays), self.address, every
-        return cast
+        while True:
+            arrays = self.arrays
+            if self.kind is Triangles:
+                record = Hits, HIT_FIELDS, (arrays.primitives, 0, None)
+                cast = cast_function(arrays, forms=HIT, record=record)
+            else:
+                cast = cast_function(arrays, forms=BLOCKED)
+            self.cast = cast
+            # Otherwise another thread has replaced them, perhaps before `cast` was set.
+            if self.arrays is arrays:
+                return cast
 
     def for_rays(self) -> KeptRow:
         """Return the row in memory."""
@@ -145,42 +151,21 @@ def kept_call(key: tuple[Any, ...]) -> Any:
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
     """Return the hit of one ray as the kernel has it: (t, prim_id, u, v, front[, leaf])."""
-    kernel, address, every = searched.one_ray or searched.first_ray()
-    # Faster than `*ray`.
-    ox, oy, oz, dx, dy, dz = ray
-    return kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+    return (searched.cast or searched.first_cast())(*ray, t_min, t_max)
 
 
-def closest_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
-) -> Any:
-    """Return the closest hit of each ray."""
-    # The commonest rays first: `plain_ray` takes a twentieth of the time of all.
-    kind, ray = type(origins), None
-    if kind is type(directions):
-        if kind is ARRAY:
-            if origins.size == directions.size == 3:
-                ray = origins.tolist() + directions.tolist()
-        elif (kind is tuple or kind is list) and len(origins) == len(directions) == 3:
-            ray = origins + directions
-        if ray is not None and len(ray) == 6:
-            ox, oy, oz, dx, dy, dz = ray
-            if not type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
-                ray = None
-        else:
-            ray = None
+def closest_hit(searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
+    """Return the closest hit of each ray, which `Searched.cast` has not taken as it is."""
+    if not type(t_min) is type(t_max) is float:
+        return None
+    ray = plain_ray(origins, directions)
     if ray is None:
-        ray = plain_ray(origins, directions)
-        if ray is None:
-            rays = plain_rays(origins, directions, t_min, t_max, MOST)
-            return None if rays is None else _closest_hits(searched, rays)
-    # As `cast_ray`, in less time.
-    kernel, address, every = searched.one_ray or searched.first_ray()
-    ox, oy, oz, dx, dy, dz = ray
-    found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
-    if not every:
-        # Not in a scene: this takes less time than to ask for the class.
-        return hits_of(found, (searched.arrays.primitives, 0, ray))
+        rays = plain_rays(origins, directions, t_min, t_max, MOST)
+        return None if rays is None else _closest_hits(searched, rays)
+    found = cast_ray(searched, ray, t_min, t_max)
+    if searched.kind is not Instanced:
+        given = None if searched.kind is Triangles else ray
+        return hits_of(found, (searched.arrays.primitives, 0, given))
     view: Any = searched
     t, prim_id, u, v, front, leaf = found
     owner = view.owners.item(leaf) if leaf >= 0 else -1
@@ -188,15 +173,14 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
 ) -> NDArray[np.bool_] | bool | None:
-    """Return for each ray whether it hits anything."""
+    """Return for each ray whether it hits anything, where `Searched.cast` has not taken it."""
+    if not type(t_min) is type(t_max) is float:
+        return None
     ray = plain_ray(origins, directions)
     if ray is not None:
-        kernel, address, every = searched.one_ray or searched.first_ray()
-        ox, oy, oz, dx, dy, dz = ray
-        found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
-        return found[1] >= 0  # type: ignore[no-any-return]
+        return cast_ray(searched, ray, t_min, t_max)[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
     if rays is None:
         return None
