@@ -7,6 +7,8 @@ direction that leaves the box of the mesh soonest, a little off the axis: many e
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +31,7 @@ MAX_CROSSINGS = 1 << 22
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
+WAYS = [tuple(row) for row in DIRECTIONS.tolist()]
 
 
 def inside(
@@ -92,6 +95,17 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
         depths = np.hstack([points - lower, upper - points])
         soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
     return np.asarray(DIRECTIONS[soonest])
+
+
+def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
+    """Return the direction that `ways_out` has for one finite point."""
+    (cx, cy, cz), (k, *_), low, high = arrays.frame.tolist()
+    (x, y, z), unit = point, 2.0**-k
+    depths = (
+        x - (cx + low[0] * unit), y - (cy + low[1] * unit), z - (cz + low[2] * unit),
+        (cx + high[0] * unit) - x, (cy + high[1] * unit) - y, (cz + high[2] * unit) - z,
+    )  # fmt: skip
+    return WAYS[depths.index(min(depths))]
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:

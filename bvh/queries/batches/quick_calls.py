@@ -11,17 +11,20 @@ check arguments, to compile the kernel, or for more hits than there is memory fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
+from bvh.queries.batches.containment import way_out
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
-from bvh.queries.query_arguments import plain_ray, plain_rays
+from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
@@ -48,6 +51,9 @@ I8, COPY = np.int64(0), np.ndarray.copy
 
 # What a hit consists of, in the order of its memory.
 HIT_FIELDS = "t", "prim_id", "u", "v", "front", "_source"
+# The largest number below 1.
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
 points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
@@ -297,6 +303,52 @@ def _gathered(
     run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
+
+
+def visible(searched: Searched, p: Any, q: Any, margin: Any) -> bool | None:
+    """Return whether two points see each other: as `segments` has it, in numbers."""
+    start, end = plain_point(p), plain_point(q)
+    if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
+        return None
+    (px, py, pz), (qx, qy, qz) = start, end
+    x, y, z = qx - px, qy - py, qz - pz
+    size = max(abs(x), abs(y), abs(z))
+    # Equal points, and differences that are not finite, take the long way.
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or size == 0.0:
+        return None
+    a, b, c = x / size, y / size, z / size
+    reach = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
+    gap = margin * reach / (size * sqrt(a * a + b * b + c * c))
+    low, high = max(gap, SMALLEST), min(1.0 - gap, BELOW_ONE)
+    return cast_ray(searched, (px, py, pz, x, y, z), low, high)[1] < 0  # type: ignore[no-any-return]
+
+
+def contains(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
+    """Return whether a point is inside by parity or, with `surface`, on the surface."""
+    x, y, z = point
+    arrays = searched.arrays
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or arrays.nodes.data.size == 0:
+        return None
+    origin, way = (x, y, z), way_out(arrays, point)
+    crossings = count_hits(searched, origin, way, SMALLEST, inf, True)
+    # An even number may be odd ones of several leaves of a scene.
+    if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
+        return None
+    if crossings & 1 == 1 or not surface:
+        return crossings & 1 == 1
+    a, b, c = way
+    # As in `containment.inside`.
+    ways = (a, b, c), (c, a, b), (b, c, a)
+    return any(cast_ray(searched, origin + turned, 0.0, 0.0)[1] >= 0 for turned in ways)
+
+
+def signed_distance(searched: Searched, point: Sequence[float]) -> float | None:
+    """Return the distance of a point, negative inside by parity."""
+    far = distance(searched, point, inf)
+    if far is None or not 0.0 < far < inf:
+        return far
+    inside = contains(searched, point, False)
+    return None if inside is None else -far if inside else far
 
 
 def closest_point(

@@ -197,6 +197,13 @@ class PointQueries(Generic[Points]):
         array([-0.125,  1.   ,  0.   ])
         """
         check_method(method)
+        if mask is None and threads is None and progress is None and method == "parity":
+            searched, point = self._quick, plain_point(points)
+            if searched is not None and point is not None and searched.for_points() is not None:
+                _warn_if_open(self._open_edges(None), "the sign of signed_distance")
+                far = quick_calls.signed_distance(searched, point)
+                if far is not None:
+                    return far
         if is_foreign(points):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target("signed_distance", mask)
@@ -261,6 +268,13 @@ class PointQueries(Generic[Points]):
         array([ True,  True, False])
         """
         check_method(method)
+        if mask is None and threads is None and progress is None and method == "parity":
+            searched, point = self._quick, plain_point(points)
+            if searched is not None and point is not None and searched.for_points() is not None:
+                _warn_if_open(self._open_edges(None), "contains")
+                inside = quick_calls.contains(searched, point)
+                if inside is not None:
+                    return inside
         if is_foreign(points):
             return foreign_answer(self.contains, locals())
         target = self._point_target("contains", mask)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import BELOW_ONE, Searched
 from bvh.queries.query_arguments import Filter, is_foreign
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
@@ -16,9 +18,6 @@ from bvh.runtime.progress_bars import ProgressLike
 
 Floats = NDArray[np.float64]
 
-# The largest number below 1.
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
-
 
 class SightQueries:
     """Lines of sight of `BVH` and `Scene`, by their `any_hit`."""
@@ -26,6 +25,11 @@ class SightQueries:
     __slots__ = ()
 
     any_hit: Callable[..., TruthResult]
+
+    @property
+    def _quick(self) -> Searched | None:
+        """What quick calls search; None where there are none."""
+        return None
 
     @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
@@ -81,6 +85,15 @@ class SightQueries:
         >>> room.any_hit([0, 0, 0], [2, 0, 0.5], t_max=1.0)
         True
         """
+        if (
+            mask is None and cull is None and threads is None and progress is None and sort is None
+            and filter is None and data is None
+        ):  # fmt: skip
+            # A single pair is seen sooner than a batch is prepared.
+            searched = self._quick
+            seen = None if searched is None else quick_calls.visible(searched, p, q, margin)
+            if seen is not None:
+                return seen
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
         rays, finite = segments(p, q, margin)
