@@ -12,7 +12,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, Hit, TreeCaster
+from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCaster
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
@@ -52,18 +52,7 @@ class TreeQueries(
         return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
-        kernel: TreeCaster = cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
-        if self.kind != "custom":
-            return kernel
-
-        def cast(
-            ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
-            t_min: float = 0.0, t_max: float = np.inf,
-        ) -> Hit:  # fmt: skip
-            return kernel(*map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)))
-
-        cast.__doc__ = TREE_CAST.partition("--")[2].lstrip()
-        return cast
+        return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
 
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None

@@ -12,6 +12,7 @@ expected, no object is recognised, and callers take the numbers out themselves.
 import ctypes
 import sysconfig
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,54 +24,44 @@ I4, I8, F8 = np.int32(0), np.int64(0), 0.0
 # All objects begin with a counter and, last, the address of their type: then come the value of
 # a float, the size and the items of a tuple, the size of a list and the address of its items; of an
 # array data, number of axes, shape, strides, base, dtype and flags, of which one is ALIGNED.
-HEAD, ITEMS = object.__basicsize__, tuple.__basicsize__
-ALIGNED = 0x100
+HEAD, ITEMS, ALIGNED = object.__basicsize__, tuple.__basicsize__, 0x100
 
-# What a method finds in memory: types, as `known_types` has them; objects; the names of arguments.
-FLOAT, TUPLE, LIST, ARRAY, FLOAT64, NONE, TYPE_ERROR, MESSAGE, NAMES = range(9)
+# What a method finds in memory: addresses of types, those of `known_types`, and of other objects;
+# from OWN on, what it is given by `new_function`.
+FLOAT, TUPLE, LIST, ARRAY, FLOAT64, NONE, TYPE_ERROR, MESSAGE, OWN = range(9)
 
 
 def _api(name: str, result: Any, *arguments: Any) -> Any:
     return types.ExternalFunction(name, result(*arguments))
 
 
-# Functions of Python's for kernels, which have addresses as integers.
-_as_float = _api("PyFloat_AsDouble", types.float64, types.int64)
-_error = _api("PyErr_Occurred", types.int64)
-_raise = _api("PyErr_SetString", types.void, types.int64, types.int64)
-_address = _api("PyLong_AsVoidPtr", types.int64, types.int64)
-_compare = _api("PyUnicode_Compare", types.int32, types.int64, types.int64)
-_item = _api("PyTuple_GetItem", types.int64, types.int64, types.int64)
-_size = _api("PyTuple_Size", types.int64, types.int64)
-new_tuple = _api("PyTuple_New", types.int64, types.int64)
-_set_item = _api("PyTuple_SetItem", types.int32, types.int64, types.int64, types.int64)
-new_instance = _api("PyType_GenericAlloc", types.int64, types.int64, types.int64)
-fields_of = _api("PyObject_GenericGetDict", types.int64, types.int64, types.int64)
-_set_field = _api("PyDict_SetItem", types.int32, types.int64, types.int64, types.int64)
-retain = _api("Py_IncRef", types.void, types.int64)
-release = _api("Py_DecRef", types.void, types.int64)
-# Other threads may run between the two.
-let_others_run = _api("PyEval_SaveThread", types.int64)
-go_on = _api("PyEval_RestoreThread", types.void, types.int64)
-# New objects, or 0 with an exception.
-new_float = _api("PyFloat_FromDouble", types.int64, types.float64)
-new_int = _api("PyLong_FromLongLong", types.int64, types.int64)
-new_bool = _api("PyBool_FromLong", types.int64, types.int64)
+# Functions of Python's for kernels, with addresses as integers.
+_ID, _VOID = types.int64, types.void
+_as_float = _api("PyFloat_AsDouble", types.float64, _ID)
+_error, _raise = _api("PyErr_Occurred", _ID), _api("PyErr_SetObject", _VOID, _ID, _ID)
+_address = _api("PyLong_AsVoidPtr", _ID, _ID)
+_compare = _api("PyUnicode_Compare", types.int32, _ID, _ID)
+_item, _size = _api("PyTuple_GetItem", _ID, _ID, _ID), _api("PyTuple_Size", _ID, _ID)
+retain, release = _api("Py_IncRef", _VOID, _ID), _api("Py_DecRef", _VOID, _ID)
+# Between the two, other threads may run.
+let_others_run, go_on = _api("PyEval_SaveThread", _ID), _api("PyEval_RestoreThread", _VOID, _ID)
+# New objects, and the fields of one, or 0 with an exception.
+new_float, new_int = (
+    _api("PyFloat_FromDouble", _ID, types.float64),
+    _api("PyLong_FromLongLong", _ID, _ID),
+)
+new_bool, new_tuple = _api("PyBool_FromLong", _ID, _ID), _api("PyTuple_New", _ID, _ID)
+new_instance = _api("PyType_GenericAlloc", _ID, _ID, _ID)
+fields_of = _api("PyObject_GenericGetDict", _ID, _ID, _ID)
+# The first takes a reference over, the other makes one more.
+set_item = _api("PyTuple_SetItem", types.int32, _ID, _ID, _ID)
+set_field = _api("PyDict_SetItem", types.int32, _ID, _ID, _ID)
 
 
 class Held(int):
-    """The address of what a method finds in memory, which it keeps alive."""
+    """The address of what a method finds in memory, which is kept alive."""
 
     kept: Any
-
-    def __new__(cls, names: Sequence[str], message: str, words: Sequence[int], *kept: Any) -> Any:
-        """Store NAMES, the message where arguments are others, and words behind them."""
-        text = ctypes.create_string_buffer(message.encode())
-        objects = id(None), id(TypeError), ctypes.addressof(text), *map(id, names)
-        array = np.array([*known_types(), *objects, *words], np.int64)
-        made = super().__new__(cls, array.ctypes.data)
-        made.kept = array, text, names, kept
-        return made
 
 
 class _Definition(ctypes.Structure):
@@ -89,41 +80,49 @@ _new.restype = ctypes.py_object
 _definitions: dict[tuple[Dispatcher, str], _Definition] = {}
 
 
-def new_function(method: Dispatcher, doc: str, held: Held) -> Callable[..., Any]:
-    """Return the function that a method is with what it finds in memory; the first compiles it."""
+def new_function(
+    method: Dispatcher, doc: str, own: Sequence[object], held: type[Held] = Held
+) -> Callable[..., Any]:
+    """Return the function that a method is; the first compiles it.
+
+    What it finds in memory from OWN on are integers, and the addresses of other objects; `doc`
+    begins with its name and signature.
+    """
     key = method, doc
     if key not in _definitions:
         address, name = c_address(method, ARGUMENTS), doc.partition("(")[0]
         _definitions[key] = _Definition(name.encode(), address, FLAGS, doc.encode())
-    made: Callable[..., Any] = _new(ctypes.byref(_definitions[key]), held, None)
+    message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
+    objects = None, TypeError, message, *own
+    words = [x if type(x) is int else id(x) for x in objects]
+    array = np.array([*known_types(), *words], np.int64)
+    memory = held(array.ctypes.data)
+    memory.kept = array, objects
+    made: Callable[..., Any] = _new(ctypes.byref(_definitions[key]), memory, None)
     return made
 
 
-_known: list[int] = []
-
-
+@lru_cache(maxsize=1)
 def known_types() -> list[int]:
     """Return the addresses of types whose objects methods can read; zeros if they cannot."""
-    if not _known:
-        number, array, dtype = 0.625, np.arange(3.0), np.dtype(np.float64)
-        three = number, 1.5, 2.5
-        some, items, flat = list(three), [*map(id, three)], id(array) + HEAD
-        parts = {
-            id(number) + HEAD - 8: [id(float), np.float64(number).view(np.int64).item()],
-            id(three) + HEAD - 8: [id(tuple), 3], id(three) + ITEMS: items,
-            id(some) + HEAD - 8: [id(list), 3], flat - 8: [id(np.ndarray), array.ctypes.data],
-            flat + 40: [id(dtype)],
-        }  # fmt: skip
-        behind = {id(some) + HEAD + 8: items, flat + 16: [3], flat + 24: [8]}
-        numbers = [_words(flat + at, 1)[0] & 0xFFFFFFFF for at in (8, 48)]
-        found = all(_words(at, len(words)) == words for at, words in parts.items())
-        found = found and numbers == [1, array.flags.num]
-        found = found and all(_words(_words(at, 1)[0], len(x)) == x for at, x in behind.items())
-        # Without the GIL, another thread may change a list meanwhile.
-        listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
-        kinds = [id(float), id(tuple), listed, id(np.ndarray), id(dtype)]
-        _known.extend(kinds if found else [0] * len(kinds))
-    return _known
+    number, array, dtype = 0.625, np.arange(3.0), np.dtype(np.float64)
+    three = number, 1.5, 2.5
+    some, items, flat = [*three], [*map(id, three)], id(array) + HEAD
+    parts = {
+        id(number) + HEAD - 8: [id(float), np.float64(number).view(np.int64).item()],
+        id(three) + HEAD - 8: [id(tuple), 3], id(three) + ITEMS: items,
+        id(some) + HEAD - 8: [id(list), 3], flat - 8: [id(np.ndarray), array.ctypes.data],
+        flat + 40: [id(dtype)],
+    }  # fmt: skip
+    behind = {id(some) + HEAD + 8: items, flat + 16: [3], flat + 24: [8]}
+    halves = [_words(flat + at, 1)[0] & 0xFFFFFFFF for at in (8, 48)]
+    found = all(_words(at, len(words)) == words for at, words in parts.items())
+    found = found and halves == [1, array.flags.num]
+    found = found and all(_words(_words(at, 1)[0], len(x)) == x for at, x in behind.items())
+    # Without the GIL, another thread may change a list meanwhile.
+    listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
+    kinds = [id(float), id(tuple), listed, id(np.ndarray), id(dtype)]
+    return kinds if found else [0] * len(kinds)
 
 
 def _words(at: int, count: int) -> list[int]:
@@ -137,10 +136,14 @@ def words_of(held):
 
 
 @inlined
+def _word(at):
+    return peek(pointer_to(at, I8), 0)
+
+
+@inlined
 def read_float(words, thing, numbers, at):
     """Write a float to memory; return whether it is one."""
-    known = peek(words, FLOAT)
-    good = peek(pointer_to(thing + HEAD - 8, I8), 0) == known and known != 0
+    good = _word(thing + HEAD - 8) == peek(words, FLOAT)
     if good:
         poke(numbers, at, peek(pointer_to(thing + HEAD, F8), 0))
     return good
@@ -149,60 +152,44 @@ def read_float(words, thing, numbers, at):
 @kernel
 def read_three(words, thing, numbers, at):
     """Write the floats of a tuple, a list or an array of three to memory; False if it is none."""
-    parts = pointer_to(thing + HEAD, I8)
-    kind, items = peek(pointer_to(thing + HEAD - 8, I8), 0), np.int64(0)
+    kind, items, good = _word(thing + HEAD - 8), np.int64(0), True
     if kind == peek(words, ARRAY):
-        axes, flags = peek(pointer_to(thing + HEAD + 8, I4), 0), np.int64(peek(parts, 6))
-        if axes != 1 or flags & ALIGNED == 0 or peek(parts, 5) != peek(words, FLOAT64):
+        axes, flags = peek(pointer_to(thing + HEAD + 8, I4), 0), _word(thing + HEAD + 48)
+        whole = axes == 1 and flags & ALIGNED != 0
+        if not whole or _word(thing + HEAD + 40) != peek(words, FLOAT64):
             return False
-        if peek(pointer_to(peek(parts, 2), I8), 0) != 3:
+        if _word(_word(thing + HEAD + 16)) != 3:
             return False
-        step = peek(pointer_to(peek(parts, 3), I8), 0)
+        data, step = _word(thing + HEAD), _word(_word(thing + HEAD + 24))
         for i in range(3):
-            poke(numbers, at + i, peek(pointer_to(peek(parts, 0) + i * step, F8), 0))
+            poke(numbers, at + i, peek(pointer_to(data + i * step, F8), 0))
         return True
     if kind == peek(words, TUPLE):
         items = thing + ITEMS
     elif kind == peek(words, LIST):
-        items = peek(parts, 1)
-    if items == 0 or peek(parts, 0) != 3:
+        items = _word(thing + HEAD + 8)
+    if items == 0 or _word(thing + HEAD) != 3:
         return False
-    good = True
     for i in range(3):
-        good &= read_float(words, peek(pointer_to(items, I8), i), numbers, at + i)
+        good &= read_float(words, _word(items + 8 * i), numbers, at + i)
     return good
 
 
 @kernel
-def read_numbers(words, given, count, names, numbers, least, most):
-    """Write numbers to memory in the order of NAMES; return False with an exception."""
+def read_numbers(words, first, given, count, names, numbers, least, most):
+    """Write arguments to memory, in the order of the names at `first`; False with an exception."""
     # Those from `least` on need not be given.
-    seen = (np.int64(1) << min(count, most + 1)) - 1
-    for i in range(min(count, most)):
-        poke(numbers, i, _as_float(peek(given, i)))
-    for k in range(_size(names) if names != 0 else 0):
-        i = np.int64(0)
-        while i < most and _compare(_item(names, k), peek(words, NAMES + i)) != 0:
+    seen, needed = np.int64(0), (np.int64(1) << least) - 1
+    for k in range(count + (_size(names) if names != 0 else 0)):
+        i = min(k, most) if k < count else np.int64(0)
+        while k >= count and i < most and _compare(_item(names, k - count), peek(words, first + i)):
             i += 1
-        # One that is unknown, or given twice, is one too many.
-        seen |= np.int64(1) << (most if seen >> i & 1 else i)
-        poke(numbers, min(i, most - 1), _as_float(peek(given, count + k)))
-    needed = (np.int64(1) << least) - 1
-    if seen & needed != needed or seen >> most != 0:
+        # One too many, or unknown; or given twice.
+        if i == most or seen >> i & 1:
+            needed = np.int64(-1)
+        else:
+            seen |= np.int64(1) << i
+            poke(numbers, i, _as_float(peek(given, k)))
+    if seen & needed != needed:
         _raise(peek(words, TYPE_ERROR), peek(words, MESSAGE))
     return _error() == 0
-
-
-@inlined
-def put_item(made, i, value):
-    """Give a new tuple, or 0 for none, a new object; return whether both are there."""
-    return made != 0 and _set_item(made, i, value) == 0 and value != 0
-
-
-@inlined
-def put_field(fields, name, value):
-    """Give a new object's fields, or 0 for none, a new value; return whether both are there."""
-    good = value != 0 and fields != 0 and _set_field(fields, name, value) == 0
-    if value != 0:
-        release(value)
-    return good

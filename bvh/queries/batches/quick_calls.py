@@ -49,10 +49,8 @@ CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
 
-# What a hit consists of, in the order of its memory.
-HIT_FIELDS = "t", "prim_id", "u", "v", "front", "_source"
-# The largest number below 1.
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
+# The largest number below 1, and the smallest above 0.
+BELOW_ONE, ABOVE_ZERO = float(np.nextafter(1.0, 0.0)), float(SMALLEST)
 
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
@@ -90,11 +88,9 @@ class Searched:
         """Return what casts a single ray; the first call compiles it."""
         while True:
             arrays = self.arrays
-            if self.kind is Triangles:
-                record = Hits, HIT_FIELDS, (arrays.primitives, 0, None)
-                cast = cast_function(arrays, forms=HIT, record=record)
-            else:
-                cast = cast_function(arrays, forms=BLOCKED)
+            forms = HIT if self.kind is Triangles else BLOCKED
+            source = arrays.primitives, 0, None
+            cast = cast_function(arrays, forms=forms, kind=Hits, last=source)
             self.cast = cast
             # Otherwise another thread has replaced them, perhaps before `cast` was set.
             if self.arrays is arrays:
@@ -246,7 +242,8 @@ def all_hits(
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
-    gathered = _gathered(searched, origin, direction, t_min, t_max, scratch.KEPT + once)
+    given = plain_ray(origin, direction)
+    gathered = _gathered(searched, given, t_min, t_max, scratch.KEPT + once)
     if gathered is None:
         return None
     memory, one, arrays = gathered
@@ -268,8 +265,14 @@ def count_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
+    return _counted(searched, plain_ray(origin, direction), t_min, t_max, once)
+
+
+def _counted(
+    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
+) -> int | None:
     way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
-    gathered = _gathered(searched, origin, direction, t_min, t_max, way)
+    gathered = _gathered(searched, ray, t_min, t_max, way)
     if gathered is None:
         return None
     memory, one, _ = gathered
@@ -279,33 +282,32 @@ def count_hits(
 
 
 def _gathered(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, way: int
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
-    if not type(t_min) is type(t_max) is float:
+    if ray is None or not type(t_min) is type(t_max) is float:
         return None
-    ray, kind = plain_ray(origin, direction), searched.kind
-    key = "gather_hits", kind, AllGoal
-    call = calls.get(key) or kept_call(key)
-    if ray is None or call is None:
-        return None
-    kept = searched.for_rays()
-    arrays = kept.arrays
-    if arrays.nodes.data.size == 0:
-        return None
+    kept, kind = searched._rays, searched.kind
+    if kept is None or kept.call is None or kept.arrays is not searched.arrays:
+        kept = searched.for_rays()
+        if kept.arrays.nodes.data.size == 0:
+            return None
+        call = kept.call = kept_call(("gather_hits", kind, AllGoal))
+        if call is None:
+            return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    run, kernel = call
+    run, kernel = kept.call
     numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
     numbers[6], numbers[7] = t_min, t_max
     run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
-    return (memory, one, arrays) if one.state[NEXT] == 1 else None
+    return (memory, one, kept.arrays) if one.state[NEXT] == 1 else None
 
 
-def visible(searched: Searched, p: Any, q: Any, margin: Any) -> bool | None:
+def visible(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether two points see each other: as `segments` has it, in numbers."""
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
@@ -319,27 +321,28 @@ def visible(searched: Searched, p: Any, q: Any, margin: Any) -> bool | None:
     a, b, c = x / size, y / size, z / size
     reach = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
     gap = margin * reach / (size * sqrt(a * a + b * b + c * c))
-    low, high = max(gap, SMALLEST), min(1.0 - gap, BELOW_ONE)
-    return cast_ray(searched, (px, py, pz, x, y, z), low, high)[1] < 0  # type: ignore[no-any-return]
+    low, high = max(gap, ABOVE_ZERO), min(1.0 - gap, BELOW_ONE)
+    searched: Searched = target._quick
+    blocked = (searched.cast or searched.first_cast())(start, (x, y, z), low, high, 0)
+    return None if blocked is None else not blocked
 
 
 def contains(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
     """Return whether a point is inside by parity or, with `surface`, on the surface."""
     x, y, z = point
-    arrays = searched.arrays
-    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or arrays.nodes.data.size == 0:
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
-    origin, way = (x, y, z), way_out(arrays, point)
-    crossings = count_hits(searched, origin, way, SMALLEST, inf, True)
+    way = a, b, c = way_out(searched.arrays, point)
+    crossings = _counted(searched, (x, y, z, a, b, c), ABOVE_ZERO, inf, True)
     # An even number may be odd ones of several leaves of a scene.
     if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
         return None
     if crossings & 1 == 1 or not surface:
         return crossings & 1 == 1
-    a, b, c = way
+    cast = searched.cast or searched.first_cast()
     # As in `containment.inside`.
-    ways = (a, b, c), (c, a, b), (b, c, a)
-    return any(cast_ray(searched, origin + turned, 0.0, 0.0)[1] >= 0 for turned in ways)
+    met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
+    return None if None in met else True in met
 
 
 def signed_distance(searched: Searched, point: Sequence[float]) -> float | None:
@@ -386,10 +389,13 @@ def _measured(
     near: KeptRow | None, kind: type, point: Sequence[float], limit: float, what: int
 ) -> scratch.OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
-    key = "closest_points", kind
-    call = calls.get(key) or kept_call(key)
-    if near is None or call is None:
+    if near is None:
         return None
+    call = near.call
+    if call is None:
+        call = near.call = kept_call(("closest_points", kind))
+        if call is None:
+            return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
     run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
     return one

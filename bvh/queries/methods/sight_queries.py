@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches import quick_calls
-from bvh.queries.batches.quick_calls import BELOW_ONE, Searched
+from bvh.queries.batches.quick_calls import BELOW_ONE
 from bvh.queries.query_arguments import Filter, is_foreign
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
@@ -25,11 +25,6 @@ class SightQueries:
     __slots__ = ()
 
     any_hit: Callable[..., TruthResult]
-
-    @property
-    def _quick(self) -> Searched | None:
-        """What quick calls search; None where there are none."""
-        return None
 
     @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
@@ -90,8 +85,7 @@ class SightQueries:
             and filter is None and data is None
         ):  # fmt: skip
             # A single pair is seen sooner than a batch is prepared.
-            searched = self._quick
-            seen = None if searched is None else quick_calls.visible(searched, p, q, margin)
+            seen = quick_calls.visible(self, p, q, margin)
             if seen is not None:
                 return seen
         if is_foreign(p, q, mask):

@@ -5,7 +5,7 @@ of its row (see `tree.rows`), by a method (see `python_calls`). Scratch memory i
 the call: any number of threads may call it at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,59 +89,55 @@ def _cast_at(row, ray, mask, cull):
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-# What is asked of a method for a ray: nothing that it can answer, a hit as a tuple, as an object
-# of a class, or whether there is one; and what a method finds in memory behind the names.
-NOTHING, FAILED, NUMBERS, HIT, BLOCKED = range(5)
-ROW, CULL, MASK, FORMS, KIND, SOURCE, FIELDS = range(calls.NAMES + 8, calls.NAMES + 15)
+# What is asked of a method: a tuple for a ray of numbers; of points, a hit as an object, or whether
+# there is one. What it finds in memory: the row, options, up to which of these it answers, the
+# class of hits, their last field, and the names of arguments and of fields.
+FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
+ROW, CULL, MASK, FORMS, KIND, LAST, NAMES = range(calls.OWN, calls.OWN + 7)
+ARGUMENTS = "ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"
+FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 
 @kernel
 def _read_question(words, given, count, names, numbers):
     """Write a ray and its range to memory; return what is asked of it."""
-    forms = peek(words, FORMS)
+    asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
-        good = calls.read_three(words, peek(given, 0), numbers, 0)
+        good = asked <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
         good = good and calls.read_three(words, peek(given, 1), numbers, 3)
         good = good and calls.read_float(words, peek(given, 2), numbers, 6)
-        good = good and calls.read_float(words, peek(given, 3), numbers, 7)
-        if not good or (count == 4 and forms != HIT):
-            return NOTHING
-        return HIT if count == 4 else BLOCKED
+        return asked if good and calls.read_float(words, peek(given, 3), numbers, 7) else NOTHING
     poke(numbers, 6, 0.0)
     poke(numbers, 7, INF)
-    return NUMBERS if calls.read_numbers(words, given, count, names, numbers, 6, 8) else FAILED
+    good = calls.read_numbers(words, NAMES, given, count, names, numbers, 6, 8)
+    return NUMBERS if good else FAILED
 
 
 @kernel
-def _new_hit(words, t, prim, u, v, front):
-    """Return a hit as an object of a class, made as `filler` does; 0 with an exception."""
-    made = calls.new_instance(peek(words, KIND), 0)
-    fields = calls.fields_of(made, 0) if made != 0 else 0
-    good = calls.put_field(fields, peek(words, FIELDS), calls.new_float(t))
-    good &= calls.put_field(fields, peek(words, FIELDS + 1), calls.new_int(prim))
-    good &= calls.put_field(fields, peek(words, FIELDS + 2), calls.new_float(u))
-    good &= calls.put_field(fields, peek(words, FIELDS + 3), calls.new_float(v))
-    good &= calls.put_field(fields, peek(words, FIELDS + 4), calls.new_bool(front))
-    calls.retain(peek(words, SOURCE))
-    good &= calls.put_field(fields, peek(words, FIELDS + 5), peek(words, SOURCE))
-    if fields != 0:
+def _new_hit(words, asked, hit, last, size, parts):
+    """Return a hit, as an object made as by `filler`, or as a tuple; 0 with an exception."""
+    # `parts` is memory for `size` new objects, the last of which is given.
+    t, prim, u, v, front = hit
+    poke(parts, 0, calls.new_float(t))
+    poke(parts, 1, calls.new_int(prim))
+    poke(parts, 2, calls.new_float(u))
+    poke(parts, 3, calls.new_float(v))
+    poke(parts, 4, calls.new_bool(front))
+    poke(parts, 5, last)
+    made = calls.new_instance(peek(words, KIND), 0) if asked == HIT else calls.new_tuple(size)
+    fields = calls.fields_of(made, 0) if asked == HIT and made != 0 else made
+    good = fields != 0
+    for i in range(size):
+        part = peek(parts, i)
+        if not good or part == 0:
+            good = False
+        elif asked == HIT:
+            good = calls.set_field(fields, peek(words, NAMES + len(ARGUMENTS) + i), part) == 0
+            calls.release(part)
+        else:
+            calls.set_item(made, i, part)
+    if asked == HIT and fields != 0:
         calls.release(fields)
-    if made != 0 and not good:
-        calls.release(made)
-    return made if good else 0
-
-
-@kernel
-def _new_tuple(t, prim, u, v, front, leaf, size):
-    """Return a hit as a tuple; 0 with an exception."""
-    made = calls.new_tuple(size)
-    good = calls.put_item(made, 0, calls.new_float(t))
-    good &= calls.put_item(made, 1, calls.new_int(prim))
-    good &= calls.put_item(made, 2, calls.new_float(u))
-    good &= calls.put_item(made, 3, calls.new_float(v))
-    good &= calls.put_item(made, 4, calls.new_bool(front))
-    if size == 6:
-        good &= calls.put_item(made, 5, calls.new_int(leaf))
     if made != 0 and not good:
         calls.release(made)
     return made if good else 0
@@ -165,17 +161,20 @@ def _cast_in(row: type) -> Any:
         d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
         ray = o, d, peek(numbers, 6), peek(numbers, 7)
         others = calls.let_others_run()
-        hit = _cast_at(row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL))
+        t, prim, u, v, front = _cast_at(
+            row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
+        )
         calls.go_on(others)
-        t, prim, u, v, front = hit
         if asked == BLOCKED:
             return calls.new_bool(prim >= 0)
+        parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST), 5
         if asked == HIT:
-            return _new_hit(words, t, prim, u, v, front)
-        if in_scene:
-            name = prim_of(prim) if prim >= 0 else prim
-            return _new_tuple(t, name, u, v, front, leaf_of(prim), 6)
-        return _new_tuple(t, prim, u, v, front, 0, 5)
+            calls.retain(last)
+            size = 6
+        elif in_scene:
+            last, size = calls.new_int(leaf_of(prim)), 6
+            prim = prim_of(prim) if prim >= 0 else prim
+        return _new_hit(words, asked, (t, prim, u, v, front), last, size, parts)
 
     return cast_at
 
@@ -194,37 +193,33 @@ CASTS: dict[type, Any] = {
     **{solid.arrays: _cast_in(solid.row) for solid in SOLIDS},
 }
 
-ARGUMENTS = "ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"
-WRONG = f"cast takes {', '.join(ARGUMENTS)}, and the last two need not be given"
-# The class of hits, the names of its fields, and the last of these.
-Record = tuple[type, Sequence[str], object]
-
 
 class RayCaster(calls.Held):
-    """What a caster of rays finds in memory: the address of a row, options, what hits are."""
+    """What a caster of rays finds in memory."""
 
 
 def cast_function(
     arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
-    record: Record = (object, (), None),
+    kind: type = object, last: object = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return a function that casts a ray at a tree; the first of a kind compiles it.
+    """Return a function that casts a ray at a tree; the first for a kind of trees compiles it.
 
     cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front[, leaf]).
-    With the forms BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
-    with HIT, cast(origin, direction, t_min, t_max) also returns a hit as an object. They return
-    None for what methods do not read.
+    If `forms` is BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
+    if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit as an object of a
+    class, with its last field. Both return None for points that methods do not read.
     """
-    kind: type = type(arrays.primitives)
-    if kind is Custom:
-        return _cast_with_users_code(arrays, cull)
-    of, fields, source = record
-    words = arrays.row.address, cull, mask, forms, id(of), id(source), *map(id, fields)
-    return calls.new_function(CASTS[kind], doc, RayCaster(ARGUMENTS, WRONG, words, arrays, record))
+    primitives: type = type(arrays.primitives)
+    if primitives is Custom:
+        return _cast_with_users_code(arrays, cull, doc, forms)
+    own = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
+    return calls.new_function(CASTS[primitives], doc, own, RayCaster)
 
 
-def _cast_with_users_code(arrays: TreeArrays, cull: int) -> Callable[..., Any]:
-    """Return the function that casts a ray, all numbers given, at a user's primitives."""
+def _cast_with_users_code(
+    arrays: TreeArrays, cull: int, doc: str, forms: int
+) -> Callable[..., Any]:
+    """Return the function that casts a ray at a user's primitives; it only takes numbers."""
     ready, kept = kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)
@@ -236,6 +231,14 @@ def _cast_with_users_code(arrays: TreeArrays, cull: int) -> Callable[..., Any]:
             signature = types.int64, *(types.float64,) * 8, types.UniTuple(types.int64, 3)
             entry_points[key] = entry_point(cast_at_custom, signature)
         kernel = entry_points[key]
-    # It keeps the arrays behind the addresses alive.
-    held = arrays, kept
-    return lambda *ray, _held=held: kernel(address, *ray, options) if len(ray) == 8 else None
+
+    def cast(
+        ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
+        t_max: float = np.inf,
+    ) -> Any:  # fmt: skip
+        # What a function names stays alive as long as it does.
+        assert arrays, kept
+        return kernel(address, *map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)), options)
+
+    cast.__doc__ = doc.partition("--")[2].lstrip()
+    return cast if forms == NUMBERS else lambda *ray: cast(*ray) if len(ray) == 8 else None
