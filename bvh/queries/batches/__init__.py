@@ -8,7 +8,7 @@ Each file imports only from those above it.
 | `scratch.py` | Scratch memory of a thread for rays and points, kept from call to call |
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
-| `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `quick_calls.py` | Quick calls: a single ray or point, or a small batch of rays, with little around the kernel |
+| `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
 """

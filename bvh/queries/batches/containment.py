@@ -8,11 +8,14 @@ In a scene, each leaf is a surface of its own, and a point is inside if it is in
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions, ray_batch
 from bvh.runtime.arguments import kernel_input
@@ -118,3 +121,30 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
         short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
         result |= search.any_hits(batch._replace(rays=short), options)
     return result
+
+
+def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
+    """Return for one point what `inside` does, or None where only that can."""
+    x, y, z = point
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
+        return None
+    way = a, b, c = way_out(searched.arrays, point)
+    crossings = quick_calls.counted(searched, (x, y, z, a, b, c), float(SMALLEST), inf, True)
+    # An even number may be odd ones of several leaves of a scene.
+    if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
+        return None
+    if crossings & 1 == 1 or not surface:
+        return crossings & 1 == 1
+    cast = searched.cast or searched.first_cast()
+    # As in `_on_surface`.
+    met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
+    return None if None in met else True in met
+
+
+def signed_distance(searched: Searched, point: Sequence[float]) -> float | None:
+    """Return the distance of one point, negative inside; None where batches must tell."""
+    far = quick_calls.distance(searched, point, inf)
+    if far is None or not 0.0 < far < inf:
+        return far
+    inside = inside_one(searched, point, False)
+    return None if inside is None else -far if inside else far

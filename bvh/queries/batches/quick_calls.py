@@ -11,20 +11,17 @@ check arguments, to compile the kernel, or for more hits than there is memory fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
-from bvh.queries.batches.containment import way_out
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
-from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
+from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
@@ -48,9 +45,6 @@ MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
-
-# The largest number below 1, and the smallest above 0.
-BELOW_ONE, ABOVE_ZERO = float(np.nextafter(1.0, 0.0)), float(SMALLEST)
 
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
@@ -265,12 +259,13 @@ def count_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
-    return _counted(searched, plain_ray(origin, direction), t_min, t_max, once)
+    return counted(searched, plain_ray(origin, direction), t_min, t_max, once)
 
 
-def _counted(
+def counted(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
+    """Return how many hits a ray of numbers has."""
     way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, way)
     if gathered is None:
@@ -289,12 +284,11 @@ def _gathered(
         return None
     kept, kind = searched._rays, searched.kind
     if kept is None or kept.call is None or kept.arrays is not searched.arrays:
+        call = kept_call(("gather_hits", kind, AllGoal))
+        if call is None or searched.arrays.nodes.data.size == 0:
+            return None
         kept = searched.for_rays()
-        if kept.arrays.nodes.data.size == 0:
-            return None
-        call = kept.call = kept_call(("gather_hits", kind, AllGoal))
-        if call is None:
-            return None
+        kept.call = call
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
@@ -305,53 +299,6 @@ def _gathered(
     run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
     return (memory, one, kept.arrays) if one.state[NEXT] == 1 else None
-
-
-def visible(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
-    """Return whether two points see each other: as `segments` has it, in numbers."""
-    start, end = plain_point(p), plain_point(q)
-    if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
-        return None
-    (px, py, pz), (qx, qy, qz) = start, end
-    x, y, z = qx - px, qy - py, qz - pz
-    size = max(abs(x), abs(y), abs(z))
-    # Equal points, and differences that are not finite, take the long way.
-    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or size == 0.0:
-        return None
-    a, b, c = x / size, y / size, z / size
-    reach = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
-    gap = margin * reach / (size * sqrt(a * a + b * b + c * c))
-    low, high = max(gap, ABOVE_ZERO), min(1.0 - gap, BELOW_ONE)
-    searched: Searched = target._quick
-    blocked = (searched.cast or searched.first_cast())(start, (x, y, z), low, high, 0)
-    return None if blocked is None else not blocked
-
-
-def contains(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
-    """Return whether a point is inside by parity or, with `surface`, on the surface."""
-    x, y, z = point
-    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
-        return None
-    way = a, b, c = way_out(searched.arrays, point)
-    crossings = _counted(searched, (x, y, z, a, b, c), ABOVE_ZERO, inf, True)
-    # An even number may be odd ones of several leaves of a scene.
-    if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
-        return None
-    if crossings & 1 == 1 or not surface:
-        return crossings & 1 == 1
-    cast = searched.cast or searched.first_cast()
-    # As in `containment.inside`.
-    met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
-    return None if None in met else True in met
-
-
-def signed_distance(searched: Searched, point: Sequence[float]) -> float | None:
-    """Return the distance of a point, negative inside by parity."""
-    far = distance(searched, point, inf)
-    if far is None or not 0.0 < far < inf:
-        return far
-    inside = contains(searched, point, False)
-    return None if inside is None else -far if inside else far
 
 
 def closest_point(

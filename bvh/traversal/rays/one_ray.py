@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime import python_calls as calls
 from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, method, types
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory
+from bvh.traversal.rays import python_calls as calls
 from bvh.traversal.rays.blocks import DOUBLE_ROWS, GROUP, Block, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
