@@ -34,7 +34,7 @@ MAX_CROSSINGS = 1 << 22
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
-WAYS = [tuple(row) for row in DIRECTIONS.tolist()]
+WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
 
 
 def inside(
@@ -102,12 +102,15 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
     """Return the direction that `ways_out` has for one finite point."""
-    (cx, cy, cz), (k, *_), low, high = arrays.frame.tolist()
-    (x, y, z), unit = point, 2.0**-k
-    depths = (
-        x - (cx + low[0] * unit), y - (cy + low[1] * unit), z - (cz + low[2] * unit),
-        (cx + high[0] * unit) - x, (cy + high[1] * unit) - y, (cz + high[2] * unit) - z,
-    )  # fmt: skip
+    corners = vars(arrays).get("_corners")
+    if corners is None:
+        centre, (exponent, *_), *box = arrays.frame.tolist()
+        corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
+        # That of a scene changes in place.
+        if not isinstance(arrays.primitives, Instanced):
+            vars(arrays)["_corners"] = corners
+    (a, b, c, d, e, f), (x, y, z) = corners, point
+    depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
 
 
@@ -129,7 +132,7 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
     way = a, b, c = way_out(searched.arrays, point)
-    crossings = quick_calls.counted(searched, (x, y, z, a, b, c), float(SMALLEST), inf, True)
+    crossings = quick_calls.counted(searched, (x, y, z, a, b, c), NEAREST, inf, True)
     # An even number may be odd ones of several leaves of a scene.
     if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
         return None
@@ -139,12 +142,3 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     # As in `_on_surface`.
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met
-
-
-def signed_distance(searched: Searched, point: Sequence[float]) -> float | None:
-    """Return the distance of one point, negative inside; None where batches must tell."""
-    far = quick_calls.distance(searched, point, inf)
-    if far is None or not 0.0 < far < inf:
-        return far
-    inside = inside_one(searched, point, False)
-    return None if inside is None else -far if inside else far

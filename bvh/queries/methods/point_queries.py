@@ -199,11 +199,14 @@ class PointQueries(Generic[Points]):
         check_method(method)
         if mask is None and threads is None and progress is None and method == "parity":
             searched, point = self._quick, plain_point(points)
-            if searched is not None and point is not None and searched.for_points() is not None:
-                _warn_if_open(self._open_edges(None), "the sign of signed_distance")
-                far = containment.signed_distance(searched, point)
+            if searched is not None and point is not None:
+                far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
-                    return far
+                    _warn_if_open(self._open_edges(None), "the sign of signed_distance")
+                    near = 0.0 < far < np.inf
+                    inside = near and containment.inside_one(searched, point, surface=False)
+                    if inside is not None:
+                        return -far if inside else far
         if is_foreign(points):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target("signed_distance", mask)
