@@ -203,10 +203,10 @@ class PointQueries(Generic[Points]):
                 far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
                     _warn_if_open(self._open_edges(None), "the sign of signed_distance")
-                    near = 0.0 < far < np.inf
-                    inside = near and containment.inside_one(searched, point, surface=False)
-                    if inside is not None:
-                        return -far if inside else far
+                    signed = 0.0 < far < np.inf
+                    within = signed and containment.inside_one(searched, point, surface=False)
+                    if within is not None:
+                        return -far if within else far
         if is_foreign(points):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target("signed_distance", mask)
