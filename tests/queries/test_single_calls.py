@@ -241,6 +241,14 @@ def test_single_points_need_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tree.contains(p), tree.signed_distance(p), tree.visible(p, q)) == wanted
 
 
+def test_batches_compile_no_single_rays() -> None:
+    tree, some = fresh("triangles"), np.random.default_rng(SEED).normal(size=(2, 4, 3))
+    tree.closest_hit(*some), tree.any_hit(*some), tree.closest_hit(*some, threads=1)
+    assert tree._quick.cast is None
+    tree.closest_hit(*some[:, 0])
+    assert tree._quick.cast is not None
+
+
 def test_pairs_have_the_rays_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit."""
     rng, asked = np.random.default_rng(SEED), []

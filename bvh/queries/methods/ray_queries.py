@@ -167,7 +167,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             # A few rays are finished sooner than a batch is prepared.
             searched = self._quick
             if searched is not None:
-                hits = (searched.cast or searched.first_cast())(origins, directions, t_min, t_max)
+                cast = searched.cast
+                # Not to be compiled for batches.
+                hits = None if cast is None else cast(origins, directions, t_min, t_max)
                 if hits is None:
                     hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
                 if hits is not None:
@@ -218,9 +220,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         ):  # fmt: skip
             searched = self._quick
             if searched is not None:
-                cast = searched.cast or searched.first_cast()
+                cast = searched.cast
                 # The last argument tells the question from that for a hit.
-                blocked = cast(origins, directions, t_min, t_max, 0)
+                blocked = None if cast is None else cast(origins, directions, t_min, t_max, 0)
                 if blocked is None:
                     blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
                 if blocked is not None:
