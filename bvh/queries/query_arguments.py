@@ -1,7 +1,7 @@
 """Arguments of queries: rays, points and options, checked, as kernels take them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set, ValuesView
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,6 @@ THREE = (3,)
 # What a single ray may consist of, beside Python's integers up to the largest that are floats.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
-# What has a length and items, and is no ray: masked arrays, too, whose masks count.
-NO_SEQUENCES: tuple[type[object], ...] = (Set, Mapping, ValuesView, bytes, np.ma.MaskedArray)
-
 # Flags of arrays that are C-contiguous and aligned.
 IN_ORDER = 0x0101
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
@@ -231,37 +228,8 @@ def check_rays(batch: RayBatch) -> None:
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     """Return the six numbers of a single ray; None for a batch, and for what must be checked."""
-    kind, other = type(origin), type(direction)
-    try:
-        if kind is other is ARRAY:
-            if origin.shape != THREE or direction.shape != THREE:
-                return None
-            # In less time than any other way.
-            ray = tuple(origin.tolist() + direction.tolist())
-            if origin.dtype is direction.dtype is FLOAT64:
-                return ray
-        elif len(origin) != 3 or len(direction) != 3:
-            return None
-        elif kind is other is tuple or (_is_row(origin) and _is_row(direction)):
-            ox, oy, oz = origin
-            dx, dy, dz = direction
-            ray = ox, oy, oz, dx, dy, dz
-            if type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
-                return ray
-        else:
-            return None
-        return tuple([_plain_number(x) for x in ray])
-    except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
-        return None
-
-
-def _is_row(given: object) -> bool:
-    """Return whether something with a length is a sequence whose items are its numbers."""
-    kind = type(given)
-    if kind is tuple or kind is list or kind is ARRAY:
-        return True
-    # The items of a table are the names of its columns.
-    return getattr(given, "ndim", 1) == 1 and not isinstance(given, NO_SEQUENCES)
+    o, d = plain_point(origin), plain_point(direction)
+    return None if o is None or d is None else (*o, *d)
 
 
 def plain_point(point: Any) -> Sequence[float] | None:

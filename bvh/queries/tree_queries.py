@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, Hit, TreeCaster
+from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCaster
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.registry import enrolled
-from bvh.traversal.rays.one_ray import packed
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
-from bvh.tree.primitives import Custom, Triangles
+from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need: they are imported by the first of these.
 if TYPE_CHECKING:
@@ -53,27 +52,7 @@ class TreeQueries(
         return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
-        searched = self._quick if mask == -1 else Searched(self._arrays_for(mask), False)
-        kernel, address, _ = searched.first_ray()
-        options = cull if searched.kind is Custom else packed(cull, mask)
-
-        def cast(
-            ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
-            t_min: float = 0.0, t_max: float = np.inf,
-        ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            hit: Hit
-            try:
-                hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
-            except Exception:
-                # What a function names stays alive as long as it does.
-                assert searched
-                # With the errors that say what is no number.
-                ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
-                hit = kernel(address, *ray, options)
-            return hit
-
-        cast.__doc__, cast.__qualname__ = TREE_CAST, f"cast of {self!r}"
-        return cast
+        return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
 
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None

@@ -148,7 +148,16 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
 
 def entry(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls, and cache its machine code on disk."""
-    compiled = _compiled(function, **NOT_FROM_C | ENTRY)
+    return _cached(function, NOT_FROM_C)
+
+
+def method(function: Function) -> Dispatcher:
+    """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
+    return _cached(function, {"no_cpython_wrapper": True})
+
+
+def _cached(function: Function, wrappers: Options) -> Dispatcher:
+    compiled = _compiled(function, **wrappers | ENTRY)
     if isinstance(compiled, Dispatcher):
         compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
@@ -196,6 +205,14 @@ def address_of(compiled: Dispatcher, signature: Signature) -> int:
         return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
     except AttributeError:
         return 0
+
+
+def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
+    """Compile a method for types of arguments; return the address at which C calls it."""
+    with raise_lost_interrupts():
+        compiled.compile(arguments)
+    result = compiled.overloads[arguments]
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
 
 
 # Functions that compile the package, by the name of the part that each compiles.

@@ -28,6 +28,7 @@ from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 from bvh.tree.winding_moments import WindingTerms
@@ -59,25 +60,27 @@ class SceneQueries(
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
-        kernel, current = self._current().first_ray()[0], self._current
-        options = cull, mask
+        def cast_of(view: InstancedTrees) -> tuple[object, SceneCaster]:
+            # The function keeps these arrays alive while another thread changes the scene.
+            arrays = view.arrays
+            return arrays, cast_function(arrays, cull, mask)
+
+        current = self._current
+        known = cast_of(current())
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
-            # Named, so that it stays alive while another thread changes the scene.
+        ) -> SceneHit:  # fmt: skip
+            nonlocal known
             view = current()
-            hit: SceneHit
-            try:
-                hit = kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
-            except Exception:
-                # With the errors that say what is no number.
-                ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
-                hit = kernel(view.address, *ray, options)
-            return hit
+            arrays, function = known
+            if view.arrays is not arrays:
+                known = _, function = cast_of(view)
+            return function(ox, oy, oz, dx, dy, dz, t_min, t_max)
 
-        cast.__doc__, cast.__qualname__ = SCENE_CAST, f"cast of {type(self).__name__}"
+        cast.__doc__ = SCENE_CAST.partition("--")[2].lstrip()
+        cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> PointSearch:

@@ -77,7 +77,7 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
         SCENE.stats,
         "SceneStats(3 instances of 1 tree, 6 primitives, 4 shown, 2 stored, depth 2, 0.00 MiB)",
     ),
-    "caster": (lambda: TREE.caster(), "<function cast of BVH(2 triangles, 1 node) at "),
+    "caster": (lambda: TREE.caster(), "<built-in method cast of RayCaster object at "),
     "scene caster": (lambda: SCENE.caster(), "<function cast of Scene at "),
     "picker": (lambda: SCENE.picker(LOOK), "<function pick of 64 x 48 pixels at "),
     "picture": (

@@ -11,6 +11,7 @@ import trimesh
 
 import bvh
 from bvh.queries.batches import quick_calls
+from bvh.scene import scene_queries
 from tests.cases.moving_parts import hard_rays, scene_of
 from tests.scene.test_scene_rays import Flat
 
@@ -54,7 +55,8 @@ def test_trees_outlive_a_single_ray(ask: str, monkeypatch: pytest.MonkeyPatch) -
         held.append(scene.bounds is not None and blocks() is not None)
         return np.inf, -1, np.nan, np.nan, False, -1
 
-    monkeypatch.setattr(quick_calls, "cast_function", lambda _: kernel)
+    for module in (quick_calls, scene_queries):
+        monkeypatch.setattr(module, "cast_function", lambda *_, **__: kernel)
     if ask == "caster":
         scene.caster()(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     else:

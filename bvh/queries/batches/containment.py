@@ -7,10 +7,15 @@ direction that leaves the box of the mesh soonest, a little off the axis: many e
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
+from collections.abc import Sequence
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions, ray_batch
 from bvh.runtime.arguments import kernel_input
@@ -29,6 +34,7 @@ MAX_CROSSINGS = 1 << 22
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
+WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
 
 
 def inside(
@@ -94,6 +100,20 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     return np.asarray(DIRECTIONS[soonest])
 
 
+def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
+    """Return the direction that `ways_out` has for one finite point."""
+    corners = vars(arrays).get("_corners")
+    if corners is None:
+        centre, (exponent, *_), *box = arrays.frame.tolist()
+        corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
+        # That of a scene changes in place.
+        if not isinstance(arrays.primitives, Instanced):
+            vars(arrays)["_corners"] = corners
+    (a, b, c, d, e, f), (x, y, z) = corners, point
+    depths = (x - a, y - b, z - c, d - x, e - y, f - z)
+    return WAYS[depths.index(min(depths))]
+
+
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which of the rays begin on a face."""
     result = np.zeros(batch.size, np.bool_)
@@ -104,3 +124,21 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
         short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
         result |= search.any_hits(batch._replace(rays=short), options)
     return result
+
+
+def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
+    """Return for one point what `inside` does, or None where only that can."""
+    x, y, z = point
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
+        return None
+    way = a, b, c = way_out(searched.arrays, point)
+    crossings = quick_calls.counted(searched, (x, y, z, a, b, c), NEAREST, inf, True)
+    # An even number may be odd ones of several leaves of a scene.
+    if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
+        return None
+    if crossings & 1 == 1 or not surface:
+        return crossings & 1 == 1
+    cast = searched.cast or searched.first_cast()
+    # As in `_on_surface`.
+    met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
+    return None if None in met else True in met

@@ -10,7 +10,7 @@ check arguments, to compile the kernel, or for more hits than there is memory fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
-from bvh.queries.query_arguments import ARRAY, plain_ray, plain_rays
-from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
+from bvh.queries.query_arguments import plain_ray, plain_rays
+from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
 from bvh.runtime.simd import peek, pointer_to, poke
@@ -32,7 +32,7 @@ from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal
-from bvh.traversal.rays.one_ray import cast_function
+from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
@@ -54,20 +54,17 @@ points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 class Searched:
     """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
 
-    __slots__ = ("_before", "_near", "_rays", "address", "arrays", "kind", "one_ray", "split")
+    __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
 
     # Those of a scene may be replaced.
     arrays: TreeArrays
-    # The class of their primitives, and where their row is.
+    # The class of their primitives.
     kind: type
-    address: int
     # A primitive may be in several leaves of a tree.
     split: bool
-    # The function that casts a single ray (see `cast_function`), the address, and options that cull
-    # nothing, and for which all masks count; None before the first ray.
-    one_ray: tuple[Any, int, Any] | None
-    # Those that were replaced last: another thread may have the address of their row.
-    _before: TreeArrays | None
+    # What casts a single ray (see `cast_function`), for trees over triangles also with hits as
+    # objects; None before the first.
+    cast: Callable[..., Any] | None
     # The row in memory, for rays and for points; None before the first of them.
     _rays: KeptRow | None
     _near: KeptRow | None
@@ -78,15 +75,20 @@ class Searched:
 
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
-        self._before = getattr(self, "arrays", None)
-        self.arrays, self.address = arrays, arrays.row.address
-        self.one_ray = self._rays = self._near = None
+        self.arrays = arrays
+        self.cast = self._rays = self._near = None
 
-    def first_ray(self) -> tuple[Any, int, Any]:
+    def first_cast(self) -> Callable[..., Any]:
         """Return what casts a single ray; the first call compiles it."""
-        every = (0, -1) if self.kind is Instanced else 0
-        cast = self.one_ray = cast_function(self.arrays), self.address, every
-        return cast
+        while True:
+            arrays = self.arrays
+            forms = HIT if self.kind is Triangles else BLOCKED
+            source = arrays.primitives, 0, None
+            cast = cast_function(arrays, forms=forms, kind=Hits, last=source)
+            self.cast = cast
+            # Otherwise another thread has replaced them, perhaps before `cast` was set.
+            if self.arrays is arrays:
+                return cast
 
     def for_rays(self) -> KeptRow:
         """Return the row in memory."""
@@ -145,42 +147,21 @@ def kept_call(key: tuple[Any, ...]) -> Any:
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
     """Return the hit of one ray as the kernel has it: (t, prim_id, u, v, front[, leaf])."""
-    kernel, address, every = searched.one_ray or searched.first_ray()
-    # Faster than `*ray`.
-    ox, oy, oz, dx, dy, dz = ray
-    return kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+    return (searched.cast or searched.first_cast())(*ray, t_min, t_max)
 
 
-def closest_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
-) -> Any:
-    """Return the closest hit of each ray."""
-    # The commonest rays first: `plain_ray` takes a twentieth of the time of all.
-    kind, ray = type(origins), None
-    if kind is type(directions):
-        if kind is ARRAY:
-            if origins.size == directions.size == 3:
-                ray = origins.tolist() + directions.tolist()
-        elif (kind is tuple or kind is list) and len(origins) == len(directions) == 3:
-            ray = origins + directions
-        if ray is not None and len(ray) == 6:
-            ox, oy, oz, dx, dy, dz = ray
-            if not type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float:
-                ray = None
-        else:
-            ray = None
+def closest_hit(searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
+    """Return the closest hit of each ray, which `Searched.cast` has not taken as it is."""
+    if not type(t_min) is type(t_max) is float:
+        return None
+    ray = plain_ray(origins, directions)
     if ray is None:
-        ray = plain_ray(origins, directions)
-        if ray is None:
-            rays = plain_rays(origins, directions, t_min, t_max, MOST)
-            return None if rays is None else _closest_hits(searched, rays)
-    # As `cast_ray`, in less time.
-    kernel, address, every = searched.one_ray or searched.first_ray()
-    ox, oy, oz, dx, dy, dz = ray
-    found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
-    if not every:
-        # Not in a scene: this takes less time than to ask for the class.
-        return hits_of(found, (searched.arrays.primitives, 0, ray))
+        rays = plain_rays(origins, directions, t_min, t_max, MOST)
+        return None if rays is None else _closest_hits(searched, rays)
+    found = cast_ray(searched, ray, t_min, t_max)
+    if searched.kind is not Instanced:
+        given = None if searched.kind is Triangles else ray
+        return hits_of(found, (searched.arrays.primitives, 0, given))
     view: Any = searched
     t, prim_id, u, v, front, leaf = found
     owner = view.owners.item(leaf) if leaf >= 0 else -1
@@ -188,15 +169,14 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: float, t_max: float
+    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
 ) -> NDArray[np.bool_] | bool | None:
-    """Return for each ray whether it hits anything."""
+    """Return for each ray whether it hits anything, where `Searched.cast` has not taken it."""
+    if not type(t_min) is type(t_max) is float:
+        return None
     ray = plain_ray(origins, directions)
     if ray is not None:
-        kernel, address, every = searched.one_ray or searched.first_ray()
-        ox, oy, oz, dx, dy, dz = ray
-        found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
-        return found[1] >= 0  # type: ignore[no-any-return]
+        return cast_ray(searched, ray, t_min, t_max)[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
     if rays is None:
         return None
@@ -256,7 +236,8 @@ def all_hits(
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
-    gathered = _gathered(searched, origin, direction, t_min, t_max, scratch.KEPT + once)
+    given = plain_ray(origin, direction)
+    gathered = _gathered(searched, given, t_min, t_max, scratch.KEPT + once)
     if gathered is None:
         return None
     memory, one, arrays = gathered
@@ -278,8 +259,15 @@ def count_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray has."""
+    return counted(searched, plain_ray(origin, direction), t_min, t_max, once)
+
+
+def counted(
+    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
+) -> int | None:
+    """Return how many hits a ray of numbers has."""
     way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
-    gathered = _gathered(searched, origin, direction, t_min, t_max, way)
+    gathered = _gathered(searched, ray, t_min, t_max, way)
     if gathered is None:
         return None
     memory, one, _ = gathered
@@ -289,30 +277,28 @@ def count_hits(
 
 
 def _gathered(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
+    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, way: int
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
-    if not type(t_min) is type(t_max) is float:
+    if ray is None or not type(t_min) is type(t_max) is float:
         return None
-    ray, kind = plain_ray(origin, direction), searched.kind
-    key = "gather_hits", kind, AllGoal
-    call = calls.get(key) or kept_call(key)
-    if ray is None or call is None:
-        return None
-    kept = searched.for_rays()
-    arrays = kept.arrays
-    if arrays.nodes.data.size == 0:
-        return None
+    kept, kind = searched._rays, searched.kind
+    if kept is None or kept.call is None or kept.arrays is not searched.arrays:
+        call = kept_call(("gather_hits", kind, AllGoal))
+        if call is None or searched.arrays.nodes.data.size == 0:
+            return None
+        kept = searched.for_rays()
+        kept.call = call
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    run, kernel = call
+    run, kernel = kept.call
     numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
     numbers[6], numbers[7] = t_min, t_max
     run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
-    return (memory, one, arrays) if one.state[NEXT] == 1 else None
+    return (memory, one, kept.arrays) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
@@ -350,10 +336,13 @@ def _measured(
     near: KeptRow | None, kind: type, point: Sequence[float], limit: float, what: int
 ) -> scratch.OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
-    key = "closest_points", kind
-    call = calls.get(key) or kept_call(key)
-    if near is None or call is None:
+    if near is None:
         return None
+    call = near.call
+    if call is None:
+        call = near.call = kept_call(("closest_points", kind))
+        if call is None:
+            return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
     run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
     return one

@@ -53,11 +53,13 @@ class Kept:
 class KeptRow(Kept):
     """The row of a tree and what else a kernel needs of what is searched, in memory."""
 
-    __slots__ = ("arrays",)
+    __slots__ = ("arrays", "call")
 
     def __init__(self, arrays: TreeArrays, *more: Any) -> None:
         super().__init__(arrays.row, *more)
         self.arrays = arrays
+        # What calls the kernel for one ray or point, and the kernel; None before it is known.
+        self.call: Any = None
 
     @property
     def owners(self) -> NDArray[np.int32]:

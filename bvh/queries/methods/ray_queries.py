@@ -40,8 +40,11 @@ SceneHit: TypeAlias = tuple[float, int, float, float, bool, int]
 TreeCaster: TypeAlias = Cast[Hit]
 SceneCaster: TypeAlias = Cast[SceneHit]
 
-# The docstrings of casters themselves.
-DESCRIPTION = """Cast one ray at a {}.
+# The docstrings of casters themselves, which begin with the signature.
+DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
+--
+
+Cast one ray at a {}.
 
 Parameters
 ----------
@@ -158,17 +161,19 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         """
         # Each by itself: a chain of `is` takes longer.
         if (
-            type(t_min) is type(t_max) is float and mask is None and cull is None
-            and threads is None and progress is None and filter is None and data is None
-            and validate_rays is False and counters is False
-            and (sort is None or type(sort) is bool)
+            mask is None and cull is None and threads is None and progress is None and sort is None
+            and filter is None and data is None and validate_rays is False and counters is False
         ):  # fmt: skip
             # A few rays are finished sooner than a batch is prepared.
             searched = self._quick
             if searched is not None:
-                hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
+                cast = searched.cast
+                # Not to be compiled for batches.
+                hits = None if cast is None else cast(origins, directions, t_min, t_max)
+                if hits is None:
+                    hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
                 if hits is not None:
-                    return hits
+                    return hits  # type: ignore[no-any-return]
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
@@ -210,13 +215,16 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         array([ True, False])
         """
         if (
-            type(t_min) is type(t_max) is float and mask is None and cull is None
-            and threads is None and progress is None and filter is None and data is None
-            and validate_rays is False and (sort is None or type(sort) is bool)
+            mask is None and cull is None and threads is None and progress is None and sort is None
+            and filter is None and data is None and validate_rays is False
         ):  # fmt: skip
             searched = self._quick
             if searched is not None:
-                blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
+                cast = searched.cast
+                # The last argument tells the question from that for a hit.
+                blocked = None if cast is None else cast(origins, directions, t_min, t_max, 0)
+                if blocked is None:
+                    blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
                 if blocked is not None:
                     return blocked
         if is_foreign(origins, directions, t_min, t_max, mask):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.query_arguments import Filter, is_foreign
+from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.query_arguments import Filter, is_foreign, plain_point
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer
@@ -81,6 +84,14 @@ class SightQueries:
         >>> room.any_hit([0, 0, 0], [2, 0, 0.5], t_max=1.0)
         True
         """
+        if (
+            mask is None and cull is None and threads is None and progress is None and sort is None
+            and filter is None and data is None
+        ):  # fmt: skip
+            # A single pair is seen sooner than a batch is prepared.
+            seen = _seen(self, p, q, margin)
+            if seen is not None:
+                return seen
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
         rays, finite = segments(p, q, margin)
@@ -120,3 +131,23 @@ def segments(
     if shape == ():
         return (start, along, float(low), float(high)), finite
     return (start, along, low, high), np.broadcast_to(finite, shape)
+
+
+def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
+    """Return whether two points see each other: as `segments` has it, in numbers; or None."""
+    start, end = plain_point(p), plain_point(q)
+    if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
+        return None
+    (px, py, pz), (qx, qy, qz) = start, end
+    x, y, z = qx - px, qy - py, qz - pz
+    size = max(abs(x), abs(y), abs(z))
+    # Equal points, and differences that are not finite, take the long way.
+    if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or size == 0.0:
+        return None
+    a, b, c = x / size, y / size, z / size
+    reach = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
+    gap = margin * reach / (size * sqrt(a * a + b * b + c * c))
+    low, high = max(gap, float(SMALLEST)), min(1.0 - gap, BELOW_ONE)
+    searched: Searched = target._quick
+    blocked = (searched.cast or searched.first_cast())(start, (x, y, z), low, high, 0)
+    return None if blocked is None else not blocked

@@ -17,7 +17,8 @@ Each file imports only from those above it.
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
 | `instanced_rays.py` | Single rays in a scene: from its TLAS to its BLAS and back |
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
-| `one_ray.py` | One ray from Python: numbers in, tuple out, no arrays |
+| `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
+| `one_ray.py` | One ray from Python: numbers or points in, a tuple or a hit out |
 | `packets/` | Packets: runs of rays that visit nodes together, in a tree and through the instances of a scene |
 | `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
 | `trials.py` | Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter |

@@ -1,18 +1,20 @@
-"""One ray from Python: numbers in, tuple out, no arrays.
+"""One ray from Python: numbers or points in, a tuple or a hit out.
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the address
-of its row (see `tree.rows`). Scratch memory is on the stack of the call: any number of
-threads may call it at once.
+of its row (see `tree.rows`), by a method (see `python_calls`). Scratch memory is on the stack of
+the call: any number of threads may call it at once.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, types
-from bvh.runtime.simd import WIDTH, pointer_to, poke
+from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, method, types
+from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory
+from bvh.traversal.rays import python_calls as calls
 from bvh.traversal.rays.blocks import DOUBLE_ROWS, GROUP, Block, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
@@ -87,34 +89,94 @@ def _cast_at(row, ray, mask, cull):
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-def packed(cull: int, mask: int) -> int:
-    """Return the options of a ray in a tree over triangles as one number: 0 for no such."""
-    # A mask is an int32.
-    return ~mask << 2 | (cull & 3)
+# What is asked of a method: a tuple for a ray of numbers; of points, a hit as an object, or whether
+# there is one. What it finds in memory: the row, options, up to which of these it answers, the
+# class of hits, their last field, and the names of arguments and of fields.
+FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
+ROW, CULL, MASK, FORMS, KIND, LAST, NAMES = range(calls.OWN, calls.OWN + 7)
+ARGUMENTS = "ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"
+FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 
-# Numba takes apart a tuple of six numbers in the time of a tenth of a ray: they come one by one.
+@kernel
+def _read_question(words, given, count, names, numbers):
+    """Write a ray and its range to memory; return what is asked of it."""
+    asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
+    if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
+        good = asked <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
+        good = good and calls.read_three(words, peek(given, 1), numbers, 3)
+        good = good and calls.read_float(words, peek(given, 2), numbers, 6)
+        return asked if good and calls.read_float(words, peek(given, 3), numbers, 7) else NOTHING
+    poke(numbers, 6, 0.0)
+    poke(numbers, 7, INF)
+    good = calls.read_numbers(words, NAMES, given, count, names, numbers, 6, 8)
+    return NUMBERS if good else FAILED
+
+
+@kernel
+def _new_hit(words, asked, hit, last, size, parts):
+    """Return a hit, as an object made as by `filler`, or as a tuple; 0 with an exception."""
+    # `parts` is memory for `size` new objects, the last of which is given.
+    t, prim, u, v, front = hit
+    poke(parts, 0, calls.new_float(t))
+    poke(parts, 1, calls.new_int(prim))
+    poke(parts, 2, calls.new_float(u))
+    poke(parts, 3, calls.new_float(v))
+    poke(parts, 4, calls.new_bool(front))
+    poke(parts, 5, last)
+    made = calls.new_instance(peek(words, KIND), 0) if asked == HIT else calls.new_tuple(size)
+    fields = calls.fields_of(made, 0) if asked == HIT and made != 0 else made
+    good = fields != 0
+    for i in range(size):
+        part = peek(parts, i)
+        if not good or part == 0:
+            good = False
+        elif asked == HIT:
+            good = calls.set_field(fields, peek(words, NAMES + len(ARGUMENTS) + i), part) == 0
+            calls.release(part)
+        else:
+            calls.set_item(made, i, part)
+    if asked == HIT and fields != 0:
+        calls.release(fields)
+    if made != 0 and not good:
+        calls.release(made)
+    return made if good else 0
 
 
 def _cast_in(row: type) -> Any:
-    """Return an entry that casts one ray into trees with a class of rows."""
+    """Return a method that casts one ray into trees with a class of rows."""
+    in_scene = row is SceneRow
 
-    @entry
-    def cast_at(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-        """Return (t, prim_id, u, v, front) of one ray; see `packed`."""
-        ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
-        # As `packed` has put them together.
-        return _cast_at(row(address), ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
+    @method
+    def cast_at(held, given, count, names):
+        """Cast a ray at a tree."""
+        words, numbers = calls.words_of(held), pointer_to(stack_memory(64), F8)
+        asked = _read_question(words, pointer_to(given, I8), count, names, numbers)
+        if asked == NOTHING:
+            calls.retain(peek(words, calls.NONE))
+            return peek(words, calls.NONE)
+        if asked == FAILED:
+            return 0
+        o = peek(numbers, 0), peek(numbers, 1), peek(numbers, 2)
+        d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
+        ray = o, d, peek(numbers, 6), peek(numbers, 7)
+        others = calls.let_others_run()
+        t, prim, u, v, front = _cast_at(
+            row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
+        )
+        calls.go_on(others)
+        if asked == BLOCKED:
+            return calls.new_bool(prim >= 0)
+        parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST), 5
+        if asked == HIT:
+            calls.retain(last)
+            size = 6
+        elif in_scene:
+            last, size = calls.new_int(leaf_of(prim)), 6
+            prim = prim_of(prim) if prim >= 0 else prim
+        return _new_hit(words, asked, (t, prim, u, v, front), last, size, parts)
 
     return cast_at
-
-
-@entry
-def cast_at_scene(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene; options are (cull, mask)."""
-    ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
-    t, code, u, v, front = _cast_at(SceneRow(address), ray, options[1], options[0])
-    return t, prim_of(code) if code >= 0 else code, u, v, front, leaf_of(code)
 
 
 @entry
@@ -125,45 +187,58 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
 
-# The functions, and how many integers their last argument has where it is a tuple.
-CASTS: dict[type, tuple[Any, int]] = {
-    Triangles: (_cast_in(TriangleRow), 0),
-    Custom: (cast_at_custom, 3),
-    Instanced: (cast_at_scene, 2),
-    **{solid.arrays: (_cast_in(solid.row), 0) for solid in SOLIDS},
+CASTS: dict[type, Any] = {
+    Triangles: _cast_in(TriangleRow),
+    Instanced: _cast_in(SceneRow),
+    **{solid.arrays: _cast_in(solid.row) for solid in SOLIDS},
 }
 
 
-def cast_function(arrays: TreeArrays) -> Any:
-    """Return the function that casts a ray into a tree."""
-    # It takes the address of the tree's row, six floats, t_min, t_max, and the side to cull
-    # `packed` with a mask; in a scene a tuple of both, of users' primitives the side. It never asks
-    # for their types as Numba's dispatcher does, which costs a third of the call.
-    kind: type = type(arrays.primitives)
-    if kind is Custom:
-        return _cast_with_users_code(arrays)
-    return _entry_point(kind)
+class RayCaster(calls.Held):
+    """What a caster of rays finds in memory."""
 
 
-def _entry_point(kind: type) -> Any:
-    """Return the compiled function that casts a ray into trees over primitives of a kind."""
-    dispatcher, size = CASTS[kind]
-    key = "cast_at", kind
-    if key not in entry_points:
-        options = types.UniTuple(types.int64, size) if size else types.int64
-        signature = (types.int64, *(types.float64,) * 8, options)
-        entry_points[key] = entry_point(dispatcher, signature)
-    return entry_points[key]
+def cast_function(
+    arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
+    kind: type = object, last: object = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return a function that casts a ray at a tree; the first for a kind of trees compiles it.
+
+    cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front[, leaf]).
+    If `forms` is BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
+    if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit as an object of a
+    class, with its last field. Both return None for points that methods do not read.
+    """
+    primitives: type = type(arrays.primitives)
+    if primitives is Custom:
+        return _cast_with_users_code(arrays, cull, doc, forms)
+    own = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
+    return calls.new_function(CASTS[primitives], doc, own, RayCaster)
 
 
-def _cast_with_users_code(arrays: TreeArrays) -> Any:
-    """Return the function that casts a ray into a tree over a user's primitives."""
+def _cast_with_users_code(
+    arrays: TreeArrays, cull: int, doc: str, forms: int
+) -> Callable[..., Any]:
+    """Return the function that casts a ray at a user's primitives; it only takes numbers."""
     ready, kept = kernel_arrays(arrays)
     custom: Any = ready.primitives
-    function, data = custom.intersect, custom.data
-    if not isinstance(function, int):
-        # The function itself: the kernel is compiled for it and its data.
-        return lambda *ray: cast_at_custom(*ray[:-1], (ray[-1], function, data))
-    kernel = _entry_point(Custom)
-    # The returned function keeps the arrays behind the addresses alive.
-    return lambda *ray, _kept=kept: kernel(*ray[:-1], (ray[-1], function, data))
+    address, options = arrays.row.address, (cull, custom.intersect, custom.data)
+    kernel: Callable[..., Any] = cast_at_custom
+    # Otherwise the kernel is compiled for the function itself, and its data.
+    if isinstance(custom.intersect, int):
+        key = "cast_at", Custom
+        if key not in entry_points:
+            signature = types.int64, *(types.float64,) * 8, types.UniTuple(types.int64, 3)
+            entry_points[key] = entry_point(cast_at_custom, signature)
+        kernel = entry_points[key]
+
+    def cast(
+        ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
+        t_max: float = np.inf,
+    ) -> Any:  # fmt: skip
+        # What a function names stays alive as long as it does.
+        assert arrays, kept
+        return kernel(address, *map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)), options)
+
+    cast.__doc__ = doc.partition("--")[2].lstrip()
+    return cast if forms == NUMBERS else lambda *ray: cast(*ray) if len(ray) == 8 else None
