@@ -228,7 +228,7 @@ def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
         for _ in range(1 + filled):
             (row,) = stream("cold", {"verb": verb}, threads, BVH_CACHE_DIR=cache, **settings)
         files = [path for path in Path(cache).rglob("*") if path.is_file()]
-        sizes = [path.stat().st_size for path in files if path.suffix != ".lock"]
+        sizes = [path.stat().st_size for path in files if path.name.startswith("bvh.")]
     row["parts"] |= {"kernels": len(sizes), "MB kept": sum(sizes) / 1e6}
     return {**row, "mesh": f"{'filled' if warm else 'empty'} cache", "noise": NOISE}
 

@@ -24,7 +24,7 @@ from numba.core import caching, compiler
 
 from bvh.runtime import forks
 from bvh.runtime.cache.fingerprint import PACKAGE
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, refuse
+from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
@@ -149,7 +149,7 @@ class KernelCache(caching.NullCache):
         """Return what, beside the fingerprint, tells compiled functions of one name apart."""
         function: Any = self._function
         closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
-        parts = repr(_instructions(function.__code__)).encode(), dumps(closure)
+        parts = repr(instructions(function.__code__)).encode(), dumps(closure)
         return signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
@@ -177,6 +177,8 @@ class KernelCache(caching.NullCache):
                     raise
                 if found is not None:
                     self._ended()
+            if found is None:
+                helpers.read(cache_folder(), *kernel_shelves())
         if found is not None:
             tally.loaded += 1
         return found
@@ -231,10 +233,10 @@ def _has_function(kinds: Any) -> bool:
     )
 
 
-def _instructions(code: CodeType) -> tuple[object, ...]:
+def instructions(code: CodeType) -> tuple[object, ...]:
     """Return what a function does. The only text of kernels is their docstrings."""
     constants = (
-        _instructions(value) if isinstance(value, CodeType) else value
+        instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts
         if not isinstance(value, str)
     )

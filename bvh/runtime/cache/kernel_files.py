@@ -1,7 +1,8 @@
-"""Files of compiled kernels, and locks on them between processes that would compile the same."""
+"""Files of compiled kernels and lowered helpers, and locks on kernels between processes."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -22,6 +23,9 @@ dumps: Callable[[object], bytes] = serialize.dumps
 # The longest wait for another process; no kernel takes that long. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.05
+
+# Prefix of files of helpers, before the name of an entry.
+HELPERS = "helpers."
 
 _refused: list[Untrusted] = []
 
@@ -149,8 +153,52 @@ class KernelFiles:
     def save(self, key: object, data: object) -> None:
         """Store `data` under `key` atomically; raises OSError if nothing can be stored."""
         if self._folder is not None:
-            payload = dumps(data)
-            self._folder.write(self._name(key), hashlib.sha256(payload).digest() + payload)
+            _store(self._folder, self._name(key), data)
+            helpers.store(self._folder, self._name(key))
+
+
+class HelperFiles:
+    """Records of lowered helpers by key, in a file beside each entry that they were lowered for.
+
+    Typing and lowering take most of a compilation, and entries share most helpers: those of one
+    process are only linked by the next.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[str, Any] = {}
+        self._new: dict[str, Any] = {}
+        self._read: set[str] = set()
+
+    def read(self, *folders: KernelFolder | None) -> None:
+        """Read the files that have not been read yet."""
+        for folder in filter(None, folders):
+            with contextlib.suppress(OSError):
+                for name in folder.names():
+                    if name.startswith(HELPERS) and name not in self._read:
+                        self._read.add(name)
+                        self._records |= _loaded(folder, name) or {}
+
+    def find(self, key: str) -> Any:
+        """Return the record of a helper, or None."""
+        return self._records.get(key)
+
+    def add(self, key: str, record: object) -> None:
+        """Add a record, to be stored with the next entry."""
+        self._new[key] = record
+
+    def store(self, folder: KernelFolder, entry: str) -> None:
+        """Store what has been added beside an entry; raises OSError if nothing can be stored."""
+        if self._new:
+            _store(folder, HELPERS + entry, self._new)
+        self._new = {}
+
+
+helpers = HelperFiles()
+
+
+def _store(folder: KernelFolder, name: str, data: object) -> None:
+    payload = dumps(data)
+    folder.write(name, hashlib.sha256(payload).digest() + payload)
 
 
 def _loaded(folder: KernelFolder, name: str, warn: bool = False) -> Any:
