@@ -182,6 +182,14 @@ def _corner_rows(
     return low, high
 
 
+@warms("first rays")
+def _warm_first() -> None:
+    """Compile what mostly follows a build; a tree of nothing needs no builder."""
+    tree = BVH._of_triangles([], [])
+    tree.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
+    tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
 @warms("trees and queries")
 def _warm() -> None:
     """Compile builders and queries."""

@@ -31,6 +31,7 @@ from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
@@ -164,21 +165,22 @@ class KernelCache(caching.NullCache):
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
-            self._claimed.append(None)
+            self._claimed.append(key)
             notice.begin(self._line(kept))
-            if kept:
-                # Compile it, unless another process is doing so or has just done so.
-                self._claimed[-1] = key
-                try:
+            try:
+                if kept:
+                    # Compile it, unless another process is doing so or has just done so.
                     self._files.claim(key)
                     found = self._load(key)
-                except BaseException:
-                    self._ended()
-                    raise
-                if found is not None:
-                    self._ended()
-            if found is None:
-                helpers.read(cache_folder(), *kernel_shelves())
+                if found is None:
+                    helpers.search(cache_folder(), *kernel_shelves())
+                    if kept and notice.wanted:
+                        enrolled("compiles ahead")()
+            except BaseException:
+                self._ended()
+                raise
+            if found is not None:
+                self._ended()
         if found is not None:
             tally.loaded += 1
         return found

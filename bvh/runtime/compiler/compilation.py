@@ -156,7 +156,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
     def resolve_call(
         self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
     ) -> Signature | None:
-        if not isinstance(fnty, types.Function | types.NumberClass):
+        if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
         key = fnty, tuple(pos_args), tuple(kw_args.items())
         found = _signatures.get(key)
@@ -339,7 +339,7 @@ class EntryLowering(typed_passes.NativeLowering):
 
 
 PASSES = (
-    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs, untyped_passes.IRProcessing,
+    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs,
     untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
     untyped_passes.GenericRewrites, untyped_passes.ReconstructSSA, KernelTypeInference,
     typed_passes.PreLowerStripPhis, typed_passes.IRLegalization, typed_passes.AnnotateTypes,
