@@ -94,11 +94,12 @@ def _start(parts: Sequence[str]) -> None:
     # What this process has imported; no folder that is relative, whatever is in it by now.
     paths = os.pathsep.join(path for path in sys.path if os.path.isabs(path))
     settings = {"PYTHONPATH": paths, "BVH_CACHE_DIR": str(folder.path.parent)}
-    flags = {"creationflags": 0x0800_4000} if sys.platform == "win32" else {}
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM.format(json.dumps(parts))],
         env={**os.environ, **settings}, cwd=folder.path, stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **flags,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        # On Windows: no window, and a low priority.
+        creationflags=0x0800_4000 if sys.platform == "win32" else 0,
     )  # fmt: skip
     atexit.register(_end, child, os.getpid())
     # No zombie is left when it ends first.

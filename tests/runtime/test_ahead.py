@@ -91,7 +91,7 @@ def test_the_kernel_is_known_by_its_module() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="asks for processes by their ids")
 def test_rays_are_compiled_beside_a_builder(tmp_path: Path) -> None:
     """The answers are the same; the process ends with this one, and can be forbidden."""
-    settings: dict[str, Any] = {"BVH_CACHE_DIR": tmp_path, "BVH_NUM_THREADS": 2, "BVH_KERNELS": "off"}
+    settings: dict[str, Any] = {"BVH_CACHE_DIR": tmp_path, "BVH_NUM_THREADS": 2}
     found = answer(start(PROGRAM, **settings, BVH_COMPILE_AHEAD=None))
     assert found["child"] and found["prim_id"] == [0, 0] and found["loaded"]
     assert ended(found["child"])
