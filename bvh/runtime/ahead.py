@@ -8,7 +8,6 @@ it has compiled all of them.
 
 import atexit
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from bvh.runtime import jit
 from bvh.runtime.cache.kernel_cache import cache_folder, kernel_shelves, notice
 from bvh.runtime.cache.kernel_files import helpers, locked_file
 from bvh.runtime.cpus import default_threads
@@ -26,15 +26,17 @@ from bvh.runtime.registry import enrolled
 # ``off`` forbids the process.
 SWITCH = "BVH_COMPILE_AHEAD"
 # What it runs, given names of parts; its standard input ends with the process that has started it.
-PROGRAM = "from bvh.runtime.ahead import compile_ahead; compile_ahead({})"
+PROGRAM = "from bvh.runtime.ahead import compile_ahead; compile_ahead({}, {})"
 # In the folder of kernels: what it locks, and what it leaves when it is done.
 LOCK, DONE = "ahead.lock", "ahead.done"
 NICENESS = 10
-# By whether there are scenes: what it compiles at once, and then at a low priority.
-FIRST = {False: ["first rays"], True: ["first rays in scenes", "first rays"]}
-NEXT = ["trees and queries", "point queries", "selections in a picture", "rays in scenes",
-        "filters and custom primitives"]  # fmt: skip
-
+# By whether rays are cast in scenes: what it compiles at once, and then at a low priority.
+PARTS = {
+    False: (["first rays"],
+            ["trees and queries", "point queries", "filters and custom primitives"]),
+    True: (["first rays in scenes", "first rays"],
+           ["rays in scenes", "selections in a picture", "trees and queries"]),
+}  # fmt: skip
 # Prefix of files of the kernel that takes longest to compile.
 RAYS = "bvh.traversal.rays.closest_hit."
 
@@ -59,8 +61,8 @@ def start() -> None:
             return
         folder: Any = cache_folder()
         first = not any(name.startswith(RAYS) for name in folder.names())
-        _start(FIRST[_scenes])
-        if first:
+        _start(*PARTS[_scenes])
+        if first and jit.HELPER:
             # A builder takes less time than rays, which these are a part of.
             enrolled("helpers of rays")()
             helpers.store()
@@ -89,13 +91,13 @@ def is_wanted() -> bool:
     return lock is not None
 
 
-def _start(parts: Sequence[str]) -> None:
+def _start(first: Sequence[str], then: Sequence[str]) -> None:
     folder: Any = cache_folder()
     # What this process has imported; no folder that is relative, whatever is in it by now.
     paths = os.pathsep.join(path for path in sys.path if os.path.isabs(path))
     settings = {"PYTHONPATH": paths, "BVH_CACHE_DIR": str(folder.path.parent)}
     child = subprocess.Popen(
-        [sys.executable, "-P", "-c", PROGRAM.format(json.dumps(parts))],
+        [sys.executable, "-P", "-c", PROGRAM.format(first, then)],
         env={**os.environ, **settings}, cwd=folder.path, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         # On Windows: no window, and a low priority.
@@ -114,7 +116,7 @@ def _end(child: "subprocess.Popen[bytes]", parent: int) -> None:
         child.wait()
 
 
-def compile_ahead(parts: Sequence[str]) -> None:
+def compile_ahead(first: Sequence[str], then: Sequence[str]) -> None:
     """Compile parts, and then others; the program of the process."""
     # The process that has started this one handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -125,16 +127,16 @@ def compile_ahead(parts: Sequence[str]) -> None:
     # that has changed Numba's settings since.
     if not os.path.samefile(folder.path, ".") or locked_file(folder, LOCK) is None:
         return
-    jit, families = import_module("bvh.runtime.jit"), enrolled("modules of kernels")
-    for module in families[0][: len(parts)]:
+    families = enrolled("modules of kernels")
+    # Rays in trees and in scenes are in these; all modules take longer to import.
+    for module in families[0][: len(first)]:
         import_module(module)
-    for name in parts:
+    for name in first:
         jit.recipes[name]()
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    known = jit.all_recipes()
-    for name in NEXT:
-        known[name]()
+    for name in then:
+        jit.all_recipes()[name]()
     with contextlib.suppress(OSError):
         folder.write(DONE, b"")
     # Numba is not taken apart.

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from bvh.geometry.triangles import barycentrics
 from bvh.runtime import ahead
 from bvh.runtime.cache.kernel_files import locked_file
 from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.jit import all_recipes
 from bvh.traversal.rays import closest_hit
+from bvh.tree import primitives
 from tests.children import answer, start
 
 # The first rays of a process that builds a tree, and what became of the process beside it.
@@ -23,6 +26,7 @@ PROGRAM = """
 import json, os, time
 import numpy as np
 from bvh.queries.hierarchy import BVH
+from bvh.geometry.triangles import barycentrics
 from bvh.runtime import ahead
 from bvh.runtime.cache.kernel_cache import cache_folder, tally
 
@@ -82,6 +86,18 @@ def test_nothing_needs_the_kernels_of_something(scenes: str) -> None:
     assert before == after == 1 and found == [0]
 
 
+def test_parts_are_recipes() -> None:
+    known = all_recipes()
+    for first, then in ahead.PARTS.values():
+        assert set(first + then) <= set(known)
+
+
+def test_the_exact_test_is_lowered_first() -> None:
+    """As rays have it: they find it in this process."""
+    primitives.lower_first()
+    assert len(primitives._intersect_corners.overloads) == len(barycentrics.overloads) == 1
+
+
 def test_the_kernel_is_known_by_its_module() -> None:
     """The prefix of its files in the cache follows the module, wherever that moves."""
     assert f"{closest_hit.__name__}." == ahead.RAYS
@@ -130,7 +146,7 @@ def test_a_process_is_started_where_it_is_of_use(
     folder.make()
     started: list[Any] = []
     monkeypatch.delenv(ahead.SWITCH, raising=False)
-    monkeypatch.setattr(ahead, "_start", started.append)
+    monkeypatch.setattr(ahead, "_start", lambda first, then: started.append(first))
     monkeypatch.setattr(ahead, "enrolled", lambda task: lambda: started.append(task))
     monkeypatch.setattr(ahead, "kernel_shelves", lambda: ())
     monkeypatch.setattr(ahead, "cache_folder", lambda: folder)

@@ -200,7 +200,7 @@ class KernelCache(caching.NullCache):
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
         name = self._function.__name__.strip("_")
-        what = f"bvh: compiling kernels for this machine, some ten seconds ({name}"
+        what = f"bvh: compiling kernels for this machine, up to ten seconds ({name}"
         if kept and cache_folder() is not None:
             return f"{what}, {target().level}), once; `bvh warmup` compiles all of them ahead"
         return f"{what}, {target().level}), in each process that needs it"
