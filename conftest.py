@@ -1,6 +1,10 @@
-"""Files whose examples need a library that is not installed."""
+"""What holds for tests and examples: no compilation ahead, and files that need other libraries."""
 
+import os
 from importlib.util import find_spec
+
+# Processes that tests start inherit it.
+os.environ.setdefault("BVH_COMPILE_AHEAD", "off")
 
 NEEDS = {
     "torch": (

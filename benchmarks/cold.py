@@ -36,9 +36,11 @@ class Verb(NamedTuple):
     call: Callable[[Any], Any]
     # What is queried: a tree, a scene, or nothing.
     content: str = "tree"
-    # Whether an earlier process has filled the cache, so that only functions of this process, such
-    # as those of users, are compiled.
-    filled: bool = False
+    # The verb that an earlier process has asked, which filled the cache: what is compiled for this
+    # one beyond it, such as functions of users.
+    after: str = ""
+    # Whether another process may compile beside this one.
+    beside: bool = False
 
 
 class Kit:
@@ -103,12 +105,32 @@ def upper_side(kit: Kit) -> Any:
     return (hits.t == 2.0).all() and (hits.prim_id // SIDE == 5).all()
 
 
-def pick(kit: Kit) -> Any:
-    """Pick the middle of the upper side with a cursor."""
+def one_ray(kit: Kit) -> Any:
+    """Ask for the upper side with one ray."""
+    return kit.tree.closest_hit(*(array[0] for array in kit.rays)).t == 2.0
+
+
+def with_tree(kit: Kit) -> Kit:
+    """Build the tree as a part of the call."""
+    kit.tree = kit.content("tree")
+    return kit
+
+
+def camera() -> Any:
+    """Return a camera above the middle of the upper side."""
     import bvh
 
-    camera = bvh.Camera.look_at([0.5, 0.5, 3], [0.5, 0.5, 0], [0, 1, 0], 40, 640, 480)
-    found = kit.tree.pick(camera, 321.3, 239.2)
+    return bvh.Camera.look_at([0.5, 0.5, 3], [0.5, 0.5, 0], [0, 1, 0], 40, 640, 480)
+
+
+def lasso(kit: Kit) -> Any:
+    """Select with a lasso around the middle of the upper side."""
+    return len(kit.tree.pick_lasso(camera(), [[280, 200], [360, 200], [320, 280]]).face_id) > 0
+
+
+def pick(kit: Kit, **options: Any) -> Any:
+    """Pick the middle of the upper side with a cursor."""
+    found = kit.tree.pick(camera(), 321.3, 239.2, **options)
     return found is not None and found.prim_id // SIDE == 5
 
 
@@ -126,7 +148,7 @@ VERBS: dict[str, Verb] = {
     "import": Verb(lambda kit: True, ""),
     "build": Verb(lambda kit: len(kit.content("tree")) == 6 * SIDE, ""),
     "closest_hit": Verb(upper_side),
-    "one ray": Verb(lambda kit: kit.tree.closest_hit(*(a[0] for a in kit.rays)).t == 2.0),
+    "one ray": Verb(lambda kit: one_ray(kit)),
     "any_hit": Verb(lambda kit: kit.tree.any_hit(*kit.rays).all()),
     "all_hits": Verb(
         lambda kit: (kit.tree.all_hits(*kit.rays).t.reshape(-1, 2) == [2.0, 3.0]).all()
@@ -141,7 +163,26 @@ VERBS: dict[str, Verb] = {
     "overlap_tree": Verb(overlap),
     "Scene.closest_hit": Verb(upper_side, "scene"),
     "Scene.pick": Verb(pick, "scene"),
-    "new filter": Verb(lower_side, filled=True),
+    "new filter": Verb(lower_side, after="new filter"),
+    "build and closest_hit": Verb(lambda kit: upper_side(with_tree(kit)), "", beside=True),
+    "build and one ray": Verb(lambda kit: one_ray(with_tree(kit)), "", beside=True),
+    "then counters": Verb(
+        lambda kit: (kit.tree.closest_hit(*kit.rays, counters=True).t == 2.0).all(),
+        after="closest_hit",
+    ),
+    "then a filter": Verb(lower_side, after="closest_hit"),
+    "then all_hits": Verb(
+        lambda kit: (kit.tree.all_hits(*kit.rays).t.reshape(-1, 2) == [2.0, 3.0]).all(),
+        after="closest_hit",
+    ),
+    "then closest_point": Verb(
+        lambda kit: (kit.tree.closest_point(kit.above).distance == 0.5).all(), after="closest_hit"
+    ),
+    "then signed_distance": Verb(
+        lambda kit: (kit.tree.signed_distance(kit.inside) == -(2.0**-10)).all(), after="closest_hit"
+    ),
+    "then pick_lasso": Verb(lasso, "scene", after="Scene.closest_hit"),
+    "then pick(radius=)": Verb(lambda kit: pick(kit, radius=4), "scene", after="Scene.closest_hit"),
 }
 
 # Commands, which are processes themselves.
@@ -221,15 +262,19 @@ def rows(verbs: list[str] | None, warm: bool, threads: int) -> Iterator[Row]:
 
 def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
     """Measure a verb: its steps, and what is kept on disk."""
-    filled = warm or (verb in VERBS and VERBS[verb].filled)
+    asked = VERBS.get(verb, Verb(lambda kit: True, beside=True))
+    before = verb if warm else asked.after
     with tempfile.TemporaryDirectory() as cache:
         # An import is measured as it is of an installed package.
         settings = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
-        for _ in range(1 + filled):
-            (row,) = stream("cold", {"verb": verb}, threads, BVH_CACHE_DIR=cache, **settings)
+        # What another process compiles would be no CPU seconds of this one.
+        settings |= {"BVH_CACHE_DIR": cache, "BVH_COMPILE_AHEAD": "" if asked.beside else "off"}
+        for name in filter(None, (before, verb)):
+            (row,) = stream("cold", {"verb": name}, threads, **settings)
         files = [path for path in Path(cache).rglob("*") if path.is_file()]
-        sizes = [path.stat().st_size for path in files if path.suffix != ".lock"]
-    row["parts"] |= {"kernels": len(sizes), "MB kept": sum(sizes) / 1e6}
+        size = sum(path.stat().st_size for path in files if path.suffix != ".lock")
+    kernels = [path for path in files if path.name.startswith("bvh.")]
+    row["parts"] |= {"kernels": len(kernels), "MB kept": size / 1e6}
     return {**row, "mesh": f"{'filled' if warm else 'empty'} cache", "noise": NOISE}
 
 

@@ -182,21 +182,29 @@ def _corner_rows(
     return low, high
 
 
+@warms("first rays")
+def _warm_first() -> None:
+    """Compile what mostly follows a build; a tree of nothing needs no builder."""
+    tree = BVH._of_triangles([], [])
+    tree.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
+    tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
 @warms("trees and queries")
 def _warm() -> None:
     """Compile builders and queries."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     rays = np.ones((2, 3)), -np.ones((2, 3))
     corners = np.zeros((1, 3)), np.ones((1, 3))
+    for limit in (None, 1):
+        tree.all_hits(*rays, max_hits=limit)
+    tree.count_hits(rays[0][0], rays[1][0])
+    tree.closest_hit(*rays, counters=True)
     for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-    tree.closest_hit(*rays, counters=True)
-    for limit in (None, 1):
-        tree.all_hits(*rays, max_hits=limit)
-    tree.count_hits(rays[0][0], rays[1][0])
     # So many may be those of an image.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
 

@@ -47,14 +47,15 @@ Options = dict[str, object]
 try:
     if os.environ.get("BVH_PLAIN_COMPILER") == "1":
         raise ImportError("asked for")
-    from bvh.runtime.compiler.compilation import EntryCompiler, HelperCompiler
+    from bvh.runtime.compiler.compilation import EntryCompiler
+    from bvh.runtime.compiler.kept_helpers import KeptHelperCompiler
 except (ImportError, AttributeError):
     # Another version of Numba: it compiles kernels as it does any function, and takes longer.
     leave_to_numba()
     HELPER: Options = {}
     ENTRY: Options = {}
 else:
-    HELPER = {"pipeline_class": HelperCompiler}
+    HELPER = {"pipeline_class": KeptHelperCompiler}
     ENTRY = {"pipeline_class": EntryCompiler}
 
 # Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.

@@ -15,6 +15,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.verbs import verb
 from bvh.runtime import arguments
+from bvh.runtime.ahead import expect
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
@@ -37,6 +38,7 @@ class SceneContent(InstanceHolder):
     )  # fmt: skip
 
     def __init__(self) -> None:
+        expect(scenes=True)
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:

@@ -222,7 +222,7 @@ def pack(
     primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int
 ) -> NDArray[np.float32]:
     """Return the triangle groups of all leaves; empty for other primitives."""
-    if not isinstance(primitives, Triangles):
+    if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, np.float32)
     points, faces = primitives
     groups = aligned(len(nodes.rows) * GROUP_SIZE, np.float32)

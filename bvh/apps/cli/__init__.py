@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `camera_options.py` | Options that describe a camera, and the decorator that adds them to a command |
 | `console.py` | Output of commands: lines, tables, JSON, progress bars |
-| `compiling.py` | Compilation of kernels by other processes: `bvh warmup`, and ahead of the first rays |
+| `compiling.py` | Compilation of kernels by other processes: `bvh warmup` |
 | `files.py` | Files of commands: meshes, scenes, saved trees and scenes, rays and hits |
 | `pick_command.py` | `bvh pick`: picks under a cursor, and selections in a rectangle of the picture |
 | `show_commands.py` | `bvh render`, `plot`, `view` and `lab`: pictures, charts of trees, and pages in the browser |

@@ -1,9 +1,7 @@
-"""Compilation of kernels by other processes: `bvh warmup`, and ahead of the first rays."""
+"""Compilation of kernels by other processes: `bvh warmup`."""
 
-import atexit
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -11,28 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from typer import Exit, Option
 
 import bvh
 from bvh.apps.cli.console import bar, out
-from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import thread_count
-from bvh.runtime.cache.kernel_cache import kernel_shelves
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.compiler.code_generator import target
 from bvh.runtime.compiler.cpu_levels import target_of
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, cache_directory, families, fingerprint, notice, prune_cache
-from bvh.scene.scene import Scene
 
-# Programs of processes that compile for another level or folder, and for a file's rays.
+# Program of processes that compile for another level or folder.
 FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
-CAST = "from bvh.apps.cli.compiling import cast_at_nothing; cast_at_nothing({}, {})"
-# Prefix of cache files of the kernel that takes longest to compile.
-RAYS = "bvh.traversal.rays.closest_hit."
-# Suffixes of scene files.
-SCENES = (".glb", ".gltf")
 
 
 def warmup_command(
@@ -123,55 +111,11 @@ def fill(processes: int, parts: Sequence[str]) -> None:
             compile_together(processes, progress, chosen, compile_one)
 
 
-def compile_ahead(path: Path, counters: bool) -> None:
-    """Start a process that compiles kernels of rays, if there are none and a CPU is free."""
-    # This process loads them from the cache when it needs them, or waits for their locks.
-    if thread_count(None) < 2 or not _is_empty():
-        return
-    command = _python(CAST.format(path.suffix.lower() in SCENES, counters))
-    null = subprocess.DEVNULL
-    try:
-        child = subprocess.Popen(**command, stdin=null, stdout=null, stderr=null)
-    except OSError:
-        # No process can be started: then this one compiles.
-        return
-    # An unfinished kernel counts as absent.
-    atexit.register(_end, child)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    child.wait()
-
-
 def _python(program: str, **settings: str) -> dict[str, Any]:
     """Return the command and environment of a process that can import this package."""
     folders = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     return {"args": [sys.executable, "-P", "-c", program], "env": os.environ | settings}
-
-
-def cast_at_nothing(scene: bool, counters: bool) -> None:
-    """Cast rays at an empty tree or scene, which needs the same kernels."""
-    # The parent process handles Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    notice.silence()
-    empty: BVH | Scene = BVH._of_triangles([], [])
-    if scene:
-        tree, empty = empty, Scene()
-        empty.add(tree)
-    empty.closest_hit(np.zeros((2, 3)), np.ones((2, 3)), counters=counters)
-
-
-def _is_empty() -> bool:
-    """Return whether there is a writable cache without kernels of rays."""
-    folder = cache_directory()
-    try:
-        if folder is None or not os.access(folder, os.W_OK) or kernel_shelves():
-            return False
-        return not any(name.startswith(RAYS) for name in os.listdir(folder))
-    except OSError:
-        return False
 
 
 def compile_one(name: str) -> None:

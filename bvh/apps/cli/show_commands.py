@@ -9,7 +9,6 @@ from typing import Annotated
 from typer import Option
 
 from bvh.apps.cli import camera_options, files
-from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
 from bvh.apps.lab import page as lab_page
 from bvh.apps.page_server import HOST
@@ -24,6 +23,7 @@ from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_lege
 from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
+from bvh.runtime import ahead
 from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
 
@@ -81,7 +81,7 @@ def render_command(
     )  # fmt: skip
     with connected(scheduler) as client:
         if client is None:
-            compile_ahead(Path(scene), counters=shade == "cost")
+            ahead.expect(scenes=Path(scene).suffix.lower() in (".glb", ".gltf"))
         source, read, up = files.opened_parts(scene, threads, memory=memory)
         view = camera.camera_of(Path(scene), source, up, read)
         target = source

@@ -10,6 +10,6 @@ Each file imports only from those above it.
 | `kernel_folders.py` | Trusted folders of compiled kernels |
 | `kernel_roots.py` | Where folders of kernels are: those that are written, and those that others have filled |
 | `kernel_versions.py` | Which version of the kernels the package has, as folders of kernels remember it |
-| `kernel_files.py` | Files of compiled kernels, and locks on them between processes that would compile the same |
+| `kernel_files.py` | Files of compiled kernels and lowered helpers, and locks on kernels between processes |
 | `kernel_cache.py` | The disk cache of compiled kernels, with the interface of Numba's caches |
 """

@@ -24,13 +24,14 @@ from numba.core import caching, compiler
 
 from bvh.runtime import forks
 from bvh.runtime.cache.fingerprint import PACKAGE
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, refuse
+from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
@@ -149,7 +150,7 @@ class KernelCache(caching.NullCache):
         """Return what, beside the fingerprint, tells compiled functions of one name apart."""
         function: Any = self._function
         closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
-        parts = repr(_instructions(function.__code__)).encode(), dumps(closure)
+        parts = repr(instructions(function.__code__)).encode(), dumps(closure)
         return signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
@@ -164,19 +165,22 @@ class KernelCache(caching.NullCache):
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
-            self._claimed.append(None)
+            self._claimed.append(key)
             notice.begin(self._line(kept))
-            if kept:
-                # Compile it, unless another process is doing so or has just done so.
-                self._claimed[-1] = key
-                try:
+            try:
+                if kept:
+                    # Compile it, unless another process is doing so or has just done so.
                     self._files.claim(key)
                     found = self._load(key)
-                except BaseException:
-                    self._ended()
-                    raise
-                if found is not None:
-                    self._ended()
+                if found is None:
+                    helpers.search(cache_folder(), *kernel_shelves())
+                    if kept and notice.wanted:
+                        enrolled("compiles ahead")()
+            except BaseException:
+                self._ended()
+                raise
+            if found is not None:
+                self._ended()
         if found is not None:
             tally.loaded += 1
         return found
@@ -196,7 +200,7 @@ class KernelCache(caching.NullCache):
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
         name = self._function.__name__.strip("_")
-        what = f"bvh: compiling kernels for this machine, some ten seconds ({name}"
+        what = f"bvh: compiling kernels for this machine, up to ten seconds ({name}"
         if kept and cache_folder() is not None:
             return f"{what}, {target().level}), once; `bvh warmup` compiles all of them ahead"
         return f"{what}, {target().level}), in each process that needs it"
@@ -231,10 +235,10 @@ def _has_function(kinds: Any) -> bool:
     )
 
 
-def _instructions(code: CodeType) -> tuple[object, ...]:
+def instructions(code: CodeType) -> tuple[object, ...]:
     """Return what a function does. The only text of kernels is their docstrings."""
     constants = (
-        _instructions(value) if isinstance(value, CodeType) else value
+        instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts
         if not isinstance(value, str)
     )

@@ -1,7 +1,8 @@
-"""Files of compiled kernels, and locks on them between processes that would compile the same."""
+"""Files of compiled kernels and lowered helpers, and locks on kernels between processes."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -22,6 +23,9 @@ dumps: Callable[[object], bytes] = serialize.dumps
 # The longest wait for another process; no kernel takes that long. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.05
+
+# Prefix of files of helpers, and how many a file has at the most.
+HELPERS, TOGETHER = "helpers.", 40
 
 _refused: list[Untrusted] = []
 
@@ -69,7 +73,7 @@ class KernelLocks:
         until = time.monotonic() + PATIENCE_SECONDS
         while folder.path / name not in self._files:
             try:
-                file = _locked_file(folder, name)
+                file = locked_file(folder, name)
             except OSError:
                 return False
             if file is not None:
@@ -94,7 +98,7 @@ class KernelLocks:
             os.close(self._files.popitem()[1])
 
 
-def _locked_file(folder: KernelFolder, name: str) -> int | None:
+def locked_file(folder: KernelFolder, name: str) -> int | None:
     """Open and lock a file; None if another process has locked it, OSError if none can be."""
     file = folder.open(name, os.O_RDWR | os.O_CREAT)
     locked: int | None = None
@@ -149,8 +153,63 @@ class KernelFiles:
     def save(self, key: object, data: object) -> None:
         """Store `data` under `key` atomically; raises OSError if nothing can be stored."""
         if self._folder is not None:
-            payload = dumps(data)
-            self._folder.write(self._name(key), hashlib.sha256(payload).digest() + payload)
+            _store(self._folder, self._name(key), data)
+            helpers.store()
+
+
+class HelperFiles:
+    """Records of lowered helpers by key, in files of some that were lowered one after the other.
+
+    Typing and lowering take most of a compilation, and entries share most helpers: those of one
+    process are only linked by the others.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[str, Any] = {}
+        self._new: dict[str, Any] = {}
+        self._names: set[str] = set()
+        self._folders: tuple[KernelFolder | None, ...] = ()
+        self._read_at = 0.0
+
+    def search(self, *folders: KernelFolder | None) -> None:
+        """Search these folders, and store in the first."""
+        self._folders, self._read_at = folders, 0.0
+
+    def find(self, key: str) -> Any:
+        """Return the record of a helper, or None."""
+        if key not in self._records and time.monotonic() > self._read_at + POLL_SECONDS:
+            self._read()
+            self._read_at = time.monotonic()
+        return self._records.get(key)
+
+    def _read(self) -> None:
+        for folder in filter(None, self._folders):
+            with contextlib.suppress(OSError):
+                names = {name for name in folder.names() if name.startswith(HELPERS)}
+                for name in names - self._names:
+                    self._records |= _loaded(folder, name) or {}
+                self._names |= names
+
+    def add(self, key: str, record: object) -> None:
+        """Add a record; a process that needs the same may be waiting for it."""
+        self._new[key] = record
+        if len(self._new) >= TOGETHER:
+            self.store()
+
+    def store(self) -> None:
+        """Store what has been added, if that is possible."""
+        if self._new and self._folders and self._folders[0] is not None:
+            with contextlib.suppress(OSError):
+                _store(self._folders[0], HELPERS + next(iter(self._new)), self._new)
+        self._new = {}
+
+
+helpers = HelperFiles()
+
+
+def _store(folder: KernelFolder, name: str, data: object) -> None:
+    payload = dumps(data)
+    folder.write(name, hashlib.sha256(payload).digest() + payload)
 
 
 def _loaded(folder: KernelFolder, name: str, warn: bool = False) -> Any:

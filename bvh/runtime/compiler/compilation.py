@@ -13,6 +13,7 @@ Numba compile kernels as any function: with the same results, but several times 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import binding
@@ -59,6 +60,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
     _whole: ModuleRef | None = None
+    key: str | None = None
 
     def _optimize_functions(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -154,7 +156,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
     def resolve_call(
         self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
     ) -> Signature | None:
-        if not isinstance(fnty, types.Function | types.NumberClass):
+        if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
         key = fnty, tuple(pos_args), tuple(kw_args.items())
         found = _signatures.get(key)
@@ -287,9 +289,11 @@ class HelperLowering(compiler_machinery.LoweringPass):
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
+        # A name that no process gives to anything else.
+        named = {} if state.key is None else {"uid": state.key}
         description = funcdesc.PythonFunctionDescriptor.from_specialized_function(
             state.func_ir, state.typemap, state.return_type, state.calltypes,
-            mangler=lambda *given, **named: _short_name(context.mangler(*given, **named)),
+            mangler=lambda *given, **other: _short_name(context.mangler(*given, **other | named)),
             inline=flags.forceinline, noalias=flags.noalias,
             abi_tags=[flags.get_mangle_string()],
         )  # fmt: skip
@@ -300,9 +304,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
             lower.lower()
         library._ensure_finalized()
         # Python never calls it, so it has no address.
-        function = _dynfunc.make_function(
-            description.lookup_module(), name.split(".")[-1], "helper", 0, lower.env, (library,)
-        )
+        function = callable_of(description, lower.env, library)
         context.insert_user_function(function, description, [library])
         state.reload_init.extend(getattr(library, "_reload_init", ()))
         state["cr"] = compiler._LowerResult(
@@ -311,6 +313,13 @@ class HelperLowering(compiler_machinery.LoweringPass):
         state.metadata["prune_stats"] = None
         state.metadata["llvm_pass_timings"] = library.recorded_timings
         return True
+
+
+def callable_of(description: Any, environment: object, library: HelperLibrary) -> Any:
+    """Return the function that stands for a helper in Numba's tables."""
+    name = description.qualname.split(".")[-1]
+    module = description.lookup_module()
+    return _dynfunc.make_function(module, name, "helper", 0, environment, (library,))
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
@@ -330,7 +339,7 @@ class EntryLowering(typed_passes.NativeLowering):
 
 
 PASSES = (
-    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs, untyped_passes.IRProcessing,
+    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs,
     untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
     untyped_passes.GenericRewrites, untyped_passes.ReconstructSSA, KernelTypeInference,
     typed_passes.PreLowerStripPhis, typed_passes.IRLegalization, typed_passes.AnnotateTypes,

@@ -13,7 +13,7 @@ class CompileNotice:
     """Prints one line in a process when a compilation takes long."""
 
     def __init__(self) -> None:
-        self._wanted = True
+        self.wanted = True
         self._depth = 0
         self._timer: threading.Timer | None = None
         if hasattr(os, "register_at_fork"):
@@ -21,12 +21,12 @@ class CompileNotice:
 
     def silence(self) -> None:
         """Print nothing in this process: the user has asked to compile."""
-        self._wanted = False
+        self.wanted = False
 
     def begin(self, line: str) -> None:
         """Note the start of a compilation; of nested ones, the line of the outermost is printed."""
         self._depth += 1
-        if self._depth == 1 and self._wanted and _is_read():
+        if self._depth == 1 and self.wanted and _is_read():
             self._timer = threading.Timer(AFTER_SECONDS, self._print, (line,))
             self._timer.daemon = True
             self._timer.start()
@@ -39,8 +39,8 @@ class CompileNotice:
             self._timer = None
 
     def _print(self, line: str) -> None:
-        if self._wanted:
-            self._wanted = False
+        if self.wanted:
+            self.wanted = False
             # Errors of the terminal are ignored.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(f"{line}\n")

@@ -1,0 +1,148 @@
+"""Helpers that another process, or another entry of this one, has lowered: they are only linked.
+
+A helper is known by its code, the values that it closes over, the types of its arguments and its
+flags; the folder of kernels stands for all else. What cannot be named so in another process, such
+as a user's function, is lowered in each.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from llvmlite import binding
+from llvmlite.binding import ModuleRef
+from numba.core import codegen, compiler, types
+from numba.core.dispatcher import Dispatcher
+from numba.core.environment import Environment
+
+from bvh.runtime.cache.kernel_cache import instructions
+from bvh.runtime.cache.kernel_files import helpers
+from bvh.runtime.compiler.code_types import Context, Type
+from bvh.runtime.compiler.compilation import HelperCompiler, HelperLibrary, callable_of
+
+# Numba's own functions whose name and types tell what they do.
+NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")
+
+# The helpers of this process.
+_known: dict[str, compiler.CompileResult] = {}
+
+
+class KeptHelperCompiler(HelperCompiler):
+    """A compiler of helpers that lowers only what is not stored."""
+
+    def compile_extra(self, func: Any) -> compiler.CompileResult:
+        state, parts = self.state, _identity(func)
+        key = state.key = None if parts is None else _key(parts, state.args, state.flags)
+        if key in _known:
+            return _known[key]._replace(metadata={})
+        result = key and _rebuilt(state.targetctx, key)
+        if result is None:
+            result = super().compile_extra(func)
+            if key:
+                result.library.key = key
+                _add(result)
+        if key:
+            _known[key] = result
+        return result
+
+
+def _identity(function: Any) -> tuple[object, ...] | None:
+    """Return what tells functions apart in all processes, or None."""
+    cells = []
+    for cell in function.__closure__ or ():
+        value = cell.cell_contents
+        if isinstance(value, Dispatcher):
+            value = _identity(value.py_func)
+        if value is None or " at 0x" in repr(value):
+            return None
+        cells.append((type(value), value))
+    place = function.__module__, function.__qualname__, function.__defaults__
+    return *place, instructions(function.__code__), *cells
+
+
+def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | None:
+    text = repr((parts, kinds, [*_modules(kinds)], flags.get_mangle_string(), flags.forceinline))
+    # An address means nothing to another process.
+    return None if " at 0x" in text else hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _modules(kinds: Iterable[Type]) -> Iterator[str]:
+    """Yield the modules of named tuples, whose types are written by their names alone."""
+    for kind in kinds:
+        if isinstance(kind, types.BaseNamedTuple):
+            yield kind.instance_class.__module__
+        if isinstance(kind, types.BaseTuple):
+            yield from _modules(kind.types)
+
+
+def _add(result: compiler.CompileResult) -> None:
+    """Add a helper to those that are stored with the next entry, if all that it calls is, too."""
+    library = result.library
+    # Every entry links the runtime itself.
+    called = [_stored(other) for other in library._linking_libraries if other.name != "nrt"]
+    if None in called or library.has_dynamic_globals or result.reload_init:
+        library.key = None
+        return
+    result.fndesc.typemap = result.fndesc.calltypes = None
+    code = zlib.compress(library._final_module.as_bitcode(), 1)
+    helpers.add(library.key, (code, called, result.fndesc, result.signature))
+
+
+def _stored(library: codegen.CodeLibrary) -> str | None:
+    """Return the key of what a helper calls, or None if it is not stored."""
+    if isinstance(library, HelperLibrary) or library.name not in NUMBAS:
+        return getattr(library, "key", None)
+    code = library._get_module_for_linking().as_bitcode()
+    key = hashlib.sha256(code).hexdigest()[:32]
+    helpers.add(key, (zlib.compress(code, 1), [], None, None))
+    return key
+
+
+class StoredLibrary(HelperLibrary):
+    """The code of a stored helper, which is read when it is linked."""
+
+    def __init__(
+        self, generator: codegen.CPUCodegen, key: str, code: bytes, called: list[HelperLibrary]
+    ) -> None:
+        codegen.CodeLibrary.__init__(self, generator, key)
+        self.key, self._code, self._linking_libraries = key, code, called
+        self._finalized = True
+
+    @property
+    def _final_module(self) -> ModuleRef:
+        return binding.parse_bitcode(zlib.decompress(self._code))
+
+
+# Those of stored helpers; None where one that is called is missing.
+_libraries: dict[str, HelperLibrary | None] = {}
+
+
+def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
+    """Return the library of a helper, or None if not all of it is stored."""
+    if key in _known:
+        library: HelperLibrary = _known[key].library
+        return library
+    if key not in _libraries:
+        code, keys, *_ = helpers.find(key) or (b"", ())
+        called = [found for other in keys if (found := _library(generator, other))]
+        whole = code and len(called) == len(keys)
+        _libraries[key] = StoredLibrary(generator, key, code, called) if whole else None
+    return _libraries[key]
+
+
+def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
+    """Return a stored helper as Numba's compiler would, or None."""
+    library = _library(context.codegen(), key)
+    if library is None:
+        return None
+    *_, description, signature = helpers.find(key)
+    environment = Environment.from_fndesc(description)
+    function = callable_of(description, environment, library)
+    context.insert_user_function(function, description, [library])
+    return compiler.compile_result(
+        target_context=context, typing_context=context.typing_context, entry_point=function,
+        signature=signature, objectmode=False, lifted=(), fndesc=description, library=library,
+        environment=environment, reload_init=[], metadata={},
+    )  # fmt: skip
