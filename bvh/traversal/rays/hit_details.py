@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
-from bvh.geometry.transforms import rounded_dot
+from bvh.geometry.transforms import rounded_dot, rounded_soon
 from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime import simd
-from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.blocks import HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
@@ -125,7 +125,7 @@ _undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
 
 
 @inlined
-def _lanes_at(memory):
+def lanes_at(memory):
     """Return the pairs in LANES_BYTES of memory."""
     return HitLanes(
         simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * HALF, I8),
@@ -166,7 +166,7 @@ def prefetch_vertices(primitives, block, hits, count):
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
     prefetch_vertices(tree.primitives, block, hits, count)
-    pairs = _lanes_at(stack_memory(LANES_BYTES))
+    pairs = lanes_at(stack_memory(LANES_BYTES))
     for j in range(0, count, HALF):
         size = min(HALF, count - j)
         for k in range(HALF):
@@ -183,7 +183,7 @@ def finish_block(tree, rays, block, hits, count, out):
 def finish_pairs(tree, rays, which, prims, count, out):
     """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
     # They are written in the order of the pairs.
-    pairs = _lanes_at(stack_memory(LANES_BYTES))
+    pairs = lanes_at(stack_memory(LANES_BYTES))
     for j in range(0, count, HALF):
         size = min(HALF, count - j)
         for k in range(HALF):
@@ -200,7 +200,7 @@ def _write_one_by_one(primitives, tree, rays, pairs, count, out):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, count, out):
-    known, v0, v1, v2 = _vertices(primitives, pairs)
+    known, v0, v1, v2 = vertices_of(primitives, pairs)
     which = simd.load(pairs.which, 0, HALF)
     o = read_rows(rays.origins, which, rays.o_step)
     d = read_rows(rays.directions, which, rays.d_step)
@@ -254,13 +254,18 @@ def _moved_vertices(primitives, pairs):
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, k) << k
-    decided0, v0 = _moved(pairs.vertices, 0)
-    decided1, v1 = _moved(pairs.vertices, 1)
-    decided2, v2 = _moved(pairs.vertices, 2)
-    return np.int64(simd.mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
+    rows, every = pairs.vertices, np.int64((1 << HALF) - 1)
+    decided0, v0 = _moved(rows, 0)
+    decided1, v1 = _moved(rows, 1)
+    decided2, v2 = _moved(rows, 2)
+    decided = np.int64(simd.mask_bits(decided0 & decided1 & decided2))
+    if ~decided & triangles != 0:
+        decided = _move_exactly(rows)
+        v0, v1, v2 = _three(rows, 0), _three(rows, 3), _three(rows, 6)
+    return decided & triangles & every, v0, v1, v2
 
 
-_vertices = by_scene(_own_vertices, _moved_vertices)
+vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined
@@ -301,5 +306,24 @@ def _moved(rows, vertex):
 
 @inlined
 def _coordinate(rows, row, v):
+    return rounded_soon(_row_of_map(rows, row), v)
+
+
+@inlined
+def _row_of_map(rows, row):
     a, b, c = _three(rows, row)
-    return rounded_dot((a, b, c, simd.load(rows, (row + 3) * HALF, HALF)), v)
+    return a, b, c, simd.load(rows, (row + 3) * HALF, HALF)
+
+
+@kernel
+def _move_exactly(rows):
+    """Move the vertices in all lanes; return where that is decided."""
+    stay_outlined()
+    decided = np.int64(-1)
+    for vertex in range(3):
+        v = _three(rows, 3 * vertex)
+        for axis in range(3):
+            good, x = rounded_dot(_row_of_map(rows, 9 + 4 * axis), v)
+            simd.store(rows, (3 * vertex + axis) * HALF, x)
+            decided &= np.int64(simd.mask_bits(good))
+    return decided

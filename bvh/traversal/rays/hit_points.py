@@ -1,0 +1,137 @@
+"""Hit points: where hits on triangles are, and the unit normals there, HALF hits side by side.
+
+A position is ((1 - u - v) v0 + u v1) + v v2, the weights' sum from left to right. A normal is the
+cross product of the edges from v0, of length 1 each, scaled to length 1. Every operation is rounded
+as written, so that the results do not depend on lanes, threads or CPUs. In a scene the vertices are
+the moved ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import NAN
+from bvh.geometry.arithmetic.vectors import cross, minus
+from bvh.runtime import simd
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
+from bvh.runtime.tuple_references import as_pointers, stack_memory
+from bvh.traversal.rays.blocks import HALF
+from bvh.traversal.rays.hit_details import LANES_BYTES, lanes_at, vertices_of
+from bvh.tree.instanced import by_scene, code_of, kind_of
+from bvh.tree.primitives import corners
+from bvh.tree.rows import TRIANGLES
+
+# Stack memory: that of the pairs, weights of two vertices, and six rows of results.
+WEIGHTS = LANES_BYTES
+RESULTS = WEIGHTS + 8 * 2 * HALF
+BYTES = RESULTS + 8 * 6 * HALF + 64
+F8 = 0.0
+
+
+class HitColumns(NamedTuple):
+    """Hits of a tree or scene, column by column; pointers inside kernels."""
+
+    leaf: NDArray[np.int32]  # rows of a scene; empty for a tree
+    prim_id: NDArray[np.int32]
+    u: NDArray[np.float64]
+    v: NDArray[np.float64]
+
+
+def _id_of_face(primitives, hits, i):
+    """Return the id of the triangle that is hit, in a scene its code; -1 for none, and solids."""
+    return np.int64(simd.peek(hits.prim_id, i))
+
+
+def _code_of_face(primitives, hits, i):
+    leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
+    if prim < 0 or kind_of(primitives, leaf) != TRIANGLES:
+        return np.int64(-1)
+    return code_of(leaf, prim)
+
+
+_face_of = by_scene(_id_of_face, _code_of_face)
+
+
+@inlined
+def _unit(a):
+    """Return vectors scaled to length 1; NaN for zero vectors."""
+    largest = simd.greater(abs(a[0]), simd.greater(abs(a[1]), abs(a[2])))
+    x, y, z = a[0] / largest, a[1] / largest, a[2] / largest
+    length = simd.sqrt((x * x + y * y) + z * z)
+    return x / length, y / length, z / length
+
+
+@kernel
+def _exact_vertices(primitives, pairs, known, vertices):
+    """Return the vertices of all lanes: those of lanes that are not `known` solved one by one."""
+    stay_outlined()
+    for i in range(3):
+        for axis in range(3):
+            simd.store(pairs.vertices, (3 * i + axis) * HALF, vertices[i][axis])
+    for k in range(HALF):
+        if known >> k & 1 == 0:
+            exact = corners(primitives, simd.peek(pairs.prims, k))
+            for i in range(3):
+                for axis in range(3):
+                    simd.poke(pairs.vertices, (3 * i + axis) * HALF + k, exact[i][axis])
+    return _stored(pairs, 0), _stored(pairs, 1), _stored(pairs, 2)
+
+
+@inlined
+def _stored(pairs, i):
+    rows, at = pairs.vertices, 3 * i * HALF
+    return (
+        simd.load(rows, at, HALF), simd.load(rows, at + HALF, HALF),
+        simd.load(rows, at + 2 * HALF, HALF),
+    )  # fmt: skip
+
+
+@kernel
+def _write_points(primitives, pairs, weights, results, count, out):
+    """Write where `count` of the hits in lanes are, and the normals there."""
+    known, v0, v1, v2 = vertices_of(primitives, pairs)
+    if ~known & ((1 << HALF) - 1) != 0:
+        v0, v1, v2 = _exact_vertices(primitives, pairs, known, (v0, v1, v2))
+    u, v = simd.load(weights, 0, HALF), simd.load(weights, HALF, HALF)
+    rest, normal = (1.0 - u) - v, _unit(cross(_unit(minus(v1, v0)), _unit(minus(v2, v0))))
+    for axis in range(3):
+        at = (rest * v0[axis] + u * v1[axis]) + v * v2[axis]
+        simd.store(results, axis * HALF, at)
+        simd.store(results, (3 + axis) * HALF, normal[axis])
+    for k in range(count):
+        row = 3 * simd.peek(pairs.rows, k)
+        for axis in range(3):
+            simd.poke(out[0], row + axis, simd.peek(results, axis * HALF + k))
+            simd.poke(out[1], row + axis, simd.peek(results, (3 + axis) * HALF + k))
+
+
+@entry
+def locate_hits(primitives, columns, begin, end, positions, normals):
+    """Write the positions and normals of the hits begin..end; NaN for misses and hits on solids."""
+    triangles, hits = as_pointers(primitives), as_pointers(columns)
+    out = simd.pointer(positions), simd.pointer(normals)
+    memory = stack_memory(BYTES)
+    pairs = lanes_at(memory)
+    weights = simd.pointer_to((memory + WEIGHTS + 63) & -64, F8)
+    results = simd.shifted(weights, 2 * HALF)
+    count = np.int64(0)
+    for i in range(begin, end):
+        face = _face_of(triangles, hits, i)
+        if face < 0:
+            for axis in range(3):
+                simd.poke(out[0], 3 * i + axis, NAN)
+                simd.poke(out[1], 3 * i + axis, NAN)
+            continue
+        simd.poke(pairs.prims, count, face)
+        simd.poke(pairs.rows, count, i)
+        simd.poke(weights, count, simd.peek(hits.u, i))
+        simd.poke(weights, HALF + count, simd.peek(hits.v, i))
+        count += 1
+        if count == HALF:
+            _write_points(triangles, pairs, weights, results, count, out)
+            count = np.int64(0)
+    if count > 0:
+        for k in range(count, HALF):
+            simd.poke(pairs.prims, k, simd.peek(pairs.prims, np.int64(0)))
+        _write_points(triangles, pairs, weights, results, count, out)
