@@ -110,6 +110,13 @@ def column_of(matrices, i, j):
 
 @inlined
 def _coordinate(m, v):
+    decided, x = rounded_soon(m, v)
+    return x if decided else _coordinate_of_few(m, v)
+
+
+@kernel
+def _coordinate_of_few(m, v):
+    stay_outlined()
     decided, x = rounded_dot(m, v)
     return x if decided else _exact_sum(m, v)
 

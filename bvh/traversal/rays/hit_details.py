@@ -254,15 +254,10 @@ def _moved_vertices(primitives, pairs):
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, k) << k
-    rows, every = pairs.vertices, np.int64((1 << HALF) - 1)
-    decided0, v0 = _moved(rows, 0)
-    decided1, v1 = _moved(rows, 1)
-    decided2, v2 = _moved(rows, 2)
-    decided = np.int64(simd.mask_bits(decided0 & decided1 & decided2))
-    if ~decided & triangles != 0:
-        decided = _move_exactly(rows)
-        v0, v1, v2 = _three(rows, 0), _three(rows, 3), _three(rows, 6)
-    return decided & triangles & every, v0, v1, v2
+    decided0, v0 = _moved(pairs.vertices, 0)
+    decided1, v1 = _moved(pairs.vertices, 1)
+    decided2, v2 = _moved(pairs.vertices, 2)
+    return decided0 & decided1 & decided2 & triangles, v0, v1, v2
 
 
 vertices_of = by_scene(_own_vertices, _moved_vertices)
@@ -297,33 +292,30 @@ def _three(rows, row):
 @inlined
 def _moved(rows, vertex):
     """Return (decided, vertex) of the moved vertices in all lanes."""
-    v = _three(rows, 3 * vertex)
-    x_decided, x = _coordinate(rows, 9, v)
-    y_decided, y = _coordinate(rows, 13, v)
-    z_decided, z = _coordinate(rows, 17, v)
+    x_decided, x = _coordinate(rows, vertex, 0)
+    y_decided, y = _coordinate(rows, vertex, 1)
+    z_decided, z = _coordinate(rows, vertex, 2)
     return x_decided & y_decided & z_decided, (x, y, z)
 
 
 @inlined
-def _coordinate(rows, row, v):
-    return rounded_soon(_row_of_map(rows, row), v)
-
-
-@inlined
-def _row_of_map(rows, row):
-    a, b, c = _three(rows, row)
-    return a, b, c, simd.load(rows, (row + 3) * HALF, HALF)
+def _coordinate(rows, vertex, axis):
+    good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
+    decided = np.int64(simd.mask_bits(good))
+    if decided != (1 << HALF) - 1:
+        decided, x = _coordinate_of_few(rows, vertex, axis)
+    return decided, x
 
 
 @kernel
-def _move_exactly(rows):
-    """Move the vertices in all lanes; return where that is decided."""
+def _coordinate_of_few(rows, vertex, axis):
+    """Return (decided, coordinate) of moved vertices; it takes longer, and decides more."""
     stay_outlined()
-    decided = np.int64(-1)
-    for vertex in range(3):
-        v = _three(rows, 3 * vertex)
-        for axis in range(3):
-            good, x = rounded_dot(_row_of_map(rows, 9 + 4 * axis), v)
-            simd.store(rows, (3 * vertex + axis) * HALF, x)
-            decided &= np.int64(simd.mask_bits(good))
-    return decided
+    good, x = rounded_dot(_row_of_map(rows, axis), _three(rows, 3 * vertex))
+    return np.int64(simd.mask_bits(good)), x
+
+
+@inlined
+def _row_of_map(rows, axis):
+    a, b, c = _three(rows, 9 + 4 * axis)
+    return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

@@ -69,6 +69,18 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 
 @inlined
+def write_axes_of_one(memory, at, p, d, inverse, margin):
+    """Write what `write_axes` does, of one ray: vectors with an axis a lane, and one lane more."""
+    # The idle lane is overwritten by the next row, that of DIRECTION by `write_limits`.
+    across, slack = p * inverse, abs(inverse) * margin
+    store(memory, at + NEAR, -across - slack)
+    store(memory, at + FAR, slack - across)
+    store(memory, at + INVERSE, inverse)
+    store(memory, at + ORIGIN, p)
+    store(memory, at + DIRECTION, d)
+
+
+@inlined
 def write_limits(memory, at, stride, limits):
     """Write the rows from EDGE to BEST_LOW, `stride` apart."""
     store(memory, at + EDGE * stride, limits.edge)
