@@ -10,10 +10,9 @@ and hits on a leaf that has moved since are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from copy import deepcopy
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +39,6 @@ AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
 # What pickles of hits do without: the source, and which of the two was found but not asked for.
 UNKNOWN = ("_source", "_unasked")
-
-
-class HitRows(NamedTuple):
-    """Hits on primitives of one tree, as columns; origins and directions only where needed."""
-
-    prim_id: NDArray[Any]
-    t: Floats
-    u: Floats
-    v: Floats
-    origins: Floats | None = None
-    directions: Floats | None = None
 
 
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
@@ -223,25 +211,57 @@ def located(hits: Any, name: str) -> Any:
             vars(hits)["_unasked"] = both[1 - asked]
             return both[asked]
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
-    ids, view, leaf = prim_id.reshape(-1), source[0], NO_LEAVES
-    primitives: Any = view
-    if not (isinstance(view, Primitives) or hasattr(view, "leaves_of")):
-        leaf, primitives = np.asarray(in_numpy(hits.leaf)).reshape(-1), view.arrays.primitives
-        _must_not_have_moved(view, source[1], leaf[ids >= 0])
-    if isinstance(primitives, Triangles | Instanced):
-        found = dict(zip(NAMES, on_faces(primitives, leaf, ids, u, v), strict=True))
-    else:
-        found = {each: np.full((ids.size, 3), np.nan) for each in NAMES}
-    if not (isinstance(view, Triangles) or getattr(view, "plain", False)):
-        whole = _fill(source, hits, name, found, ids)
-        found = found if whole else {name: found[name]}
-    for each, points in found.items():
-        shaped = points.reshape(*prim_id.shape, 3)
-        # Of hits that were rounded.
-        array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
-        array.flags.writeable = False
-        vars(hits)[each if each == name else "_unasked"] = given_like(array, hits.prim_id)
+    both, whole = _of_columns(source, hits, name, prim_id.reshape(-1), *map(np.ravel, (t, u, v)))
+    for each, points in zip(NAMES, both, strict=True):
+        if whole or each == name:
+            shaped = points.reshape(*prim_id.shape, 3)
+            # Of hits that were rounded.
+            array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
+            array.flags.writeable = False
+            vars(hits)[each if each == name else "_unasked"] = given_like(array, hits.prim_id)
     return vars(hits)[name]
+
+
+def _of_columns(
+    source: Source, hits: Any, name: str, ids: Any, t: Floats, u: Floats, v: Floats
+) -> tuple[tuple[Floats, Floats], bool]:
+    """Return positions and normals of hits, and whether both are there, not `name` alone."""
+    view, moves, kept = source
+    if isinstance(view, Triangles):
+        return on_faces(view, NO_LEAVES, ids, u, v), True
+    both, rows = (np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)), ids >= 0
+    if hasattr(view, "leaves_of"):
+        for triangles, _, some, own in view.leaves_of(kept, ids, np.flatnonzero(rows)):
+            for found, part in zip(
+                both, on_faces(triangles, NO_LEAVES, own, u[some], v[some]), strict=True
+            ):
+                found[some] = part
+        return both, True
+    solids: list[tuple[Any, Floats | None, Any]] = [(view, None, np.flatnonzero(rows))]
+    if not isinstance(view, Primitives):
+        leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
+        _must_not_have_moved(view, moves, leaf[rows])
+        both = on_faces(view.arrays.primitives, leaf, ids, u, v)
+        if view.plain:
+            return both, True
+        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows]).tolist()}
+        solids = [
+            (tree, view.maps[k], np.flatnonzero(leaf == k))
+            for k, tree in trees.items() if not isinstance(tree, Triangles)
+        ]  # fmt: skip
+    rays: Any = np.reshape(kept, (2, -1, 3))
+    if isinstance(hits, Ragged):
+        rays = rays[:, in_numpy(hits._queries())]
+    for tree, transform, chosen in solids:
+        for some in np.array_split(chosen, len(chosen) // AT_ONCE + 1):
+            with np.errstate(all="ignore"):
+                at = rays[0, some] + t[some, None] * rays[1, some]
+            both[0][some] = at
+            if name == "normal" and isinstance(tree, Custom):
+                raise AttributeError("custom primitives have no normals but those that you know of")
+            if name == "normal":
+                both[1][some] = solid_normals(tree, ids[some], at, transform)
+    return both, False
 
 
 def of_one_ray(
@@ -284,8 +304,7 @@ def on_faces(
     """Return where hits are on triangles and the unit normals there, (n, 3) each; else NaN."""
     n, kinds = len(prim_id), (type(primitives),)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
-    weights = (kernel_input(np.asarray(column, np.float64).reshape(-1)) for column in (u, v))
-    columns: Any = (*ids, *weights)
+    columns: Any = (*ids, *(kernel_input(np.asarray(column, np.float64)) for column in (u, v)))
     kernel = entry_points.get(("locate_hits", *kinds))
     position, normal = np.empty(3 * n), np.empty(3 * n)
     if kernel is None:
@@ -296,65 +315,8 @@ def on_faces(
     def work(begin: int, end: int) -> None:
         kernel(primitives, columns, begin, end, position, normal)
 
-    share(n, AT_ONCE, work, thread_count(None) if n > AT_ONCE else 1)
+    share(n, AT_ONCE, work, thread_count(None))
     return position.reshape(n, 3), normal.reshape(n, 3)
-
-
-def _fill(
-    source: Source, hits: Any, name: str, found: dict[str, Floats], ids: NDArray[Any]
-) -> bool:
-    """Find what is asked for of hits on solids and of parts; return whether all are on faces."""
-    columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (hits.t, hits.u, hits.v)]
-    if source[2] is not None and not hasattr(source[0], "leaves_of"):
-        rays: Any = np.reshape(source[2], (2, -1, 3))
-        if isinstance(hits, Ragged):
-            rays = rays[:, in_numpy(hits._queries())]
-        columns += [np.broadcast_to(column, (ids.size, 3)) for column in rays]
-    find, whole = positions if name == "position" else normals, True
-    for primitives, transform, chosen, prim_id in _leaves(source, hits, ids):
-        if isinstance(primitives, Triangles):
-            both = on_faces(primitives, NO_LEAVES, prim_id, *(c[chosen] for c in columns[1:3]))
-            for array, some in zip(found.values(), both, strict=True):
-                array[chosen] = some
-            continue
-        whole = False
-        for begin in range(0, len(chosen), AT_ONCE):
-            part = chosen[begin : begin + AT_ONCE]
-            row = HitRows(prim_id[begin : begin + AT_ONCE], *(column[part] for column in columns))
-            found[name][part] = find(primitives, row, transform)
-    return whole
-
-
-def _leaves(
-    source: Source, hits: Any, ids: NDArray[Any]
-) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64], NDArray[Any]]]:
-    """Yield parts, or leaves of solids, that are hit: primitives, map, rows and ids of hits."""
-    view, _, kept = source
-    rows = np.flatnonzero(ids >= 0)
-    if hasattr(view, "leaves_of"):
-        yield from view.leaves_of(kept, ids, rows)
-    elif isinstance(view, Primitives):
-        yield view, None, rows, ids[rows]
-    else:
-        leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
-        for k in np.unique(leaf[rows]).tolist():
-            primitives = view.trees[view.tree_of[k]].primitives
-            if not isinstance(primitives, Triangles):
-                some = np.flatnonzero(leaf == k)
-                yield primitives, view.maps[k], some, ids[some]
-
-
-def positions(solids: Any, hits: HitRows, transform: Floats | None) -> Floats:
-    """Return where hits on solids are, (n, 3): on their rays."""
-    with np.errstate(all="ignore"):
-        return np.asarray(hits.origins + hits.t[:, None] * hits.directions)  # type: ignore[operator]
-
-
-def normals(solids: Any, hits: HitRows, transform: Floats | None) -> Floats:
-    """Return the unit normals where hits on solids are, (n, 3), under a map (3, 4): outward."""
-    if isinstance(solids, Custom):
-        raise AttributeError("custom primitives have no normals but those that you know of")
-    return solid_normals(solids, hits.prim_id, positions(solids, hits, None), transform)
 
 
 def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
