@@ -229,26 +229,26 @@ def _of_columns(
     view, moves, kept = source
     if isinstance(view, Triangles):
         return on_faces(view, NO_LEAVES, ids, u, v), True
-    both, rows = (np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)), ids >= 0
-    if hasattr(view, "leaves_of"):
-        for triangles, _, some, own in view.leaves_of(kept, ids, np.flatnonzero(rows)):
-            for found, part in zip(
-                both, on_faces(triangles, NO_LEAVES, own, u[some], v[some]), strict=True
-            ):
-                found[some] = part
-        return both, True
-    solids: list[tuple[Any, Floats | None, Any]] = [(view, None, np.flatnonzero(rows))]
-    if not isinstance(view, Primitives):
+    in_scene = not (isinstance(view, Primitives) or hasattr(view, "leaves_of"))
+    if in_scene:
         leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
-        _must_not_have_moved(view, moves, leaf[rows])
+        _must_not_have_moved(view, moves, leaf, ids)
         both = on_faces(view.arrays.primitives, leaf, ids, u, v)
         if view.plain:
             return both, True
-        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows]).tolist()}
+        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[ids >= 0])}
         solids = [
             (tree, view.maps[k], np.flatnonzero(leaf == k))
             for k, tree in trees.items() if not isinstance(tree, Triangles)
         ]  # fmt: skip
+    else:
+        rows = np.flatnonzero(ids >= 0)
+        both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
+        solids = [(view, None, rows)]
+    if hasattr(view, "leaves_of"):
+        for triangles, _, some, own in view.leaves_of(kept, ids, rows):
+            both[0][some], both[1][some] = on_faces(triangles, NO_LEAVES, own, u[some], v[some])
+        return both, True
     rays: Any = np.reshape(kept, (2, -1, 3))
     if isinstance(hits, Ragged):
         rays = rays[:, in_numpy(hits._queries())]
@@ -274,8 +274,8 @@ def of_one_ray(
         if not getattr(view, "plain", False):
             return None
         primitives = view.arrays.primitives
-        if leaf >= 0 and view.moved_at.item(leaf) > moves:
-            _must_not_have_moved(view, moves, np.array([leaf]))
+        if view.moves > moves:
+            _must_not_have_moved(view, moves, np.array([leaf]), prim_id)
     kernel = entry_points.get(("locate_hits", type(primitives)))
     if kernel is None:
         found = on_faces(primitives, [leaf], [prim_id], [u], [v])
@@ -289,13 +289,14 @@ def of_one_ray(
     return position, normal
 
 
-def _must_not_have_moved(view: Any, moves: int, leaf: NDArray[Any]) -> None:
-    late = view.moved_at[leaf] > moves
-    if late.any():
-        instance = int(view.owners[leaf[late][0]])
-        raise RuntimeError(
-            f"instance {instance} has moved since it was hit: ask for position and normal first"
-        )
+def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
+    if view.moves > moves:
+        late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
+        if len(late):
+            instance = int(view.owners[leaf[late[0]]])
+            raise RuntimeError(
+                f"instance {instance} has moved since it was hit: ask for position and normal first"
+            )
 
 
 def on_faces(
