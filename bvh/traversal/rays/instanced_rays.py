@@ -197,6 +197,9 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the top of the stack at the next node, or at the next leaf of a BLAS."""
+    # Whatever the level, where nothing is left at all the ray is done.
+    if top < slot:
+        return top
     if (
         top < slots.base(memory, slot)
         or slots.stack_entry(memory, top) > slots.end(memory, slot)
