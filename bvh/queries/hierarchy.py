@@ -193,7 +193,7 @@ def _warm() -> None:
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-    tree.closest_hit(*rays, counters=True)
+    tree.closest_hit(*rays, counters=True).position.sum()
     for limit in (None, 1):
         tree.all_hits(*rays, max_hits=limit)
     tree.count_hits(rays[0][0], rays[1][0])
