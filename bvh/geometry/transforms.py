@@ -87,7 +87,7 @@ def rounded_dot(m, v):
 
 
 @kernel
-def _exact_sum(m, v):
+def exact_dot(m, v):
     """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
     stay_outlined()
     total = exact_sums.new_sum()
@@ -118,7 +118,7 @@ def _coordinate(m, v):
 def _coordinate_of_few(m, v):
     stay_outlined()
     decided, x = rounded_dot(m, v)
-    return x if decided else _exact_sum(m, v)
+    return x if decided else exact_dot(m, v)
 
 
 @kernel

@@ -267,7 +267,10 @@ def _of_columns(
 def of_one_ray(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
-    """Return where one hit on a triangle is, and the normal there; None where it may be on none."""
+    """Return where one hit is, and the normal there; None where other ways must tell.
+
+    Where it may be on no triangle, and before the kernel is compiled.
+    """
     view, moves, _ = source
     primitives: Any = view
     if type(view) is not Triangles:
@@ -278,13 +281,10 @@ def of_one_ray(
             _must_not_have_moved(view, moves, np.array([leaf]), prim_id)
     kernel = entry_points.get(("locate_hits", type(primitives)))
     if kernel is None:
-        found = on_faces(primitives, [leaf], [prim_id], [u], [v])
-        position, normal = (array.reshape(3) for array in found)
-    else:
-        position, normal = np.empty(3), np.empty(3)
-        ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
-        columns = ids[:1], ids[1:], weights[:1], weights[1:]
-        kernel(primitives, columns, 0, 1, position, normal)
+        return None
+    position, normal = np.empty(3), np.empty(3)
+    ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
+    kernel(primitives, (ids[:1], ids[1:], weights[:1], weights[1:]), 0, 1, position, normal)
     position.flags.writeable = normal.flags.writeable = False
     return position, normal
 

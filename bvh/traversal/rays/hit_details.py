@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
-from bvh.geometry.transforms import rounded_dot, rounded_soon
+from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
 from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
@@ -118,12 +118,6 @@ def details_of(primitives, tree, prim, ray):
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-# The details of a hit that the lanes left undecided. In a scene that may be for the moving of
-# vertices alone. Weights must then come the same way as side by side: the exact way rounds them
-# otherwise.
-_undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
-
-
 @inlined
 def lanes_at(memory):
     """Return the pairs in LANES_BYTES of memory."""
@@ -200,12 +194,12 @@ def _write_one_by_one(primitives, tree, rays, pairs, count, out):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, count, out):
-    known, v0, v1, v2 = vertices_of(primitives, pairs)
+    triangles, v0, v1, v2 = vertices_of(primitives, pairs)
     which = simd.load(pairs.which, 0, HALF)
     o = read_rows(rays.origins, which, rays.o_step)
     d = read_rows(rays.directions, which, rays.d_step)
     good, t, u, v, front = solve(v0, v1, v2, o, d)
-    solved, fronts = np.int64(simd.mask_bits(good)) & known, simd.mask_bits(front)
+    solved, fronts = np.int64(simd.mask_bits(good)) & triangles, simd.mask_bits(front)
     for k in range(count):
         if solved >> k & 1:
             details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
@@ -236,12 +230,12 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, out):
     """Write the details of the k-th hit."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
+    details = _solve_exactly(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs):
-    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
+    """Return (triangles, v0, v1, v2): vertices in HALF lanes, and which lanes are triangles."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, 0, HALF)
     one = np.int64(1)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8), one)
@@ -254,10 +248,8 @@ def _moved_vertices(primitives, pairs):
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, k) << k
-    decided0, v0 = _moved(pairs.vertices, 0)
-    decided1, v1 = _moved(pairs.vertices, 1)
-    decided2, v2 = _moved(pairs.vertices, 2)
-    return decided0 & decided1 & decided2 & triangles, v0, v1, v2
+    v0, v1 = _moved(pairs.vertices, 0, triangles), _moved(pairs.vertices, 1, triangles)
+    return triangles, v0, v1, _moved(pairs.vertices, 2, triangles)
 
 
 vertices_of = by_scene(_own_vertices, _moved_vertices)
@@ -290,29 +282,33 @@ def _three(rows, row):
 
 
 @inlined
-def _moved(rows, vertex):
-    """Return (decided, vertex) of the moved vertices in all lanes."""
-    x_decided, x = _coordinate(rows, vertex, 0)
-    y_decided, y = _coordinate(rows, vertex, 1)
-    z_decided, z = _coordinate(rows, vertex, 2)
-    return x_decided & y_decided & z_decided, (x, y, z)
+def _moved(rows, vertex, lanes):
+    """Return the moved vertices in `lanes`, as bits; others are anything."""
+    x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
+    return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
-def _coordinate(rows, vertex, axis):
+def _coordinate(rows, vertex, axis, lanes):
     good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
-    decided = np.int64(simd.mask_bits(good))
-    if decided != (1 << HALF) - 1:
-        decided, x = _coordinate_of_few(rows, vertex, axis)
-    return decided, x
+    if lanes & ~np.int64(simd.mask_bits(good)) != 0:
+        x = _coordinate_of_few(rows, vertex, axis, lanes)
+    return x
 
 
 @kernel
-def _coordinate_of_few(rows, vertex, axis):
-    """Return (decided, coordinate) of moved vertices; it takes longer, and decides more."""
+def _coordinate_of_few(rows, vertex, axis, lanes):
     stay_outlined()
-    good, x = rounded_dot(_row_of_map(rows, axis), _three(rows, 3 * vertex))
-    return np.int64(simd.mask_bits(good)), x
+    m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
+    good, x = rounded_dot(m, v)
+    lanes &= ~np.int64(simd.mask_bits(good))
+    while lanes != 0:
+        k = simd.lowest_bit(lanes)
+        lanes &= lanes - 1
+        row = simd.lane(m[0], k), simd.lane(m[1], k), simd.lane(m[2], k), simd.lane(m[3], k)
+        exact = exact_dot(row, (simd.lane(v[0], k), simd.lane(v[1], k), simd.lane(v[2], k)))
+        x = simd.select(simd.lane_numbers(HALF) == np.int32(k), exact, x)
+    return x
 
 
 @inlined

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import NAN
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
+from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.hit_details import LANES_BYTES, lanes_at, vertices_of
 from bvh.tree.instanced import by_scene, code_of, kind_of
-from bvh.tree.primitives import corners
 from bvh.tree.rows import TRIANGLES
 
 # Stack memory: that of the pairs, weights of two vertices, and six rows of results.
@@ -63,36 +62,9 @@ def _unit(a):
 
 
 @kernel
-def _exact_vertices(primitives, pairs, known, vertices):
-    """Return the vertices of all lanes: those of lanes that are not `known` solved one by one."""
-    stay_outlined()
-    for i in range(3):
-        for axis in range(3):
-            simd.store(pairs.vertices, (3 * i + axis) * HALF, vertices[i][axis])
-    for k in range(HALF):
-        if known >> k & 1 == 0:
-            exact = corners(primitives, simd.peek(pairs.prims, k))
-            for i in range(3):
-                for axis in range(3):
-                    simd.poke(pairs.vertices, (3 * i + axis) * HALF + k, exact[i][axis])
-    return _stored(pairs, 0), _stored(pairs, 1), _stored(pairs, 2)
-
-
-@inlined
-def _stored(pairs, i):
-    rows, at = pairs.vertices, 3 * i * HALF
-    return (
-        simd.load(rows, at, HALF), simd.load(rows, at + HALF, HALF),
-        simd.load(rows, at + 2 * HALF, HALF),
-    )  # fmt: skip
-
-
-@kernel
 def _write_points(primitives, pairs, weights, results, count, out):
     """Write where `count` of the hits in lanes are, and the normals there."""
-    known, v0, v1, v2 = vertices_of(primitives, pairs)
-    if ~known & ((1 << HALF) - 1) != 0:
-        v0, v1, v2 = _exact_vertices(primitives, pairs, known, (v0, v1, v2))
+    _, v0, v1, v2 = vertices_of(primitives, pairs)
     u, v = simd.load(weights, 0, HALF), simd.load(weights, HALF, HALF)
     rest, normal = (1.0 - u) - v, _unit(cross(_unit(minus(v1, v0)), _unit(minus(v2, v0))))
     for axis in range(3):

@@ -108,7 +108,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     # Write its numbers to the slot, in place of those for the TLAS.
     slots.open_tree(instanced, memory, slot, leaf)
     margin = (delta + MARGIN * bound) * UP
-    ray_numbers.write_axes_of_one(memory, slot, p + entry * q, q, inverse, margin)
+    ray_numbers.write_axis(memory, slot, 1, p + entry * q, q, inverse, margin)
     sizes = abs(q)
     spread = lane(sizes, 0) + lane(sizes, 1) + lane(sizes, 2)
     stay = Stay(start, stop, entry, leave, lost)
