@@ -21,12 +21,6 @@ from bvh.traversal.rays.hit_details import LANES_BYTES, lanes_at, vertices_of
 from bvh.tree.instanced import by_scene, code_of, kind_of
 from bvh.tree.rows import TRIANGLES
 
-# Stack memory: that of the pairs, weights of two vertices, and six rows of results.
-WEIGHTS = LANES_BYTES
-RESULTS = WEIGHTS + 8 * 2 * HALF
-BYTES = RESULTS + 8 * 6 * HALF + 64
-F8 = 0.0
-
 
 class HitColumns(NamedTuple):
     """Hits of a tree or scene, column by column; pointers inside kernels."""
@@ -62,48 +56,40 @@ def _unit(a):
 
 
 @kernel
-def _write_points(primitives, pairs, weights, results, count, out):
-    """Write where `count` of the hits in lanes are, and the normals there."""
+def _write_points(primitives, hits, pairs, positions, normals):
+    """Write where the hits in lanes are, and the normals there."""
     _, v0, v1, v2 = vertices_of(primitives, pairs)
-    u, v = simd.load(weights, 0, HALF), simd.load(weights, HALF, HALF)
+    rows = simd.load(pairs.rows, 0, HALF)
+    u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
     rest, normal = (1.0 - u) - v, _unit(cross(_unit(minus(v1, v0)), _unit(minus(v2, v0))))
     for axis in range(3):
-        at = (rest * v0[axis] + u * v1[axis]) + v * v2[axis]
-        simd.store(results, axis * HALF, at)
-        simd.store(results, (3 + axis) * HALF, normal[axis])
-    for k in range(count):
-        row = 3 * simd.peek(pairs.rows, k)
-        for axis in range(3):
-            simd.poke(out[0], row + axis, simd.peek(results, axis * HALF + k))
-            simd.poke(out[1], row + axis, simd.peek(results, (3 + axis) * HALF + k))
+        position = (rest * v0[axis] + u * v1[axis]) + v * v2[axis]
+        for k in range(HALF):
+            at = 3 * simd.peek(pairs.rows, k) + axis
+            simd.poke(positions, at, simd.lane(position, k))
+            simd.poke(normals, at, simd.lane(normal[axis], k))
 
 
 @entry
-def locate_hits(primitives, columns, begin, end, positions, normals):
+def locate_hits(primitives, columns, begin, end, position, normal):
     """Write the positions and normals of the hits begin..end; NaN for misses and hits on solids."""
     triangles, hits = as_pointers(primitives), as_pointers(columns)
-    out = simd.pointer(positions), simd.pointer(normals)
-    memory = stack_memory(BYTES)
-    pairs = lanes_at(memory)
-    weights = simd.pointer_to((memory + WEIGHTS + 63) & -64, F8)
-    results = simd.shifted(weights, 2 * HALF)
-    count = np.int64(0)
+    positions, normals = simd.pointer(position), simd.pointer(normal)
+    pairs, count = lanes_at(stack_memory(LANES_BYTES)), np.int64(0)
     for i in range(begin, end):
         face = _face_of(triangles, hits, i)
-        if face < 0:
-            for axis in range(3):
-                simd.poke(out[0], 3 * i + axis, NAN)
-                simd.poke(out[1], 3 * i + axis, NAN)
-            continue
-        simd.poke(pairs.prims, count, face)
-        simd.poke(pairs.rows, count, i)
-        simd.poke(weights, count, simd.peek(hits.u, i))
-        simd.poke(weights, HALF + count, simd.peek(hits.v, i))
-        count += 1
-        if count == HALF:
-            _write_points(triangles, pairs, weights, results, count, out)
+        if face >= 0:
+            simd.poke(pairs.prims, count, face)
+            simd.poke(pairs.rows, count, i)
+            count += 1
+        else:
+            for at in range(3 * i, 3 * i + 3):
+                simd.poke(positions, at, NAN)
+                simd.poke(normals, at, NAN)
+        if count == HALF or (count > 0 and i == end - 1):
+            # The last vector is filled with copies of its first hit.
+            for k in range(count, HALF):
+                simd.poke(pairs.prims, k, simd.peek(pairs.prims, np.int64(0)))
+                simd.poke(pairs.rows, k, simd.peek(pairs.rows, np.int64(0)))
+            _write_points(triangles, hits, pairs, positions, normals)
             count = np.int64(0)
-    if count > 0:
-        for k in range(count, HALF):
-            simd.poke(pairs.prims, k, simd.peek(pairs.prims, np.int64(0)))
-        _write_points(triangles, pairs, weights, results, count, out)
