@@ -15,6 +15,7 @@ from .tasks.clearances import clearances
 from .tasks.cluster import cluster_costs, cluster_rays
 from .tasks.drop_in import drop_in
 from .tasks.instances import instances
+from .tasks.lidar import lidar
 from .tasks.motion import motion
 from .tasks.overlaps import overlaps
 from .tasks.parts import parts
@@ -35,7 +36,7 @@ def distributed(setting: Setting) -> Iterator[Row]:
 MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
     "builds": builds, "rays": batches, "single": singles, "all-hits": all_hits, "points": points,
     "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
-    "clearances": clearances,
+    "clearances": clearances, "lidar": lidar,
     "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
     "features": features,
     "distributed": distributed,

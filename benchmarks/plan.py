@@ -45,6 +45,7 @@ GROUPS = {
     "clearances": Group(("clearances",), "distances of meshes", meshes=("organic", "cad_part"),
                         threads=(1,)),
     "motion": Group(("motion",), "moving scenes, deforming meshes, picks", once=True),
+    "lidar": Group(("lidar",), "a lidar's frame in a street of instances", once=True, threads=(1,)),
     "scaling": Group(("scaling",), "time per ray on ever more triangles", meshes=SIZES),
     "memory": Group(("memory",), "peak of a build, bytes of a tree", meshes=("organic-235",),
                     threads=(2,)),

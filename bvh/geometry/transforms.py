@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.arithmetic import exact_sums, floats
 from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot
+from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input, reals
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -34,36 +35,59 @@ WANTED = {
 
 
 @inlined
-def rounded_dot(m, v):
-    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
-    # The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
-    # the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
-    # products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends
-    # of that interval, it is the nearest (Ziv's test). Where no product and only the last addition
-    # has been rounded, the processor has rounded as it should.
+def _parts_of_dot(m, v):
+    """Return m . (v, 1) as a sum of two numbers, the sizes of the terms, and what rounding lost."""
+    # The low part adds up numbers below 2**-51 S in five steps, S the sum of the sizes.
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
     c, g = floats.two_product(m[2], v[2])
     s, h = floats.two_sum(a, b)
     s, i = floats.two_sum(s, c)
     s, j = floats.two_sum(s, m[3])
-    rest = ((e + f) + g) + ((h + i) + j)
-    margin = (abs(a) + abs(b) + abs(c) + abs(m[3])) * 2.0**-100 + 2.0**-1071
-    up, down = s + (rest + margin), s + (rest - margin)
+    sizes = abs(a), abs(b), abs(c), abs(m[3])
+    return s, ((e + f) + g) + ((h + i) + j), sizes, (e, f, g, h, i, j)
+
+
+@inlined
+def _nearest(s, rest, sizes):
+    """Return (decided, x) with x the double nearest to a sum of two parts."""
+    # It is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the nearest
+    # double is the same at both ends of that interval, it is the nearest (Ziv's test).
+    margin = (sizes[0] + sizes[1] + sizes[2] + sizes[3]) * 2.0**-100 + 2.0**-1071
+    return s + (rest + margin) == s + (rest - margin), s + rest
+
+
+@inlined
+def rounded_soon(m, v):
+    """Return (decided, x) like `rounded_dot`, which decides more, in two thirds of its time."""
+    s, rest, sizes, _ = _parts_of_dot(m, v)
+    sure, x = _nearest(s, rest, sizes)
+    return sure & (abs(x) <= LARGEST), x
+
+
+@inlined
+def rounded_dot(m, v):
+    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
+    s, rest, sizes, lost = _parts_of_dot(m, v)
+    sure, x = _nearest(s, rest, sizes)
+    # Where at most one rounding has lost anything, both parts are exact, and the processor has
+    # rounded their sum as it should.
+    count = abs(x) * 0.0
+    for part in lost:
+        count = count + simd.select(part != 0.0, 1.0, 0.0)
     # The error of a product that underflows is not exact.
     exact = (
-        (abs(e) + abs(f) + abs(g) + abs(h) + abs(i) == 0.0)
-        & ((abs(a) > 2.0**-900) | (m[0] == 0.0) | (v[0] == 0.0))
-        & ((abs(b) > 2.0**-900) | (m[1] == 0.0) | (v[1] == 0.0))
-        & ((abs(c) > 2.0**-900) | (m[2] == 0.0) | (v[2] == 0.0))
+        (count <= 1.0)
+        & ((sizes[0] > 2.0**-900) | (m[0] == 0.0) | (v[0] == 0.0))
+        & ((sizes[1] > 2.0**-900) | (m[1] == 0.0) | (v[1] == 0.0))
+        & ((sizes[2] > 2.0**-900) | (m[2] == 0.0) | (v[2] == 0.0))
     )
-    x = s + rest
     # What overflows is infinite, or no number, and is rounded to the largest by exact sums.
-    return ((up == down) | exact) & (abs(x) <= LARGEST), x
+    return (sure | exact) & (abs(x) <= LARGEST), x
 
 
 @kernel
-def _exact_sum(m, v):
+def exact_dot(m, v):
     """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
     stay_outlined()
     total = exact_sums.new_sum()
@@ -86,8 +110,15 @@ def column_of(matrices, i, j):
 
 @inlined
 def _coordinate(m, v):
+    decided, x = rounded_soon(m, v)
+    return x if decided else _coordinate_of_few(m, v)
+
+
+@kernel
+def _coordinate_of_few(m, v):
+    stay_outlined()
     decided, x = rounded_dot(m, v)
-    return x if decided else _exact_sum(m, v)
+    return x if decided else exact_dot(m, v)
 
 
 @kernel

@@ -199,7 +199,7 @@ def _warm() -> None:
     for limit in (None, 1):
         tree.all_hits(*rays, max_hits=limit)
     tree.count_hits(rays[0][0], rays[1][0])
-    tree.closest_hit(*rays, counters=True)
+    tree.closest_hit(*rays, counters=True).position.sum()
     for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)

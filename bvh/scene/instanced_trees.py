@@ -50,12 +50,12 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
             for axis in range(3):
                 entry = scale_by(w[axis], shift)
-                transforms[at + 4 * row + axis] = entry
+                transforms[at + 3 * axis + row] = entry
                 total += abs(entry)
                 terms += abs(w[axis] * c[axis])
                 reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
                 lost += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
-            transforms[at + 4 * row + 3] = (moved - own_centre[row]) * unit
+            transforms[at + 9 + row] = (moved - own_centre[row]) * unit
             norm = max(norm, total)
             shift_error = max(shift_error, terms * unit * 2.0**-51)
             vertex_error = max(vertex_error, lost * unit)

@@ -28,6 +28,8 @@ _NOTHING = contextlib.nullcontext()
 
 # Rows that a journal keeps, beside twice the rows of its table.
 REMEMBERED = 4096
+# Rows of a table of names that take no time, however few are asked for.
+SMALL_TABLE = 1024
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "ids": (np.int64, ()),
@@ -241,11 +243,23 @@ class Instances:
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
         """Return the names of instances as objects, `missing` for -1 and where there is none."""
-        which, rows = np.unique(ids, return_inverse=True)
+        ids = ids.astype(np.int64, copy=False)
+        top = int(ids.max(initial=-1)) + 2
+        # To sort them takes twenty times as long; the last row of the table is that of -1.
+        in_table = ids.min(initial=-1) == -1 and top <= ids.size + SMALL_TABLE
+        if in_table:
+            seen = np.zeros(top, np.bool_)
+            seen[ids] = True
+            rows, which = ids, np.flatnonzero(seen[:-1])
+        else:
+            which, rows = np.unique(ids, return_inverse=True)
         # An unknown id is an error, with or without a name.
         with self.without_compaction():
-            self.rows_of(which[which != -1].astype(np.int64))
-        named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
+            self.rows_of(which[which != -1])
+        named = np.full(top if in_table else len(which) + 1, missing, object)
+        named[which if in_table else slice(len(which))] = [
+            self.names.get(k, missing) for k in which.tolist()
+        ]
         return named[rows.reshape(ids.shape)]
 
     def used_children(self) -> list[TreeBase | InstanceHolder]:

@@ -264,7 +264,7 @@ def _warm() -> None:
     scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
     scene.closest_hit(*rays)
-    scene.closest_hit(*rays, counters=True)
+    scene.closest_hit(*rays, counters=True).position.sum()
     scene.any_hit(*rays)
     scene.all_hits(*rays)
     scene.all_hits(*rays, max_hits=1)

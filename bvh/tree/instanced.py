@@ -18,18 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
-from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.tree import rows as tree_rows
 from bvh.tree.solids import instanced_solid
 
-# Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
-# rows of four numbers; the root's box there; its largest coordinate; the largest row sum of
+# Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
+# columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
 # absolute entries; bounds of the error of the translation, and of the rounding of vertices; whether
 # the map is a reflection.
-ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFORM_SIZE = (
+COLUMNS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFORM_SIZE = (
     0, 12, 15, 18, 19, 20, 21, 22, 24
 )  # fmt: skip
 
@@ -98,17 +97,24 @@ def is_mirrored(instanced, leaf):
 
 
 @inlined
+def _local_component(transforms, at, v):
+    a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
+    return a * v[0] + b * v[1] + c * v[2]
+
+
+@inlined
 def local_direction(transforms, at, v):
     """Return a vector of the TLAS in the frame of a tree, whose local transform begins at `at`."""
-    x, y, z = rows_of(transforms, at)
-    return dot(x, v), dot(y, v), dot(z, v)
+    x, y = _local_component(transforms, at, v), _local_component(transforms, at + 1, v)
+    return x, y, _local_component(transforms, at + 2, v)
 
 
 @inlined
 def local_point(transforms, at, p):
     """Return a point of the TLAS in the frame of a tree, whose local transform begins at `at`."""
-    x, y, z = rows_of(transforms, at)
-    return dot(x, p) + x[3], dot(y, p) + y[3], dot(z, p) + z[3]
+    x, y, z = local_direction(transforms, at, p)
+    at += COLUMNS + 9
+    return x + peek(transforms, at), y + peek(transforms, at + 1), z + peek(transforms, at + 2)
 
 
 @kernel

@@ -383,3 +383,18 @@ def test_names_of_ids(rng: Rng) -> None:
         scene.names(np.ma.array([0, 1], mask=[True, False]))
     scene.rename(1, "c")
     assert scene.names([1]).tolist() == ["c"]
+
+
+def test_names_of_few_ids_among_many(monkeypatch: pytest.MonkeyPatch, rng: Rng) -> None:
+    """Those in a table and those that are sorted are the same."""
+    scene = Scene()
+    scene.add_many(tree_of(rng), matrices(rng, 9), [*"abcdefgh", None])
+    ids = rng.integers(-1, 9, (5, 40))
+    in_table = scene.names(ids)
+    monkeypatch.setattr(bvh.scene.instances, "SMALL_TABLE", -1000)
+    for missing in (None, "-"):
+        wanted = [[missing if k in (-1, 8) else "abcdefgh"[k] for k in row] for row in ids.tolist()]
+        assert scene.names(ids, missing).tolist() == wanted
+    assert in_table.tolist() == scene.names(ids).tolist() and scene.names(3) == "d"
+    with pytest.raises(KeyError, match="there is no instance"):
+        scene.names([0, 9])

@@ -1,4 +1,4 @@
-"""Positions and normals of hits, found when they are asked for.
+"""Positions and normals of hits, found when they are asked for: both at once on triangles.
 
 Hits keep their *source*: the primitives of a tree, or the instanced trees of a scene with the
 number of their moves so far, and the rays where a position does not follow from u and v; or what
@@ -10,19 +10,20 @@ and hits on a leaf that has moved since are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
-from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
 from bvh.queries.answers.result_bases import PerQuery, Ragged, selected
-from bvh.runtime.arguments import FloatResult, IdResult
+from bvh.runtime.arguments import FloatResult, IdResult, kernel_input, thread_count
+from bvh.runtime.jit import entry_points, kept_entry_point
+from bvh.runtime.threads import share
+from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles
 from bvh.tree.solids import solid_of
@@ -33,19 +34,11 @@ Floats = NDArray[np.float64]
 # and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, for speed.
 Source = tuple[Any, int, Any]
 
-# Hits whose corners are in memory at a time.
+# Hits that a thread takes at a time, and solids that are in memory at a time.
 AT_ONCE = 1 << 15
-
-
-class HitRows(NamedTuple):
-    """Hits on primitives of one tree, as columns; origins and directions only where needed."""
-
-    prim_id: NDArray[Any]
-    t: Floats
-    u: Floats
-    v: Floats
-    origins: Floats | None = None
-    directions: Floats | None = None
+NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
+# What pickles of hits do without: the source, and which of the two was found but not asked for.
+UNKNOWN = ("_source", "_unasked")
 
 
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
@@ -111,7 +104,7 @@ class Located:
         >>> hits.normal[hits.mask]
         array([[0., 0., 1.]])
         """
-        return located(self, positions)
+        return located(self, "position")
 
     @cached_property
     def normal(self) -> FloatResult:
@@ -128,11 +121,11 @@ class Located:
         AttributeError, RuntimeError
             As `position`; also for custom primitives.
         """
-        return located(self, normals)
+        return located(self, "normal")
 
     def __getstate__(self) -> dict[str, Any]:
         # A tree may be much larger than its hits.
-        return {name: value for name, value in vars(self).items() if name != "_source"}
+        return {name: value for name, value in vars(self).items() if name not in UNKNOWN}
 
     def __copy__(self) -> Self:
         found = object.__new__(type(self))
@@ -198,8 +191,12 @@ class LocatedPerQuery(Located, PerQuery):
         return found
 
 
-def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) -> Any:
-    """Return the positions or the normals of hits, (..., 3), in the library of their arrays."""
+def located(hits: Any, name: str) -> Any:
+    """Return `position` or `normal` of hits, (..., 3), in the library of their arrays."""
+    # On triangles the other one is found beside it.
+    unasked = vars(hits).pop("_unasked", None)
+    if unasked is not None:
+        return unasked
     source: Source | None = vars(hits).get("_source")
     if source is None:
         raise AttributeError(
@@ -207,77 +204,120 @@ def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) ->
             "closest_hit or all_hits has returned, and must be asked for before hits are pickled; "
             "hits of Dask arrays have none"
         )
-    ids = np.asarray(in_numpy(hits.prim_id))
-    found = np.full((ids.size, 3), np.nan)
-    columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (hits.t, hits.u, hits.v)]
-    if source[2] is not None and not hasattr(source[0], "leaves_of"):
-        rays: Any = np.reshape(source[2], (2, -1, 3))
-        if isinstance(hits, Ragged):
-            rays = rays[:, in_numpy(hits._queries())]
-        columns += [np.broadcast_to(column, (ids.size, 3)) for column in rays]
-    for primitives, transform, chosen, prim_id in _leaves(source, hits, ids.reshape(-1)):
-        for begin in range(0, len(chosen), AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
-            some = chosen[part]
-            row = HitRows(prim_id[part], *(column[some] for column in columns))
-            found[some] = find(primitives, row, transform)
-    shaped = found.reshape(*ids.shape, 3)
-    # Of hits that were rounded.
-    kind = np.asarray(in_numpy(hits.t)).dtype
-    whole: NDArray[Any] = shaped if kind == np.float64 else shaped.astype(kind)
-    whole.flags.writeable = False
-    return given_like(whole, hits.prim_id)
+    if type(hits.t) is float:
+        both = of_one_ray(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
+        if both is not None:
+            asked = NAMES.index(name)
+            vars(hits)["_unasked"] = both[1 - asked]
+            return both[asked]
+    prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
+    both, whole = _of_columns(source, hits, name, prim_id.reshape(-1), *map(np.ravel, (t, u, v)))
+    for each, points in zip(NAMES, both, strict=True):
+        if whole or each == name:
+            shaped = points.reshape(*prim_id.shape, 3)
+            # Of hits that were rounded.
+            array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
+            array.flags.writeable = False
+            vars(hits)[each if each == name else "_unasked"] = given_like(array, hits.prim_id)
+    return vars(hits)[name]
 
 
-def _leaves(
-    source: Source, hits: Any, ids: NDArray[Any]
-) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64], NDArray[Any]]]:
-    """Yield by leaf the primitives that are hit, their map, and the rows and ids of their hits."""
+def _of_columns(
+    source: Source, hits: Any, name: str, ids: Any, t: Floats, u: Floats, v: Floats
+) -> tuple[tuple[Floats, Floats], bool]:
+    """Return positions and normals of hits, and whether both are there, not `name` alone."""
     view, moves, kept = source
-    rows = np.flatnonzero(ids >= 0)
+    if isinstance(view, Triangles):
+        return on_faces(view, NO_LEAVES, ids, u, v), True
+    in_scene = not (isinstance(view, Primitives) or hasattr(view, "leaves_of"))
+    if in_scene:
+        leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
+        _must_not_have_moved(view, moves, leaf, ids)
+        both = on_faces(view.arrays.primitives, leaf, ids, u, v)
+        if view.plain:
+            return both, True
+        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[ids >= 0])}
+        solids = [
+            (tree, view.maps[k], np.flatnonzero(leaf == k))
+            for k, tree in trees.items() if not isinstance(tree, Triangles)
+        ]  # fmt: skip
+    else:
+        rows = np.flatnonzero(ids >= 0)
+        both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
+        solids = [(view, None, rows)]
     if hasattr(view, "leaves_of"):
-        yield from view.leaves_of(kept, ids, rows)
-        return
-    if isinstance(view, Primitives):
-        yield view, None, rows, ids[rows]
-        return
-    leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)[rows]
-    late = view.moved_at[leaf] > moves
-    if late.any():
-        instance = int(view.owners[leaf[late][0]])
-        raise RuntimeError(
-            f"instance {instance} has moved since it was hit: ask for position and normal first"
-        )
-    order = np.argsort(leaf, kind="stable")
-    begins = np.flatnonzero(np.diff(leaf[order], prepend=-1))
-    for some in np.split(order, begins[1:]) if len(order) else ():
-        k = int(leaf[some[0]])
-        yield view.trees[view.tree_of[k]].primitives, view.maps[k], rows[some], ids[rows[some]]
+        for triangles, _, some, own in view.leaves_of(kept, ids, rows):
+            both[0][some], both[1][some] = on_faces(triangles, NO_LEAVES, own, u[some], v[some])
+        return both, True
+    rays: Any = np.reshape(kept, (2, -1, 3))
+    if isinstance(hits, Ragged):
+        rays = rays[:, in_numpy(hits._queries())]
+    for tree, transform, chosen in solids:
+        for some in np.array_split(chosen, len(chosen) // AT_ONCE + 1):
+            with np.errstate(all="ignore"):
+                at = rays[0, some] + t[some, None] * rays[1, some]
+            both[0][some] = at
+            if name == "normal" and isinstance(tree, Custom):
+                raise AttributeError("custom primitives have no normals but those that you know of")
+            if name == "normal":
+                both[1][some] = solid_normals(tree, ids[some], at, transform)
+    return both, False
 
 
-def positions(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:
-    """Return where hits are, (n, 3), under an affine map (3, 4) if there is one."""
-    if isinstance(primitives, Triangles):
-        return positions_on(corners_of(primitives, hits.prim_id, transform), hits.u, hits.v)
-    with np.errstate(all="ignore"):
-        return np.asarray(hits.origins + hits.t[:, None] * hits.directions)  # type: ignore[operator]
+def of_one_ray(
+    source: Source, leaf: int, prim_id: int, u: float, v: float
+) -> tuple[Floats, Floats] | None:
+    """Return where one hit is, and the normal there; None where other ways must tell.
+
+    Where it may be on no triangle, and before the kernel is compiled.
+    """
+    view, moves, _ = source
+    primitives: Any = view
+    if type(view) is not Triangles:
+        if not getattr(view, "plain", False):
+            return None
+        primitives = view.arrays.primitives
+        if view.moves > moves:
+            _must_not_have_moved(view, moves, np.array([leaf]), prim_id)
+    kernel = entry_points.get(("locate_hits", type(primitives)))
+    if kernel is None:
+        return None
+    position, normal = np.empty(3), np.empty(3)
+    ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
+    kernel(primitives, (ids[:1], ids[1:], weights[:1], weights[1:]), 0, 1, position, normal)
+    position.flags.writeable = normal.flags.writeable = False
+    return position, normal
 
 
-def normals(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:
-    """Return the unit normals where hits are, (n, 3); outward for boxes."""
-    if isinstance(primitives, Triangles):
-        return normals_of(corners_of(primitives, hits.prim_id, transform))
-    if isinstance(primitives, Custom):
-        raise AttributeError("custom primitives have no normals but those that you know of")
-    return solid_normals(primitives, hits.prim_id, positions(primitives, hits, None), transform)
+def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
+    if view.moves > moves:
+        late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
+        if len(late):
+            instance = int(view.owners[leaf[late[0]]])
+            raise RuntimeError(
+                f"instance {instance} has moved since it was hit: ask for position and normal first"
+            )
 
 
-def corners_of(triangles: Triangles, prim_id: Any, transform: Floats | None) -> Floats:
-    """Return the corners of faces (n, 3, 3); mapped ones are correctly rounded."""
-    corners: Floats = triangles.points[triangles.faces[prim_id]]
-    if transform is None:
-        return corners
-    return moved(corners.reshape(-1, 3), np.ascontiguousarray(transform)).reshape(corners.shape)
+def on_faces(
+    primitives: Triangles | Instanced, leaf: Any, prim_id: Any, u: Any, v: Any
+) -> tuple[Floats, Floats]:
+    """Return where hits are on triangles and the unit normals there, (n, 3) each; else NaN."""
+    n, kinds = len(prim_id), (type(primitives),)
+    ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
+    columns: Any = (*ids, *(kernel_input(np.asarray(column, np.float64)) for column in (u, v)))
+    kernel = entry_points.get(("locate_hits", *kinds))
+    position, normal = np.empty(3 * n), np.empty(3 * n)
+    if kernel is None:
+        read_only: Any = map(kernel_input, primitives)  # type: ignore[arg-type]
+        given = kinds[0]._make(read_only), HitColumns(*columns), 0, 0, position, normal
+        kernel = kept_entry_point(locate_hits, kinds, given)
+
+    def work(begin: int, end: int) -> None:
+        kernel(primitives, columns, begin, end, position, normal)
+
+    share(n, AT_ONCE, work, thread_count(None))
+    return position.reshape(n, 3), normal.reshape(n, 3)
 
 
 def positions_on(corners: Floats, u: Any, v: Any) -> Floats:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
-from bvh.geometry.transforms import rounded_dot
+from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
 from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve_weights
 from bvh.runtime import simd
-from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.blocks import BLOCK, HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import consecutive, read_axes, read_ray
@@ -126,8 +126,6 @@ def details_of(primitives, tree, prim, ray):
 @by_type()
 def _undecided(primitives, tree, prim, ray):
     """Return the details of a hit that the lanes left undecided."""
-    # In a scene that may be for the moving of vertices alone. Weights must then come the same way
-    # as side by side: the exact way rounds them otherwise.
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -137,7 +135,7 @@ def _undecided(primitives, tree, prim, ray):
 
 
 @inlined
-def _pairs_at(memory):
+def pairs_at(memory):
     """Return the pairs in LANES_BYTES of memory."""
     return HitPairs(
         simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * PAIRS, I8),
@@ -197,7 +195,7 @@ def _finish(tree, rays, pairs, count, out):
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
     # All pairs first: what was just written by numbers is not at once read as vectors.
-    pairs = _pairs_at(stack_memory(LANES_BYTES))
+    pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):
         r = simd.peek(hits, j)
         which, prim = batch_index(block, r), closest_primitive(tree.primitives, block, r)
@@ -210,7 +208,7 @@ def finish_block(tree, rays, block, hits, count, out):
 def finish_pairs(tree, rays, which, prims, count, out):
     """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
     # They are written in the order of the pairs.
-    pairs = _pairs_at(stack_memory(LANES_BYTES))
+    pairs = pairs_at(stack_memory(LANES_BYTES))
     for begin in range(0, count, BLOCK):
         size = min(count - begin, BLOCK)
         for j in range(size):
@@ -225,10 +223,10 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
-    known, v0, v1, v2 = _vertices(primitives, pairs, j)
+    triangles, v0, v1, v2 = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     good, t, u, v, front = solve(v0, v1, v2, o, d)
-    solved, fronts = np.int64(simd.mask_bits(good)) & known, simd.mask_bits(front)
+    solved, fronts = np.int64(simd.mask_bits(good)) & triangles, simd.mask_bits(front)
     rows = simd.load(pairs.rows, j, HALF)
     if solved & ALL == ALL:
         one, none = simd.splat(np.int64(1), HALF), simd.splat(np.int64(0), HALF)
@@ -281,7 +279,7 @@ def _write_alone(tree, rays, pairs, k, out):
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
+    """Return (triangles, v0, v1, v2): vertices in HALF lanes, and which lanes are triangles."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
@@ -293,13 +291,11 @@ def _moved_vertices(primitives, pairs, j):
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
-    decided0, v0 = _moved(pairs.vertices, 0)
-    decided1, v1 = _moved(pairs.vertices, 1)
-    decided2, v2 = _moved(pairs.vertices, 2)
-    return np.int64(simd.mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
+    v0, v1 = _moved(pairs.vertices, 0, triangles), _moved(pairs.vertices, 1, triangles)
+    return triangles, v0, v1, _moved(pairs.vertices, 2, triangles)
 
 
-_vertices = by_scene(_own_vertices, _moved_vertices)
+vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined
@@ -329,16 +325,36 @@ def _three(rows, row):
 
 
 @inlined
-def _moved(rows, vertex):
-    """Return (decided, vertex) of the moved vertices in all lanes."""
-    v = _three(rows, 3 * vertex)
-    x_decided, x = _coordinate(rows, 9, v)
-    y_decided, y = _coordinate(rows, 13, v)
-    z_decided, z = _coordinate(rows, 17, v)
-    return x_decided & y_decided & z_decided, (x, y, z)
+def _moved(rows, vertex, lanes):
+    """Return the moved vertices in `lanes`, as bits; others are anything."""
+    x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
+    return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
-def _coordinate(rows, row, v):
-    a, b, c = _three(rows, row)
-    return rounded_dot((a, b, c, simd.load(rows, (row + 3) * HALF, HALF)), v)
+def _coordinate(rows, vertex, axis, lanes):
+    good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
+    if lanes & ~np.int64(simd.mask_bits(good)) != 0:
+        x = _coordinate_of_few(rows, vertex, axis, lanes)
+    return x
+
+
+@kernel
+def _coordinate_of_few(rows, vertex, axis, lanes):
+    stay_outlined()
+    m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
+    good, x = rounded_dot(m, v)
+    lanes &= ~np.int64(simd.mask_bits(good))
+    while lanes != 0:
+        k = simd.lowest_bit(lanes)
+        lanes &= lanes - 1
+        row = simd.lane(m[0], k), simd.lane(m[1], k), simd.lane(m[2], k), simd.lane(m[3], k)
+        exact = exact_dot(row, (simd.lane(v[0], k), simd.lane(v[1], k), simd.lane(v[2], k)))
+        x = simd.select(simd.lane_numbers(HALF) == np.int32(k), exact, x)
+    return x
+
+
+@inlined
+def _row_of_map(rows, axis):
+    a, b, c = _three(rows, 9 + 4 * axis)
+    return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

@@ -3,8 +3,8 @@
 The local transform x'' = A x' + b maps the frame of the TLAS to that of the BLAS (see `instanced`);
 both frames are scaled by powers of two, so t'' = t' * 2**k. The rest is `ray_setup.set_up_ray`,
 with one more error: *delta*, the distance that a primitive, in its float32 rows, may be away from
-its exact position relative to the ray. One ray (`instanced_rays`) and several side by side
-(`moved_rays`) use the same functions, on scalars or on vectors.
+its exact position relative to the ray. Functions are given one ray (`instanced_rays`, which has its
+axes side by side) or several side by side (`moved_rays`).
 
 With a the largest row sum of abs(A) and B the bound of the tree's frame, delta is the sum of
 
@@ -84,10 +84,18 @@ def enter_tlas(p, x, entry):
 
 
 @inlined
+def delta_of(transforms, at, error, largest, unit):
+    """Return delta: P is off by `error` and its product with A; A P + b and `unit` are known."""
+    bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
+    travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
+    rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
+    return ((error * norm + travel) + rest) * UP
+
+
+@inlined
 def local_ray(transforms, at, p, x, error):
     """Return the ray from p along x, with p off by up to `error`, and the size of its direction."""
     # That is between MIN_SCALE and MAX_SCALE, or its delta means nothing.
-    bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     # Scale the direction's largest component to [1, 2), as ray setup does.
     q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)
@@ -96,11 +104,17 @@ def local_ray(transforms, at, p, x, error):
     q = q[0] * unit, q[1] * unit, q[2] * unit
     local = instanced.local_point(transforms, at, p)
     # Sum up by how much the ray and the primitives may be apart.
-    origin = (error + largest_of(p) * 2.0**-50) * norm
-    travel = (largest_of(local) + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
-    rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
-    inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
-    return LocalRay(local, q, inverse, k, ((origin + travel) + rest) * UP), size
+    delta = delta_of(transforms, at, error + largest_of(p) * 2.0**-50, largest_of(local), unit)
+    return LocalRay(
+        local, q, (inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])), k, delta
+    ), size
+
+
+@inlined
+def widened(tree, scale, before, start, last):
+    """Return what a distance in the TLAS may be off, and an interval in a BLAS widened by that."""
+    lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
+    return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
 
 
 @inlined
@@ -110,8 +124,7 @@ def stay_in(tree, transforms, at, ray, scale, before, times):
     # `before` is how far that is.
     start, stop, last = times
     start, stop, last = start * scale, stop * scale, lesser(stop, last) * scale
-    lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
-    entry, leave = start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
+    lost, entry, leave = widened(tree, scale, before, start, last)
     margin = ray.delta + 2.0**-18 * peek(transforms, at + BOUND)
     for axis in range(3):
         low, high = peek(transforms, at + LOWEST + axis), peek(transforms, at + HIGHEST + axis)
@@ -123,15 +136,22 @@ def stay_in(tree, transforms, at, ray, scale, before, times):
 def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
     """Write the numbers of a ray in a BLAS; return its limits."""
     # `first` is where the interval of the closest so far begins, before the clipping.
-    bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
+    bound, entry = peek(transforms, at + BOUND), stay.entry
     p, q, delta = ray.p, ray.q, ray.delta
-    entry = stay.entry
     # Count from where the ray enters the root's box: float32 has most digits there.
     origin = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
     margin = (delta + MARGIN * bound) * UP
     ray_numbers.write_axes(memory, place, stride, origin, q, ray.inverse, margin)
-    # Widen the bounds of the filter by what the rounded vertices, and the ray, may be off.
     spread = abs(q[0]) + abs(q[1]) + abs(q[2])
+    return write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first)
+
+
+@inlined
+def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
+    """Write and return the limits of a ray in a BLAS, whose direction has a sum of sizes."""
+    bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
+    entry = stay.entry
+    # Widen the bounds of the filter by what the rounded vertices, and the ray, may be off.
     slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
     limits = Limits(
         spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),

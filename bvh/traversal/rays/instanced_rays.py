@@ -11,28 +11,31 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, scale_by
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import address, peek
+from bvh.runtime.simd import address, as_ints, greater, lane, lesser, load, mask_bits, peek
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup, slots
 from bvh.traversal.rays.blocks import OCTANTS, batch_index, double_index
-from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
+from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE, Stay
 from bvh.traversal.rays.ray_batch import mask_of, read_ray
-from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
+from bvh.traversal.rays.ray_setup import MARGIN, NEAR_ORIGIN, UP, inverse_of
 from bvh.tree import frame as frames
-from bvh.tree.instanced import BOUND, NORM, TRANSFORM_SIZE, leaf_of
+from bvh.tree.instanced import BOUND, COLUMNS, HIGHEST, LOWEST, NORM, TRANSFORM_SIZE, leaf_of
 from bvh.tree.wide_nodes import first_row
 
 F = np.float32
 # The float32 tests are disabled in an instance beyond this share of the bound.
 WORST = 2.0**-10
+# Lanes of a ray's axes: three of them, and an idle one.
+AXES = 4
 # Powers of two between t and the distances of the TLAS: doubles that differ do so there.
 MAX_SHIFT = 980
 
 
 @inlined
-def _enter_tlas(tree, block, memory, slot, r, o, d):
+def _enter_tlas(tree, block, memory, slot, r, ray):
     """Compute what all instances that a ray enters share."""
     # The scale of t is zero where t would overflow, or lose digits, in the TLAS.
+    o, d, t_min, t_max = ray
     frame, doubles, at = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, at))
     k = frames.exponent(frame) - shift
@@ -47,59 +50,90 @@ def _enter_tlas(tree, block, memory, slot, r, o, d):
         error = 2.0**-51 * largest(p) + 2.0**-95 * abs(entry)
     slots.set_tlas_origin(memory, slot, p)
     slots.set_tlas_direction(memory, slot, x)
-    slots.set_tlas_error(memory, slot, error)
+    slots.set_tlas_error(memory, slot, error + largest(p) * 2.0**-50)
     scale = power_of_two(shift) if -MAX_SHIFT < shift < MAX_SHIFT else 0.0
     slots.set_tlas_scale(memory, slot, scale)
+    low, high = instance_setup.limited(t_min * scale), instance_setup.limited(t_max * scale)
+    low, high = blocks.since_entry(block, r, low), blocks.since_entry(block, r, high)
+    slots.set_tlas_range(memory, slot, (low, high))
 
 
 @kernel
-def _enter_blas(tree, rays, block, memory, slot, r, leaf):
+def _enter_blas(context_ref, memory, slot, leaf):
     """Set a slot's ray up for an instance; return False where it misses the box of its tree."""
     stay_outlined()
+    tree, rays, block = follow(context_ref)
+    r = slots.ray(memory, slot)
     instanced, index = tree.primitives, batch_index(block, r)
     # Skip an instance that the ray's mask leaves out.
     if peek(instanced.masks, leaf) & mask_of(rays, index) == 0:
         return False
-    o, d, t_min, t_max = read_ray(rays, index)
     # On the way into the first instance, compute what is the same for all.
     if slots.tlas_error(memory, slot) < 0.0:
-        _enter_tlas(tree, block, memory, slot, r, o, d)
-    # Transform the ray, and bound by how much it may be off.
+        _enter_tlas(tree, block, memory, slot, r, read_ray(rays, index))
+    # Transform the ray, its axes side by side, and bound by how much it may be off.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
-    p, x = slots.tlas_origin(memory, slot), slots.tlas_direction(memory, slot)
-    ray, size = instance_setup.local_ray(transforms, at, p, x, slots.tlas_error(memory, slot))
-    scale, to_top = instance_setup.power(ray.k), slots.tlas_scale(memory, slot)
+    q = _transformed(transforms, at, slots.tlas_direction(memory, slot))
+    p = _transformed(transforms, at, slots.tlas_origin(memory, slot))
+    p = p + load(transforms, at + COLUMNS + 9, AXES)
+    size = _largest(q)
+    k = (as_ints(size) >> 52) - 1023
+    unit, scale = instance_setup.power(0 - k), instance_setup.power(k)
+    q, error = q * unit, slots.tlas_error(memory, slot)
+    delta = instance_setup.delta_of(transforms, at, error, _largest(p), unit)
     # Where float64 cannot bound that well enough, visit all nodes and decide all exactly.
+    to_top = slots.tlas_scale(memory, slot)
     enabled = blocks.slack(block.lanes, r) < F(INF) and to_top > 0.0
     enabled = enabled and MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE
-    if not (enabled and ray.delta <= WORST * bound and to_top * scale < 2.0**1000):
+    if not (enabled and delta <= WORST * bound and to_top * scale < 2.0**1000):
         slots.open_tree(instanced, memory, slot, leaf)
-        _disable(memory, slot, ray.q, bound)
+        _disable(memory, slot, (lane(q, 0), lane(q, 1), lane(q, 2)), bound)
         return True
     # Clip it to the box of the BLAS, and to what is not behind the closest hit of other instances.
     has_hit = slots.best(memory, slot) >= 0
+    start, stop = slots.tlas_range(memory, slot)
+    last = min(stop, slots.before_high(memory, slot)) if has_hit else stop
+    start, stop, last = start * scale, stop * scale, last * scale
     before = blocks.entry(block.doubles, double_index(r))
-    high = slots.high_t(memory, slot) if has_hit else INF
-    times = (
-        blocks.since_entry(block, r, instance_setup.limited(t_min * to_top)),
-        blocks.since_entry(block, r, instance_setup.limited(t_max * to_top)),
-        blocks.since_entry(block, r, instance_setup.limited(high * to_top)),
-    )
-    stay = instance_setup.stay_in(tree, transforms, at, ray, scale, before, times)
-    if stay.entry > stay.leave:
+    lost, entry, leave = instance_setup.widened(tree, scale, before, start, last)
+    inverse, margin = inverse_of(q), delta + 2.0**-18 * bound
+    low, high = load(transforms, at + LOWEST, AXES), load(transforms, at + HIGHEST, AXES)
+    near, far = ((low - p) - margin) * inverse, ((high - p) + margin) * inverse
+    near, far = lesser(near, far), greater(near, far)
+    entry = max(entry, max(lane(near, 0), max(lane(near, 1), lane(near, 2))))
+    leave = min(leave, min(lane(far, 0), min(lane(far, 1), lane(far, 2))))
+    if entry > leave:
         return False
     # Write its numbers to the slot, in place of those for the TLAS.
     slots.open_tree(instanced, memory, slot, leaf)
-    first = INF
-    if has_hit:
-        low = instance_setup.limited(slots.low_t(memory, slot) * to_top)
-        first = blocks.since_entry(block, r, low) * scale
-    instance_setup.write_local_ray(memory, slot, 1, transforms, at, ray, stay, first)
-    slots.set_octant(memory, slot, ray_setup.octant_of(ray.inverse))
-    slots.set_blas_entry(memory, slot, stay.entry)
+    margin = (delta + MARGIN * bound) * UP
+    ray_numbers.write_axis(memory, slot, 1, p + entry * q, q, inverse, margin)
+    sizes = abs(q)
+    spread = lane(sizes, 0) + lane(sizes, 1) + lane(sizes, 2)
+    stay = Stay(start, stop, entry, leave, lost)
+    first = slots.before_low(memory, slot) * scale if has_hit else INF
+    instance_setup.write_local_limits(memory, slot, 1, transforms, at, spread, delta, stay, first)
+    slots.set_octant(memory, slot, mask_bits(inverse < 0.0) & (OCTANTS - 1))
+    slots.set_blas_entry(memory, slot, entry)
     slots.set_blas_scale(memory, slot, scale)
     return True
+
+
+@inlined
+def _transformed(transforms, at, v):
+    """Return a vector of the TLAS in the frame of a tree, an axis a lane."""
+    x, y = (
+        load(transforms, at + COLUMNS, AXES) * v[0],
+        load(transforms, at + COLUMNS + 3, AXES) * v[1],
+    )
+    return x + y + load(transforms, at + COLUMNS + 6, AXES) * v[2]
+
+
+@inlined
+def _largest(v):
+    sizes = abs(v)
+    return max(lane(sizes, 0), max(lane(sizes, 1), lane(sizes, 2)))
 
 
 @inlined
@@ -113,26 +147,18 @@ def _disable(memory, slot, q, bound):
 
 
 @inlined
-def _world_distance(block, memory, slot, r, tau):
-    """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
-    at = double_index(r)
-    tau = np.float64(tau) + slots.blas_entry(memory, slot)
-    top = tau / slots.blas_scale(memory, slot)
-    top = (top + blocks.entry_rest(block.doubles, at)) + blocks.entry(block.doubles, at)
-    return top / slots.tlas_scale(memory, slot)
-
-
-@inlined
 def _store_closest_interval(block, memory, slot, r):
-    """Store the interval of t around the closest hit, which is in the BLAS that the ray leaves."""
+    """Store the interval around the closest hit, which is in the BLAS that the ray leaves."""
     if slots.exact(memory, slot) == slots.best(memory, slot):
-        t = slots.exact_t(memory, slot)
-        slots.set_low_t(memory, slot, t)
-        slots.set_high_t(memory, slot, t)
+        t = instance_setup.limited(slots.exact_t(memory, slot) * slots.tlas_scale(memory, slot))
+        low = high = blocks.since_entry(block, r, t)
     else:
-        low, high = slots.best_low(memory, slot), slots.end(memory, slot)
-        slots.set_low_t(memory, slot, _world_distance(block, memory, slot, r, low))
-        slots.set_high_t(memory, slot, _world_distance(block, memory, slot, r, high))
+        # The slack of the ray in the BLAS covers the rounding.
+        entry, scale = slots.blas_entry(memory, slot), slots.blas_scale(memory, slot)
+        low = (np.float64(slots.best_low(memory, slot)) + entry) / scale
+        high = (np.float64(slots.end(memory, slot)) + entry) / scale
+    slots.set_before_low(memory, slot, low)
+    slots.set_before_high(memory, slot, high)
 
 
 @inlined
@@ -146,16 +172,15 @@ def _leave_blas(block, memory, slot, r):
         _store_closest_interval(block, memory, slot, r)
         # Where t has no scale in the TLAS, its end stays what it was.
         if slack < F(INF) and slots.tlas_scale(memory, slot) > 0.0:
-            end = slots.tlas_distance(block, memory, slot, slots.high_t(memory, slot)) + slack
+            end = slots.before_high(memory, slot) + slack
             blocks.set_end(lanes, r, min(blocks.end(lanes, r), F(end)))
     slots.set_instance(memory, slot, -1)
 
 
 @inlined
 def _load_tlas_numbers(tree, block, memory, slot, r):
-    """Load into a slot the numbers of ray r that the nodes of the TLAS need."""
+    """Load into a slot the numbers of ray r that the nodes of the TLAS need, but its end."""
     slots.load_planes(memory, slot, block, r)
-    slots.set_end(memory, slot, blocks.end(block.lanes, r))
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
     slots.set_nodes(memory, slot, address(tree.blocks, np.int64(0)))
 
@@ -163,6 +188,7 @@ def _load_tlas_numbers(tree, block, memory, slot, r):
 def load_ray_of_scene(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root of the TLAS."""
     _load_tlas_numbers(tree, block, memory, slot, r)
+    slots.set_end(memory, slot, blocks.end(block.lanes, r))
     slots.reset_closest(memory, slot, r)
     slots.set_tlas_error(memory, slot, -1.0)
     slots.set_instance(memory, slot, -1)
@@ -171,6 +197,9 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the top of the stack at the next node, or at the next leaf of a BLAS."""
+    # Whatever the level, where nothing is left at all the ray is done.
+    if top < slot:
+        return top
     if (
         top < slots.base(memory, slot)
         or slots.stack_entry(memory, top) > slots.end(memory, slot)
@@ -186,19 +215,24 @@ def _change_level(context_ref, memory, slot, top):
     # Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
     # dropped; one with it stays, for a tie.
     stay_outlined()
-    tree, rays, block = follow(context_ref)
-    r = slots.ray(memory, slot)
+    tree, _, block = follow(context_ref)
+    r, in_tlas = slots.ray(memory, slot), slots.instance(memory, slot) < 0
     while True:
         base, end = slots.base(memory, slot), slots.end(memory, slot)
         while top >= base and slots.stack_entry(memory, top) > end:
             top -= 1
         if top >= base:
             child = slots.stack_child(memory, top)
-            if child >= 0 or slots.instance(memory, slot) >= 0:
+            if slots.instance(memory, slot) >= 0:
+                return top
+            if child >= 0:
+                # Few rays that leave a BLAS come to another node of the TLAS.
+                if not in_tlas:
+                    _load_tlas_numbers(tree, block, memory, slot, r)
                 return top
             # A leaf of the TLAS: the root of its BLAS replaces it on the stack.
             leaf = np.int64(peek(tree.ids, first_row(child)))
-            if _enter_blas(tree, rays, block, memory, slot, r, leaf):
+            if _enter_blas(context_ref, memory, slot, leaf):
                 slots.set_base(memory, slot, top)
                 slots.set_stack_children(memory, top, 0)
                 slots.set_stack_entries(memory, top, F(0.0))
@@ -206,7 +240,7 @@ def _change_level(context_ref, memory, slot, top):
             top -= 1
         elif slots.instance(memory, slot) >= 0:
             _leave_blas(block, memory, slot, r)
-            _load_tlas_numbers(tree, block, memory, slot, r)
+            slots.set_end(memory, slot, blocks.end(block.lanes, r))
             slots.set_base(memory, slot, slot)
         else:
             return slot - 1

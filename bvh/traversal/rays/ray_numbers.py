@@ -50,7 +50,9 @@ class Limits(NamedTuple):
 
 
 @inlined
-def _write_axis(memory, at, stride, p, d, inverse, margin):
+def write_axis(memory, at, stride, p, d, inverse, margin):
+    """Write the numbers of an axis; or of one ray, with an axis a lane, and one lane more."""
+    # That lane is overwritten by the next row, after DIRECTION by `write_limits`.
     across, slack = p * inverse, abs(inverse) * margin
     store(memory, at + NEAR * stride, -across - slack)
     store(memory, at + FAR * stride, slack - across)
@@ -63,9 +65,9 @@ def _write_axis(memory, at, stride, p, d, inverse, margin):
 def write_axes(memory, at, stride, p, d, inverse, margin):
     """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart."""
     # They are those of one ray, or vectors of several side by side; so in `write_limits`.
-    _write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
-    _write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
-    _write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
+    write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
+    write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
+    write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
 
 
 @inlined

@@ -14,12 +14,12 @@ filter has found.
 | planes, order | for the octant of the ray: near planes, the shift of the order of children |
 | best, exact, exact_t | the closest primitive so far; the one whose exact distance is exact_t |
 | blas_entry, blas_scale | from distances in the TLAS to those in the BLAS |
-| low_t, high_t | interval of t around the closest hit of the BLASes that the ray has left |
-| tlas_... | what all instances share, computed on the way into the first one |
+| before_low, before_high | interval around the closest hit of the BLASes that the ray has left |
+| tlas_... | what all instances share, computed on the way into the first one; t_min and t_max |
 
 In a scene the numbers are those of the TLAS or of the BLAS that the ray is in (see
-`instanced_rays`); the ray block keeps the former. With tau' = t * tlas_scale - entry in the TLAS,
-tau = tau' * blas_scale - blas_entry in a BLAS.
+`instanced_rays`); the ray block keeps the former, which intervals and t_min count in. With tau' =
+t * tlas_scale - entry in the TLAS, tau = tau' * blas_scale - blas_entry in a BLAS.
 """
 
 from typing import NamedTuple
@@ -86,8 +86,8 @@ _planes, _set_planes = field(types.int32, 34, 35, 36)
 _order, _set_order = field(types.int32, 37)
 blas_entry, set_blas_entry = _word(types.float64, 0)
 blas_scale, set_blas_scale = _word(types.float64, 1)
-low_t, set_low_t = _word(types.float64, 2)
-high_t, set_high_t = _word(types.float64, 3)
+before_low, set_before_low = _word(types.float64, 2)
+before_high, set_before_high = _word(types.float64, 3)
 exact_t, set_exact_t = _word(types.float64, 4)
 best, set_best = _word(types.int64, 5)
 exact, set_exact = _word(types.int64, 6)
@@ -98,6 +98,7 @@ tlas_direction, set_tlas_direction = _word(types.float64, 13, 3)
 # The error of the origin; negative before the first instance.
 tlas_error, set_tlas_error = _word(types.float64, 16)
 tlas_scale, set_tlas_scale = _word(types.float64, 17)
+tlas_range, set_tlas_range = _word(types.float64, 18, 2)
 
 # Of a stack, by the slot plus the height: children, and where the ray enters them.
 stack_child, _, set_stack_children = rows(types.int32, STACKLESS)

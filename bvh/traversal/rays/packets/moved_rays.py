@@ -173,7 +173,10 @@ def move_rays(tree, block, moved, i, at, leaf, inside):
     bad = np.int64(0)
     for h in range(0, WIDTH, HALF):
         some = np.int64(inside) >> h & ((1 << HALF) - 1)
-        bad |= np.int64(_move_half(tree, block, moved, i + h, at + h, leaf, some))
+        if some == 0:
+            blocks.set_end(lanes, at + h, simd.splat(F(-INF), HALF))
+        else:
+            bad |= np.int64(_move_half(tree, block, moved, i + h, at + h, leaf, some))
     # The closest so far is not in this BLAS, but a tie with it is for its id to decide.
     blocks.set_prim_before(lanes, at, blocks.prims(block.lanes, at, WIDTH))
     blocks.set_leaf_before(lanes, at, blocks.prim_instances(block.lanes, at, WIDTH))
