@@ -29,14 +29,15 @@ class RaycastingScene(Geometries, PinholeRays):
     """Ray and point queries of triangle meshes, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
-    query after the last mesh. Results are numpy arrays, or Tensors for input that is a Tensor. Real
-    numbers are float32 for float32 input, else float64; ids are uint32. Arguments of the wrong
-    shape or type raise a ValueError or TypeError that names them.
+    query after the last mesh. Rays have the shape (..., 6), points (..., 3); keys and shapes of
+    results are Open3D's. They are numpy arrays, or Tensors for input that is a Tensor. Real numbers
+    are float32 for float32 input, else float64; ids are uint32. Arguments of the wrong shape or
+    type raise a ValueError or TypeError that names them.
 
     Parameters
     ----------
     nthreads : int
-        Threads to build with; 0 for one per CPU.
+        Threads to build with, and of a query to answer with; 0 for one per CPU.
     device : object
         Accepted for compatibility. Everything is computed on the CPU, and Tensors are returned on
         the device of the input.
@@ -75,18 +76,8 @@ class RaycastingScene(Geometries, PinholeRays):
     def cast_rays(self, rays: Given, nthreads: int = 0) -> Arrays:
         """Find the closest hit of each ray, as in Open3D.
 
-        Parameters
-        ----------
-        rays : array_like or Tensor, shape (..., 6)
-            Origins and directions, [ox, oy, oz, dx, dy, dz]. Directions need not be normalised.
-        nthreads : int
-            Threads to use; 0 for one per CPU.
-
-        Returns
-        -------
-        dict
-            Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
-            Normals are unit vectors by the winding.
+        Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
+        Normals are unit vectors by the winding.
 
         Examples
         --------
@@ -102,17 +93,7 @@ class RaycastingScene(Geometries, PinholeRays):
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Return whether each ray hits anything, as in Open3D.
-
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-        tnear, tfar : float
-            Range of t, both ends included.
-
-        Returns
-        -------
-        array or Tensor of bool, shape (...)
+        """Return whether each ray hits anything from tnear to tfar, both included, as in Open3D.
 
         Examples
         --------
@@ -125,16 +106,9 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.shaped(np.reshape(hit, -1))
 
     def count_intersections(self, rays: Given, nthreads: int = 0) -> Any:
-        """Count the crossings of each ray with the scene, as in Open3D.
+        """Count the crossings of each ray with the scene as int32, as in Open3D.
 
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        array or Tensor of int32, shape (...)
-            For a closed mesh an even number from outside, and an odd number from inside.
+        For a closed mesh it is an even number from outside, and an odd number from inside.
 
         Examples
         --------
@@ -147,17 +121,9 @@ class RaycastingScene(Geometries, PinholeRays):
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
     def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
-        """List what `count_intersections` counts, as in Open3D.
+        """List what `count_intersections` counts, as in Open3D, but sorted by (ray, t, id).
 
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        dict
-            Sorted by (ray, t, id). Those of ray i, of n flattened ones, are
-            ``ray_splits[i] : ray_splits[i + 1]``.
+        Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
 
         Examples
         --------
@@ -177,16 +143,8 @@ class RaycastingScene(Geometries, PinholeRays):
     def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
         """Find the closest point of the scene for each point, as in Open3D.
 
-        Parameters
-        ----------
-        query_points : array_like or Tensor, shape (..., 3)
-        nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        dict
-            If the scene is empty or the point is not finite, the closest point is NaN, and the
-            rest as for a miss in `cast_rays`.
+        If the scene is empty or the point is not finite, the closest point is NaN, and the rest as
+        for a miss in `cast_rays`.
 
         Examples
         --------
@@ -202,16 +160,7 @@ class RaycastingScene(Geometries, PinholeRays):
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point from the scene, as in Open3D.
-
-        Parameters
-        ----------
-        query_points, nthreads : as in `compute_closest_points`
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            inf without a closest point.
+        """Return the distance of each point, as in Open3D; inf without a closest point.
 
         Examples
         --------
@@ -227,16 +176,8 @@ class RaycastingScene(Geometries, PinholeRays):
     ) -> Any:
         """Return the distance of points from closed meshes, negative inside, as in Open3D.
 
-        Parameters
-        ----------
-        query_points, nthreads : as in `compute_closest_points`
-        nsamples : int
-            An odd number. It changes nothing, because the sign is exact.
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            0 on the surface, inf without a closest point.
+        It is 0 on the surface, inf without a closest point. `nsamples`, an odd number, changes
+        nothing, because the sign is exact.
 
         Examples
         --------
@@ -249,16 +190,9 @@ class RaycastingScene(Geometries, PinholeRays):
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
     def compute_occupancy(self, query_points: Given, nthreads: int = 0, nsamples: int = 1) -> Any:
-        """Return whether each point is inside closed meshes, as in Open3D.
+        """Return 1 for points inside closed meshes or on their surface, else 0, as in Open3D.
 
-        Parameters
-        ----------
-        query_points, nthreads, nsamples : as in `compute_signed_distance`
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            1 inside and on the surface, 0 outside.
+        `nsamples` is as in `compute_signed_distance`.
 
         Examples
         --------

@@ -29,22 +29,13 @@ class PinholeRays:
 
     @staticmethod
     def create_rays_pinhole(*args: Any, dtype: DTypeLike = np.float32, **kwargs: Any) -> Any:
-        """Return the rays of a pinhole camera, as in Open3D.
+        """Return the rays of a pinhole camera, shape (height_px, width_px, 6), as in Open3D.
 
         Called as ``create_rays_pinhole(intrinsic_matrix, extrinsic_matrix, width_px, height_px)``
         or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``, with *args or
         **kwargs. Rays go through the centres of pixels, row by row; with ``up``, as in Open3D, the
-        first row is at the bottom of the view and the first column at the right.
-
-        Parameters
-        ----------
-        dtype : float32 or float64
-            Type of the rays. Open3D always returns float32; float64 is more accurate for a camera
-            far from the origin.
-
-        Returns
-        -------
-        array or Tensor, shape (height_px, width_px, 6)
+        first row is at the bottom of the view and the first column at the right. Beside float32,
+        which Open3D returns, `dtype` may be float64, more accurate far from the origin.
 
         Examples
         --------

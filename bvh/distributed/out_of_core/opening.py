@@ -1,7 +1,5 @@
 """`bvh.load`: saved trees and scenes, and folders of parts."""
 
-from __future__ import annotations
-
 import os
 
 from bvh.distributed.out_of_core.parts import Parts

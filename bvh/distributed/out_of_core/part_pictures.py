@@ -1,7 +1,5 @@
 """Pictures of a mesh in parts: of a tree over the triangles that a camera sees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 
