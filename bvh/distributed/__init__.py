@@ -6,7 +6,6 @@ for URLs; the rest is for Dask arrays and clusters.
 | file | contents |
 |---|---|
 | `fetched_files.py` | Local copies of files that are fetched from elsewhere, under names that contain their digests |
-| `part_records.py` | One part's entry in the index: its box, counts, bits and digests |
 | `part_index.py` | Index of a folder of parts: what it says of each, read and checked; and the files it speaks of |
 | `merging.py` | Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |

@@ -82,11 +82,6 @@ def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     return block(_table([("Pointer", "hover", line)]))
 
 
-def boxes_shown(text: str) -> str:
-    """Return the line about boxes."""
-    return block(f'<span id="bvh-boxes">{html.escape(text)}</span>')
-
-
 def picture_text(
     size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
