@@ -22,15 +22,7 @@ class FacePair:
         self._faces = dict(zip(names, faces, strict=True))
 
     def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bvh.compat.trimesh import ContactData
-        >>> ContactData(("a", "b"), (4, 7), np.ones(3), np.zeros(3)).index("b")
-        7
-        """
+        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh."""
         return self._faces[name]
 
 
@@ -90,15 +82,7 @@ class DistanceData(FacePair):
         self.distance = distance
 
     def point(self, name: Hashable) -> Reals:
-        """Return the nearest point of the mesh with a name, (3,), as in trimesh.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bvh.compat.trimesh import DistanceData
-        >>> DistanceData(("a", "b"), (4, 7), np.eye(2, 3), 1.5).point("b")
-        array([0., 1., 0.])
-        """
+        """Return the nearest point of the mesh with a name, (3,), as in trimesh."""
         return self._points[name]
 
     def __repr__(self) -> str:

@@ -40,13 +40,6 @@ class Geometries:
 
         Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
         TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
-
-        Examples
-        --------
-        >>> from bvh.compat.open3d import RaycastingScene
-        >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):

@@ -58,17 +58,32 @@ class RaycastingScene(Geometries, PinholeRays):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, trimesh
     >>> from bvh.compat.open3d import RaycastingScene
     >>> scene = RaycastingScene()
-    >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], np.float32)
-    >>> _ = scene.add_triangles(vertices, np.array([[0, 1, 2]], np.uint32))
-    >>> rays = np.array([[0.75, 0.25, 1, 0, 0, -1], [9, 9, 9, 1, 0, 0]], np.float32)
+    >>> scene.add_triangles(mesh=trimesh.creation.box([2.0, 2.0, 2.0]))
+    0
+    >>> rays = np.array([[0.75, 0.25, 3, 0, 0, -1], [9, 9, 9, 1, 0, 0]], np.float32)
     >>> answer = scene.cast_rays(rays)
-    >>> answer["t_hit"].numpy()
-    array([ 1., inf], dtype=float32)
-    >>> answer["primitive_ids"].numpy()
-    array([         0, 4294967295], dtype=uint32)
+    >>> answer["t_hit"].numpy(), answer["geometry_ids"].numpy()
+    (array([ 2., inf], dtype=float32), array([         0, 4294967295], dtype=uint32))
+    >>> answer["primitive_normals"].numpy()[:, 2]
+    array([1., 0.], dtype=float32)
+    >>> scene.test_occlusions(rays).numpy(), scene.count_intersections(rays).numpy()
+    (array([ True, False]), array([2, 0], dtype=int32))
+    >>> found = scene.list_intersections(rays)
+    >>> found["ray_splits"].numpy(), found["t_hit"].numpy()
+    (array([0, 2, 2], dtype=uint32), array([2., 4.], dtype=float32))
+    >>> points = [[0.0, 0.0, 0.25], [0.0, 0.0, 2.5]]
+    >>> scene.compute_closest_points(points)["points"].numpy()[1]
+    array([0., 0., 1.])
+    >>> scene.compute_distance(points).numpy(), scene.compute_signed_distance(points).numpy()
+    (array([0.75, 1.5 ]), array([-0.75,  1.5 ]))
+    >>> scene.compute_occupancy(points).numpy()
+    array([1., 0.])
+    >>> rays = RaycastingScene.create_rays_pinhole(90, [0, 0, 0], [0, 0, 2], [0, 1, 0], 2, 1)
+    >>> rays.numpy().round(6).tolist()
+    [[[0.0, 0.0, 2.0, 0.5, 0.0, -1.0], [0.0, 0.0, 2.0, -0.5, 0.0, -1.0]]]
     """
 
     INVALID_ID = INVALID_ID
@@ -78,14 +93,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
         Normals are unit vectors by the winding.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> answer = scene.cast_rays([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
-        >>> answer["t_hit"].numpy(), answer["primitive_normals"].numpy().tolist()
-        (array([ 5., inf]), [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
         """
         given, surface, hits = self._cast(BVH.closest_hit, rays, nthreads)
         return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
@@ -93,15 +100,7 @@ class RaycastingScene(Geometries, PinholeRays):
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Return whether each ray hits anything from tnear to tfar, both included, as in Open3D.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.test_occlusions([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
-        array([ True, False])
-        """
+        """Return whether each ray hits anything from tnear to tfar, both included, as in Open3D."""
         given, _, hit = self._cast(BVH.any_hit, rays, nthreads, tnear, tfar)
         return given.shaped(np.reshape(hit, -1))
 
@@ -109,13 +108,6 @@ class RaycastingScene(Geometries, PinholeRays):
         """Count the crossings of each ray with the scene as int32, as in Open3D.
 
         For a closed mesh it is an even number from outside, and an odd number from inside.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.count_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
-        array([1, 0], dtype=int32)
         """
         given, _, counts = self._cast(BVH.count_hits, rays, nthreads)
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
@@ -124,14 +116,6 @@ class RaycastingScene(Geometries, PinholeRays):
         """List what `count_intersections` counts, as in Open3D, but sorted by (ray, t, id).
 
         Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> found = scene.list_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
-        >>> found["ray_splits"].numpy(), found["t_hit"].numpy()
-        (array([0, 1, 1], dtype=uint32), array([5.]))
         """
         given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
         found = surface.details(hits, given, normals=False)
@@ -145,14 +129,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         If the scene is empty or the point is not finite, the closest point is NaN, and the rest as
         for a miss in `cast_rays`.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> near = scene.compute_closest_points([[0.25, 0.25, 2.0]])
-        >>> near["points"].numpy(), near["primitive_ids"].numpy()
-        (array([[0.25, 0.25, 0.  ]]), array([0], dtype=uint32))
         """
         given, surface = InputRows("query_points", query_points, 3, nthreads), self._surface()
         near = surface.tree.closest_point(given.flat, threads=given.threads)
@@ -160,15 +136,7 @@ class RaycastingScene(Geometries, PinholeRays):
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point, as in Open3D; inf without a closest point.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.compute_distance([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]]).numpy()
-        array([2., 5.])
-        """
+        """Return the distance of each point, as in Open3D; inf without a closest point."""
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
@@ -178,14 +146,6 @@ class RaycastingScene(Geometries, PinholeRays):
 
         It is 0 on the surface, inf without a closest point. `nsamples`, an odd number, changes
         nothing, because the sign is exact.
-
-        Examples
-        --------
-        >>> import trimesh
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
-        >>> scene.compute_signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
-        array([-0.25,  1.  ])
         """
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
@@ -193,14 +153,6 @@ class RaycastingScene(Geometries, PinholeRays):
         """Return 1 for points inside closed meshes or on their surface, else 0, as in Open3D.
 
         `nsamples` is as in `compute_signed_distance`.
-
-        Examples
-        --------
-        >>> import trimesh
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
-        >>> scene.compute_occupancy([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
-        array([1., 0.])
         """
         return self._measure(BVH.contains, query_points, nthreads, nsamples)
 

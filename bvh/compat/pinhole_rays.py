@@ -36,14 +36,6 @@ class PinholeRays:
         **kwargs. Rays go through the centres of pixels, row by row; with ``up``, as in Open3D, the
         first row is at the bottom of the view and the first column at the right. Beside float32,
         which Open3D returns, `dtype` may be float64, more accurate far from the origin.
-
-        Examples
-        --------
-        >>> from bvh.compat.open3d import RaycastingScene
-        >>> rays = RaycastingScene.create_rays_pinhole(90, [0, 0, 0], [0, 0, 2], [0, 1, 0], 2, 1)
-        >>> rays.numpy().round(6) + 0.0
-        array([[[ 0. ,  0. ,  2. ,  0.5,  0. , -1. ],
-                [ 0. ,  0. ,  2. , -0.5,  0. , -1. ]]], dtype=float32)
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
