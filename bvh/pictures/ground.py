@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.camera.fitting import corners_of
-from bvh.camera.placement import AXES, upward
+from bvh.camera.placement import AXES, corners_of, upward
 from bvh.pictures.lights import Lights
 from bvh.pictures.render_source import Occluders, Pictured
 from bvh.pictures.surfaces import ROUNDINGS, Floats, Ints, Spots

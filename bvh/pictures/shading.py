@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.camera.fitting import corners_of
+from bvh.camera.placement import corners_of
 from bvh.io.materials import srgb_of
 from bvh.pictures import colours
 from bvh.pictures.ground import Ground

@@ -163,12 +163,7 @@ def ray_lab(
     Returns
     -------
     RayLab
-        With `.url` and `.close()`. A notebook shows the page itself.
-
-    Raises
-    ------
-    ImportError, ValueError, TypeError, OSError
-        As in `view`.
+        With `.url` and `.close()`. A notebook shows the page itself. Errors are as in `view`.
 
     Examples
     --------

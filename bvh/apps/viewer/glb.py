@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.materials import Material, linear_of
+from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 
 
@@ -61,7 +61,6 @@ def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np
 
 def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return colours times the factor as glTF has them, linear, with full opacity."""
-    light = colours / 255.0 if material.linear else linear_of(colours / 255.0)
     found = np.full((len(colours), 4), 255, np.uint8)
-    found[:, :3] = np.round(255.0 * light * material.factor)
+    found[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
     return found
