@@ -12,8 +12,7 @@ for URLs; the rest is for Dask arrays and clusters.
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
 | `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays |
-| `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
-| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
+| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
 | `clusters/` | Rays and pictures on a cluster, for the command line: connected to, sent, summed, received |
 | `worker_kernels.py` | Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep |
