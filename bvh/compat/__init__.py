@@ -5,7 +5,6 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `tensors.py` | Arguments as Open3D takes them, arrays or Tensors; results are of the kind of the input |
-| `pinhole_rays.py` | Rays of pinhole cameras, by matrices or by a view, as Open3D makes them |
 | `geometries.py` | Geometries of a RaycastingScene: triangles under one tree, with Open3D's ids and normals |
 | `open3d.py` | Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |

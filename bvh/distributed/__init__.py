@@ -10,7 +10,6 @@ for URLs; the rest is for Dask arrays and clusters.
 | `merging.py` | Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
-| `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays |
 | `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |

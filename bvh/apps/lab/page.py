@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bvh.apps.lab.drawing import Handles, LabNodes
+from bvh.apps.lab.drawing import FROM_ABOVE, FROM_AN_ANGLE, Handles, LabNodes
 from bvh.apps.lab.frame import Pose, fitted, moved
-from bvh.apps.lab.labels import FROM_ABOVE, FROM_AN_ANGLE
 from bvh.apps.lab.panel import EDITED, Panel
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState
