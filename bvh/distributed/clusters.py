@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.merging import Column
-from bvh.distributed.out_of_core.part_pictures import tile_rays, visible_source
-from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts, tile_rays, visible_source
 from bvh.distributed.ray_sources import RaySource, camera_rays
 from bvh.distributed.tree_handles import OpenedOnce, Searched, handle_of
 from bvh.pictures.picture import Picture

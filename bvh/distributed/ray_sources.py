@@ -18,7 +18,7 @@ from bvh.camera.camera import Camera
 from bvh.distributed import chunk_tasks
 from bvh.distributed.chunk_tasks import Maker, RayBlocks, checked_options, held, searched
 from bvh.distributed.lazy_queries import answer
-from bvh.distributed.out_of_core.part_pictures import tile_rays
+from bvh.distributed.out_of_core.parts import tile_rays
 from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import number_of
