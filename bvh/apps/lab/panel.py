@@ -9,7 +9,7 @@ from typing import Any
 from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
 from bvh.apps.lab.presets import PRESETS, SECOND
 from bvh.apps.lab.state import BOX_FIELDS, edited, texts_of
-from bvh.apps.page_texts import CAMERA_KEYS, help_html, tab_title
+from bvh.apps.page_server import CAMERA_KEYS, help_html, tab_title
 
 EDITED = "Custom"
 SPACE, PLANE = "3D", "2D, from above"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.apps.page_texts import block
+from bvh.apps.page_server import block
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import Floats, corners_of, edges_of
 from bvh.geometry.transforms import moved

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from bvh.apps.page_texts import block, running, tab_title
+from bvh.apps.page_server import block, running, tab_title
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
 
