@@ -10,6 +10,5 @@ Each file imports only from those above it.
 | `naive.py` | Naive box tests, as they are often published, and what goes wrong in them |
 | `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
 | `presets.py` | Presets of the ray lab: each shows a flaw of common box tests |
-| `panel.py` | Panels of the ray lab's page: presets, what to drag, exact numbers, and the answers |
-| `page.py` | Page of the ray lab, and `ray_lab`, which serves it |
+| `page.py` | Page of the ray lab, its panels with numbers and answers, and `ray_lab`, which serves it |
 """
