@@ -5,7 +5,7 @@ from importlib.util import find_spec
 NEEDS = {
     "torch": (
         "bvh/torch.py",
-        "bvh/gradients/results.py",
+        "bvh/gradients/queries.py",
         "bvh/gradients/torch_functions.py",
         "bvh/examples/find_pose.py",
         "bvh/examples/fit_surface.py",
