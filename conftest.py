@@ -9,7 +9,7 @@ os.environ.setdefault("BVH_COMPILE_AHEAD", "off")
 NEEDS = {
     "torch": (
         "bvh/torch.py",
-        "bvh/gradients/results.py",
+        "bvh/gradients/queries.py",
         "bvh/gradients/torch_functions.py",
         "bvh/examples/find_pose.py",
         "bvh/examples/fit_surface.py",

@@ -8,9 +8,9 @@ from bvh.apps.lab.page import ray_lab as ray_lab
 from bvh.apps.viewer.window import Viewer as Viewer
 from bvh.apps.viewer.window import view as view
 from bvh.camera.camera import Camera as Camera
-from bvh.distributed.out_of_core.opening import load as load
 from bvh.distributed.out_of_core.partitioning import partition as partition
 from bvh.distributed.out_of_core.parts import Parts as Parts
+from bvh.distributed.out_of_core.parts import load as load
 from bvh.geometry.boxes import ray_box as ray_box
 from bvh.geometry.obbs import ray_obb as ray_obb
 from bvh.geometry.planes import ray_plane as ray_plane

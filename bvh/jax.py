@@ -29,7 +29,7 @@ Examples
 """
 
 from bvh.gradients.jax_functions import JaxQueries
-from bvh.gradients.results import HitTuple, PointTuple
+from bvh.gradients.queries import HitTuple, PointTuple
 
 __all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
 

@@ -48,7 +48,7 @@ tensor(...
 [-0.5, -0.25, -0.25]
 """
 
-from bvh.gradients.results import HitTuple, PointTuple
+from bvh.gradients.queries import HitTuple, PointTuple
 from bvh.gradients.torch_functions import TorchQueries
 
 __all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]

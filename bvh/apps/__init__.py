@@ -7,6 +7,5 @@ Each file imports only from those above it.
 | `cli/` | The command `bvh`. |
 | `lab/` | The ray lab: a page where a ray meets a box. |
 | `viewer/` | The viewer: a page that shows scenes and what the cursor hits. |
-| `page_texts.py` | Texts that all pages share: the title of the browser's tab, and what mouse and keys do |
-| `page_server.py` | Page server: pages that this process serves to browsers |
+| `page_server.py` | Page server: pages that this process serves to browsers, and texts that all of them share |
 """

@@ -1,4 +1,4 @@
-"""Page server: pages that this process serves to browsers."""
+"""Page server: pages that this process serves to browsers, and texts that all of them share."""
 
 import errno
 import html
@@ -27,6 +27,23 @@ ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?")
 # Environment variables: more origins, separated by commas or spaces; `url` where it is not given;
 # and, set by JupyterHub, the path of the user's server, under which jupyter-server-proxy has ports.
 ORIGINS, URL, HUB = "BVH_ORIGINS", "BVH_URL", "JUPYTERHUB_SERVICE_PREFIX"
+
+# An image of one pixel, whose handler runs a script: browsers run none in HTML that is added later.
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+
+# Of the camera of every page. Keys of letters move it, as in games.
+CAMERA_KEYS = (
+    ("Drag", "orbit"),
+    ("Right-drag", "pan"),
+    ("Scroll", "zoom"),
+    ("\N{LEFTWARDS ARROW} \N{RIGHTWARDS ARROW} \N{UPWARDS ARROW} \N{DOWNWARDS ARROW}", "orbit"),
+    ("W A S D", "move forward, left, back, right"),
+    ("Q E", "move down, up"),
+)
+_KEY = (
+    "border:1px solid rgba(128,128,128,.45);border-radius:3px;padding:0 0.35em;white-space:nowrap;"
+    "font:inherit"
+)
 
 _starting = threading.Lock()
 
@@ -224,3 +241,28 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
             yield
         finally:
             server.serve = serve  # type: ignore[misc]
+
+
+def running(script: str) -> str:
+    """Return HTML that runs a script when it is shown."""
+    return f'<img alt="" src="{PIXEL}" onload="{html.escape(script)}" style="display:none">'
+
+
+def tab_title(title: str) -> str:
+    """Return HTML that sets the title of the browser's tab; viser's own is that of viser."""
+    return running(f"document.title = {title!r};")
+
+
+def block(inner: str) -> str:
+    """Return HTML in the size and with the margins of all texts in panels."""
+    return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
+
+
+def help_html(rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of what mouse and keys do."""
+    cells = "".join(
+        f'<tr><td style="padding:0.1em 1em 0.1em 0"><kbd style="{_KEY}">{html.escape(key)}</kbd>'
+        f"</td><td>{html.escape(what)}</td></tr>"
+        for key, what in rows
+    )
+    return block(f'<table id="bvh-keys" style="border-spacing:0">{cells}</table>')

@@ -6,7 +6,6 @@ Each file imports only from those above it.
 |---|---|
 | `matrices.py` | Geometry of pixels from projection matrices, in exact arithmetic |
 | `projection.py` | View: an affine map from pixels to rays, its inverse, and frusta |
-| `placement.py` | Placement of cameras: by eye, direction and up, or from OpenCV, VTK and trimesh |
-| `fitting.py` | Fitting a camera to what it looks at: its outline, and where the eye has to be |
+| `placement.py` | Placement of cameras: by eye, direction and up, by what is seen, from OpenCV, VTK or trimesh |
 | `camera.py` | Camera: constructors by eye and target, and from cameras of other programs |
 """

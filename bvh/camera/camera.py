@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.camera import placement
-from bvh.camera.fitting import FILL, corners_of, eye_before, in_view, outline_of
 from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer, number
+from bvh.camera.placement import FILL, corners_of, eye_before, in_view, outline_of
 from bvh.camera.projection import View
 from bvh.runtime.arguments import Axis, reals
 
@@ -103,12 +103,7 @@ class Camera(View):
         near, far : float
             Range of visible depths, near < far. A negative `near` shows what is behind the eye.
         width, height, y, pixel_ratio
-            As in `look_at`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `look_at`.
+            As in `look_at`, as are errors.
 
         Examples
         --------

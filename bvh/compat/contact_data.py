@@ -1,13 +1,17 @@
-"""Contacts and distances of two meshes, as `trimesh.collision` returns them."""
+"""Contacts and distances of two meshes, as `trimesh.collision` returns them, and their points."""
 
 from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
+from trimesh.triangles import closest_point
 
 Reals = NDArray[np.float64]
 Names = tuple[Hashable, Hashable]
 Faces = tuple[int, int]
+
+# Pairs of faces at a time, and the share of their size that points may be off.
+CHUNK, NEAR = 1 << 14, 2.0**-44
 
 
 class FacePair:
@@ -18,15 +22,7 @@ class FacePair:
         self._faces = dict(zip(names, faces, strict=True))
 
     def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bvh.compat.trimesh import ContactData
-        >>> ContactData(("a", "b"), (4, 7), np.ones(3), np.zeros(3)).index("b")
-        7
-        """
+        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh."""
         return self._faces[name]
 
 
@@ -86,16 +82,65 @@ class DistanceData(FacePair):
         self.distance = distance
 
     def point(self, name: Hashable) -> Reals:
-        """Return the nearest point of the mesh with a name, (3,), as in trimesh.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bvh.compat.trimesh import DistanceData
-        >>> DistanceData(("a", "b"), (4, 7), np.eye(2, 3), 1.5).point("b")
-        array([0., 1., 0.])
-        """
+        """Return the nearest point of the mesh with a name, (3,), as in trimesh."""
         return self._points[name]
 
     def __repr__(self) -> str:
         return f"DistanceData({self._faces}, distance {self.distance:.6g})"
+
+
+def common_points(first: Reals, second: Reals) -> Reals:
+    """Return a point in the middle of what touching triangles share, (m, 3, 3) each, as (m, 3)."""
+    # The corners of what two triangles share are corners of one of them, crossings of an edge and
+    # the other's plane, or of two edges in one plane. Those that are on both triangles are
+    # averaged.
+    out = np.empty((len(first), 3))
+    for begin in range(0, len(first), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        out[rows] = _common(first[rows], second[rows])
+    return out
+
+
+def _common(a: Reals, b: Reals) -> Reals:
+    size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
+    # In units of their own, so that nothing overflows.
+    unit = np.where(size > 0.0, size, 1.0)[:, None, None]
+    origin = a[:, :1]
+    a, b = (a - origin) / unit, (b - origin) / unit
+    edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
+    with np.errstate(all="ignore"):
+        points = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
+        points += [_between(*own, *other) for own in edges[:3] for other in edges[3:]]
+        points += [t[:, i] for t in (a, b) for i in range(3)]
+        places = np.nan_to_num(np.stack(points, axis=1), posinf=0.0, neginf=0.0)
+        off = np.maximum(_distances(places, a), _distances(places, b))
+        near = off <= off.min(axis=1, keepdims=True) + NEAR
+    middle = (places * near[:, :, None]).sum(axis=1) / near.sum(axis=1)[:, None]
+    return np.asarray(middle * unit[:, 0] + origin[:, 0])
+
+
+def _crossing(p: Reals, q: Reals, triangle: Reals) -> Reals:
+    """Return where lines through p and q cross the planes of triangles."""
+    normal = np.cross(triangle[:, 1] - triangle[:, 0], triangle[:, 2] - triangle[:, 0])
+    above, below = ((normal * (x - triangle[:, 0])).sum(axis=1) for x in (p, q))
+    return _along(p, q, above / (above - below))
+
+
+def _between(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
+    """Return the points of segments p q that are nearest to lines r s."""
+    d, e, w = q - p, s - r, p - r
+    dd, de, ee, dw, ew = ((x * y).sum(axis=1) for x, y in ((d, d), (d, e), (e, e), (d, w), (e, w)))
+    return _along(p, q, (de * ew - ee * dw) / (dd * ee - de * de))
+
+
+def _along(p: Reals, q: Reals, share: Reals) -> Reals:
+    return p + np.clip(share, 0.0, 1.0)[:, None] * (q - p)
+
+
+def _distances(points: Reals, triangles: Reals) -> Reals:
+    """Return the distance of each of k points (m, k, 3) from its triangle (m, 3, 3)."""
+    count = points.shape[1]
+    flat = points.reshape(-1, 3)
+    nearest = closest_point(np.repeat(triangles, count, axis=0), flat)  # type: ignore[no-untyped-call]
+    off = np.sqrt(((nearest - flat) ** 2).sum(axis=1)).reshape(-1, count)
+    return np.where(np.isnan(off), np.inf, off)

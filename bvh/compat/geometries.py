@@ -36,26 +36,10 @@ class Geometries:
         self, vertex_positions: Given | None = None, triangle_indices: Given | None = None, *,
         mesh: object = None,
     ) -> int:  # fmt: skip
-        """Add a mesh to the scene, as in Open3D.
+        """Add a mesh to the scene, and return its geometry id, as in Open3D.
 
-        Parameters
-        ----------
-        vertex_positions : array_like or Tensor, shape (n, 3)
-            Coordinates, converted to float64. Or a mesh, as the only argument.
-        triangle_indices : array_like or Tensor of int, shape (m, 3)
-        mesh : open3d.t.geometry.TriangleMesh, or any mesh that `bvh.BVH.from_mesh` takes
-
-        Returns
-        -------
-        int
-            The geometry id of the mesh.
-
-        Examples
-        --------
-        >>> from bvh.compat.open3d import RaycastingScene
-        >>> scene = RaycastingScene()
-        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        0
+        Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
+        TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):

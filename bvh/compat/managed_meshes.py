@@ -7,8 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.compat.contact_data import ContactData, DistanceData, Names, Reals
-from bvh.compat.contact_points import common_points
+from bvh.compat.contact_data import ContactData, DistanceData, Names, Reals, common_points
 from bvh.compat.geometries import unit_normals
 from bvh.geometry.transforms import moved
 from bvh.queries.results import ScenePairs

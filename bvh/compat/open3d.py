@@ -4,19 +4,19 @@ With ``from bvh.compat.open3d import RaycastingScene`` hits are exact, in float6
 on numpy arrays or on Tensors of Open3D.
 """
 
+import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bvh.compat.geometries import INVALID_ID, CastSurface, Geometries
-from bvh.compat.pinhole_rays import PinholeRays
-from bvh.compat.tensors import Given, InputRows, narrowed
+from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain
 from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
-from bvh.runtime.arguments import one_index
+from bvh.runtime.arguments import one_index, reals, whole_number
 
 __all__ = ["RaycastingScene"]
 __dir__ = __all__.copy
@@ -25,18 +25,19 @@ Arrays = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class RaycastingScene(Geometries, PinholeRays):
+class RaycastingScene(Geometries):
     """Ray and point queries of triangle meshes, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
-    query after the last mesh. Results are numpy arrays, or Tensors for input that is a Tensor. Real
-    numbers are float32 for float32 input, else float64; ids are uint32. Arguments of the wrong
-    shape or type raise a ValueError or TypeError that names them.
+    query after the last mesh. Rays have the shape (..., 6), points (..., 3); keys and shapes of
+    results are Open3D's. They are numpy arrays, or Tensors for input that is a Tensor. Real numbers
+    are float32 for float32 input, else float64; ids are uint32. Arguments of the wrong shape or
+    type raise a ValueError or TypeError that names them.
 
     Parameters
     ----------
     nthreads : int
-        Threads to build with; 0 for one per CPU.
+        Threads to build with, and of a query to answer with; 0 for one per CPU.
     device : object
         Accepted for compatibility. Everything is computed on the CPU, and Tensors are returned on
         the device of the input.
@@ -57,17 +58,32 @@ class RaycastingScene(Geometries, PinholeRays):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, trimesh
     >>> from bvh.compat.open3d import RaycastingScene
     >>> scene = RaycastingScene()
-    >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], np.float32)
-    >>> _ = scene.add_triangles(vertices, np.array([[0, 1, 2]], np.uint32))
-    >>> rays = np.array([[0.75, 0.25, 1, 0, 0, -1], [9, 9, 9, 1, 0, 0]], np.float32)
+    >>> scene.add_triangles(mesh=trimesh.creation.box([2.0, 2.0, 2.0]))
+    0
+    >>> rays = np.array([[0.75, 0.25, 3, 0, 0, -1], [9, 9, 9, 1, 0, 0]], np.float32)
     >>> answer = scene.cast_rays(rays)
-    >>> answer["t_hit"].numpy()
-    array([ 1., inf], dtype=float32)
-    >>> answer["primitive_ids"].numpy()
-    array([         0, 4294967295], dtype=uint32)
+    >>> answer["t_hit"].numpy(), answer["geometry_ids"].numpy()
+    (array([ 2., inf], dtype=float32), array([         0, 4294967295], dtype=uint32))
+    >>> answer["primitive_normals"].numpy()[:, 2]
+    array([1., 0.], dtype=float32)
+    >>> scene.test_occlusions(rays).numpy(), scene.count_intersections(rays).numpy()
+    (array([ True, False]), array([2, 0], dtype=int32))
+    >>> found = scene.list_intersections(rays)
+    >>> found["ray_splits"].numpy(), found["t_hit"].numpy()
+    (array([0, 2, 2], dtype=uint32), array([2., 4.], dtype=float32))
+    >>> points = [[0.0, 0.0, 0.25], [0.0, 0.0, 2.5]]
+    >>> scene.compute_closest_points(points)["points"].numpy()[1]
+    array([0., 0., 1.])
+    >>> scene.compute_distance(points).numpy(), scene.compute_signed_distance(points).numpy()
+    (array([0.75, 1.5 ]), array([-0.75,  1.5 ]))
+    >>> scene.compute_occupancy(points).numpy()
+    array([1., 0.])
+    >>> rays = RaycastingScene.create_rays_pinhole(90, [0, 0, 0], [0, 0, 2], [0, 1, 0], 2, 1)
+    >>> rays.numpy().round(6).tolist()
+    [[[0.0, 0.0, 2.0, 0.5, 0.0, -1.0], [0.0, 0.0, 2.0, -0.5, 0.0, -1.0]]]
     """
 
     INVALID_ID = INVALID_ID
@@ -75,26 +91,8 @@ class RaycastingScene(Geometries, PinholeRays):
     def cast_rays(self, rays: Given, nthreads: int = 0) -> Arrays:
         """Find the closest hit of each ray, as in Open3D.
 
-        Parameters
-        ----------
-        rays : array_like or Tensor, shape (..., 6)
-            Origins and directions, [ox, oy, oz, dx, dy, dz]. Directions need not be normalised.
-        nthreads : int
-            Threads to use; 0 for one per CPU.
-
-        Returns
-        -------
-        dict
-            Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
-            Normals are unit vectors by the winding.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> answer = scene.cast_rays([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
-        >>> answer["t_hit"].numpy(), answer["primitive_normals"].numpy().tolist()
-        (array([ 5., inf]), [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+        Misses have t_hit inf, both ids `INVALID_ID`, primitive_uvs and primitive_normals zero.
+        Normals are unit vectors by the winding.
         """
         given, surface, hits = self._cast(BVH.closest_hit, rays, nthreads)
         return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
@@ -102,70 +100,22 @@ class RaycastingScene(Geometries, PinholeRays):
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Return whether each ray hits anything, as in Open3D.
-
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-        tnear, tfar : float
-            Range of t, both ends included.
-
-        Returns
-        -------
-        array or Tensor of bool, shape (...)
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.test_occlusions([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
-        array([ True, False])
-        """
+        """Return whether each ray hits anything from tnear to tfar, both included, as in Open3D."""
         given, _, hit = self._cast(BVH.any_hit, rays, nthreads, tnear, tfar)
         return given.shaped(np.reshape(hit, -1))
 
     def count_intersections(self, rays: Given, nthreads: int = 0) -> Any:
-        """Count the crossings of each ray with the scene, as in Open3D.
+        """Count the crossings of each ray with the scene as int32, as in Open3D.
 
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        array or Tensor of int32, shape (...)
-            For a closed mesh an even number from outside, and an odd number from inside.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.count_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]]).numpy()
-        array([1, 0], dtype=int32)
+        For a closed mesh it is an even number from outside, and an odd number from inside.
         """
         given, _, counts = self._cast(BVH.count_hits, rays, nthreads)
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
     def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
-        """List what `count_intersections` counts, as in Open3D.
+        """List what `count_intersections` counts, as in Open3D, but sorted by (ray, t, id).
 
-        Parameters
-        ----------
-        rays, nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        dict
-            Sorted by (ray, t, id). Those of ray i, of n flattened ones, are
-            ``ray_splits[i] : ray_splits[i + 1]``.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> found = scene.list_intersections([[0.2, 0.2, 5, 0, 0, -1], [2, 2, 5, 0, 0, -1]])
-        >>> found["ray_splits"].numpy(), found["t_hit"].numpy()
-        (array([0, 1, 1], dtype=uint32), array([5.]))
+        Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
         """
         given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
         found = surface.details(hits, given, normals=False)
@@ -177,24 +127,8 @@ class RaycastingScene(Geometries, PinholeRays):
     def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
         """Find the closest point of the scene for each point, as in Open3D.
 
-        Parameters
-        ----------
-        query_points : array_like or Tensor, shape (..., 3)
-        nthreads : as in `cast_rays`
-
-        Returns
-        -------
-        dict
-            If the scene is empty or the point is not finite, the closest point is NaN, and the
-            rest as for a miss in `cast_rays`.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> near = scene.compute_closest_points([[0.25, 0.25, 2.0]])
-        >>> near["points"].numpy(), near["primitive_ids"].numpy()
-        (array([[0.25, 0.25, 0.  ]]), array([0], dtype=uint32))
+        If the scene is empty or the point is not finite, the closest point is NaN, and the rest as
+        for a miss in `cast_rays`.
         """
         given, surface = InputRows("query_points", query_points, 3, nthreads), self._surface()
         near = surface.tree.closest_point(given.flat, threads=given.threads)
@@ -202,24 +136,7 @@ class RaycastingScene(Geometries, PinholeRays):
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point from the scene, as in Open3D.
-
-        Parameters
-        ----------
-        query_points, nthreads : as in `compute_closest_points`
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            inf without a closest point.
-
-        Examples
-        --------
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene.compute_distance([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]]).numpy()
-        array([2., 5.])
-        """
+        """Return the distance of each point, as in Open3D; inf without a closest point."""
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
@@ -227,48 +144,50 @@ class RaycastingScene(Geometries, PinholeRays):
     ) -> Any:
         """Return the distance of points from closed meshes, negative inside, as in Open3D.
 
-        Parameters
-        ----------
-        query_points, nthreads : as in `compute_closest_points`
-        nsamples : int
-            An odd number. It changes nothing, because the sign is exact.
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            0 on the surface, inf without a closest point.
-
-        Examples
-        --------
-        >>> import trimesh
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
-        >>> scene.compute_signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
-        array([-0.25,  1.  ])
+        It is 0 on the surface, inf without a closest point. `nsamples`, an odd number, changes
+        nothing, because the sign is exact.
         """
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
     def compute_occupancy(self, query_points: Given, nthreads: int = 0, nsamples: int = 1) -> Any:
-        """Return whether each point is inside closed meshes, as in Open3D.
+        """Return 1 for points inside closed meshes or on their surface, else 0, as in Open3D.
 
-        Parameters
-        ----------
-        query_points, nthreads, nsamples : as in `compute_signed_distance`
-
-        Returns
-        -------
-        array or Tensor, shape (...)
-            1 inside and on the surface, 0 outside.
-
-        Examples
-        --------
-        >>> import trimesh
-        >>> scene = RaycastingScene()
-        >>> _ = scene.add_triangles(mesh=trimesh.creation.box())
-        >>> scene.compute_occupancy([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).numpy()
-        array([1., 0.])
+        `nsamples` is as in `compute_signed_distance`.
         """
         return self._measure(BVH.contains, query_points, nthreads, nsamples)
+
+    @overload
+    @staticmethod
+    def create_rays_pinhole(
+        intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int, *,
+        dtype: DTypeLike = ...,
+    ) -> Any: ...  # fmt: skip
+
+    @overload
+    @staticmethod
+    def create_rays_pinhole(
+        fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int, *,
+        dtype: DTypeLike = ...,
+    ) -> Any: ...  # fmt: skip
+
+    @staticmethod
+    def create_rays_pinhole(*args: Any, dtype: DTypeLike = np.float32, **kwargs: Any) -> Any:
+        """Return the rays of a pinhole camera, shape (height_px, width_px, 6), as in Open3D.
+
+        Called as ``create_rays_pinhole(intrinsic_matrix, extrinsic_matrix, width_px, height_px)``
+        or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``, with *args or
+        **kwargs. Rays go through the centres of pixels, row by row; with ``up``, as in Open3D, the
+        first row is at the bottom of the view and the first column at the right. Beside float32,
+        which Open3D returns, `dtype` may be float64, more accurate far from the origin.
+        """
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        by_matrices = "intrinsic_matrix" in kwargs or "extrinsic_matrix" in kwargs
+        if by_matrices or (len(args) + len(kwargs) == 4 and "fov_deg" not in kwargs):
+            rays = _rays_of_matrices(*args, **kwargs)
+        else:
+            rays = _rays_of_view(*args, **kwargs)
+        return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
     def _cast(
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
@@ -293,3 +212,67 @@ class RaycastingScene(Geometries, PinholeRays):
 def _details(surface: CastSurface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
     return {name: given.shaped(array) for name, array in surface.details(found, given).items()}
+
+
+def _rays_of_matrices(
+    intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
+) -> NDArray[np.float64]:
+    """Return the rays of a calibrated camera, shape (height_px, width_px, 6)."""
+    intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
+    extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
+    try:
+        inverse = np.linalg.inv(intrinsic)
+    except np.linalg.LinAlgError:
+        raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
+    width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
+    # The inverse of a rotation.
+    turn = extrinsic[:3, :3].T
+    pixels = np.ones((height, width, 3))
+    pixels[..., 0] = np.arange(width) + 0.5
+    pixels[..., 1] = (np.arange(height) + 0.5)[:, None]
+    rays = np.empty((height, width, 6))
+    rays[..., :3] = -(turn @ extrinsic[:3, 3])
+    rays[..., 3:] = pixels @ (turn @ inverse).T
+    return rays
+
+
+def _rays_of_view(
+    fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
+) -> NDArray[np.float64]:
+    """Return the rays of a camera with a target, shape (height_px, width_px, 6)."""
+    target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
+    upward = _array("up", up, (3,))
+    angle = reals("fov_deg", fov_deg)
+    if angle.shape != () or not 0.0 < angle < 180.0:
+        raise ValueError(f"fov_deg must be between 0 and 180, got {fov_deg!r}")
+    ahead = _unit(target - position)
+    if ahead is None:
+        raise ValueError(f"center must differ from eye, got {target.tolist()}")
+    right = _unit(np.cross(upward, ahead))
+    if right is None:
+        raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")
+    width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
+    focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)
+    intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
+    if focal == 0.0:
+        return np.empty((height, 0, 6))
+    extrinsic = np.eye(4)
+    extrinsic[:3, :3] = right, np.cross(ahead, right), ahead
+    rays = _rays_of_matrices(intrinsic, extrinsic, width, height)
+    # The eye itself, which the matrix would round.
+    rays[..., :3] = position
+    return rays
+
+
+def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return a checked value as float64 of a given shape."""
+    array = reals(name, plain(value))
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return a unit vector, or None for zero or infinite length."""
+    length = math.hypot(*vector)
+    return vector / length if 0.0 < length < math.inf else None

@@ -21,18 +21,11 @@ class Tensor(Protocol):
 
     device: object
 
-    def cpu(self) -> Tensor:
-        """Return it, or its copy on the CPU."""
-
-    def numpy(self) -> NDArray[Any]:
-        """Return a numpy array that shares its memory."""
-
+    def cpu(self) -> Tensor: ...
+    def numpy(self) -> NDArray[Any]: ...
     @staticmethod
-    def from_numpy(array: NDArray[Any]) -> Tensor:
-        """Return a Tensor that shares the memory of an array."""
-
-    def to(self, device: object) -> Tensor:
-        """Return it, or its copy on a device."""
+    def from_numpy(array: NDArray[Any]) -> Tensor: ...
+    def to(self, device: object) -> Tensor: ...
 
 
 class NumpyTensor(np.ndarray[Any, Any]):

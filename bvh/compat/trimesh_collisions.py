@@ -35,8 +35,16 @@ class CollisionManager(ManagedMeshes):
     >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
     >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
     >>> _ = manager.add_object("still", box), manager.add_object("moving", box, away)
-    >>> manager.in_collision_internal(), manager.min_distance_internal()
-    (False, 2.0)
+    >>> manager.in_collision_internal(), manager.min_distance_internal(return_names=True)
+    (False, (2.0, ('moving', 'still')))
+    >>> manager.in_collision_single(box, return_names=True), manager.min_distance_single(box)
+    ((True, {'still'}), 0.0)
+    >>> manager.set_transform("moving", np.eye(4))
+    >>> manager.in_collision_internal(return_names=True)
+    (True, {('moving', 'still')})
+    >>> manager.remove_object("moving")
+    >>> manager.in_collision_other(manager, return_names=True), manager.min_distance_other(manager)
+    ((True, {('still', 'still')}), 0.0)
     """
 
     def __repr__(self) -> str:
@@ -50,12 +58,6 @@ class CollisionManager(ManagedMeshes):
         Returns its placement in a `bvh.Scene`. Meshes that are added again share their tree. The
         transform is any that is affine and invertible. Raises a ValueError or TypeError if it has
         another shape than (4, 4) or is singular, and for anything but a Trimesh.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> manager.add_object("box", box).visible
-        True
         """
         # All that may fail comes before the mesh is in the scene.
         known, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
@@ -69,32 +71,14 @@ class CollisionManager(ManagedMeshes):
         return self._scene[number]
 
     def remove_object(self, name: Hashable) -> None:
-        """Remove the mesh with a name, as in trimesh; ValueError if there is none.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> manager.remove_object("box")
-        >>> manager.in_collision_single(box)
-        False
-        """
+        """Remove the mesh with a name, as in trimesh; ValueError if there is none."""
         number = self._id(name)
         self._scene.remove(number)
         self._solid.discard(number)
         del self._ids[name], self._names[number]
 
     def set_transform(self, name: Hashable, transform: ArrayLike) -> None:
-        """Change the transform of the mesh with a name: arguments and errors as in `add_object`.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> manager.set_transform("box", trimesh.transformations.translation_matrix([3, 0, 0]))
-        >>> manager.min_distance_single(box)
-        2.0
-        """
+        """Change the transform of the mesh with a name: arguments and errors as in `add_object`."""
         self._scene.set_transform(self._id(name), _matrix(transform))
 
     def in_collision_single(
@@ -106,13 +90,6 @@ class CollisionManager(ManagedMeshes):
         With `return_names` also the names of all that it collides with; with `return_data` all
         contacts: each pair of faces that touch, and each mesh inside a convex one. Names are that
         of the mesh in the manager, and "__external".
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> manager.in_collision_single(box, return_names=True)
-        (True, {'box'})
         """
         hit, names, data = self._colliding(_one(mesh, transform), return_names, return_data)
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
@@ -121,13 +98,6 @@ class CollisionManager(ManagedMeshes):
         """Tell whether any two meshes in the manager collide, as in `in_collision_single`.
 
         Names are pairs in alphabetical order.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("a", box), manager.add_object("b", box)
-        >>> manager.in_collision_internal(return_names=True)
-        (True, {('a', 'b')})
         """
         hit, names, data = self._colliding(self, return_names, return_data)
         ordered = {_alphabetical(pair) for pair in names} if return_names else set()
@@ -139,13 +109,6 @@ class CollisionManager(ManagedMeshes):
         """Tell whether any mesh collides with any in another manager, as in `in_collision_single`.
 
         Names are pairs, of which that in this manager is first.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> manager.in_collision_other(manager, return_names=True)
-        (True, {('box', 'box')})
         """
         hit, names, data = self._colliding(_managed(other_manager), return_names, return_data)
         return _chosen(hit, names, data, return_names, return_data)
@@ -157,14 +120,6 @@ class CollisionManager(ManagedMeshes):
         """Return the distance of a mesh from the nearest one in the manager, as in trimesh.
 
         It is 0 if it collides with one, and +inf, with None for name and data, if there is none.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> away = trimesh.transformations.translation_matrix([3, 0, 0])
-        >>> manager.min_distance_single(box, away, return_name=True)
-        (2.0, 'box')
         """
         distance, names, data = self._nearest(_one(mesh, transform))
         return _chosen(distance, names[0], data, return_name, return_data)
@@ -176,13 +131,6 @@ class CollisionManager(ManagedMeshes):
 
         With a `name` only distances from that mesh; ValueError if there is none. Names are in
         alphabetical order, (None, None) if there is no pair, with distance +inf and no data.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("a", box), manager.add_object("b", box)
-        >>> manager.min_distance_internal(return_names=True)
-        (0.0, ('a', 'b'))
         """
         other = self
         if name is not None:
@@ -201,14 +149,7 @@ class CollisionManager(ManagedMeshes):
     ) -> Any:
         """Return the distance between the nearest meshes, one in each of two managers.
 
-        As in `min_distance_internal`; of the names, that in this manager is first.
-
-        Examples
-        --------
-        >>> manager, box = CollisionManager(), trimesh.creation.box()
-        >>> _ = manager.add_object("box", box)
-        >>> manager.min_distance_other(manager)
-        0.0
+        It is as in `min_distance_internal`; of the names, that in this manager is first.
         """
         distance, names, data = self._nearest(_managed(other_manager))
         return _chosen(distance, names, data, return_names, return_data)

@@ -163,6 +163,8 @@ class ProximityQuery:
     >>> mesh.nearest = ProximityQuery(mesh)
     >>> mesh.nearest.signed_distance([[0.0, 0.0, 0.25]])
     array([0.25])
+    >>> mesh.nearest.on_surface([[0.25, 0.125, 2.0]])[1], mesh.nearest.vertex([[0.5, 0.5, 2.0]])[0]
+    (array([1.5]), array([1.5]))
     """
 
     def __init__(self, mesh: trimesh.Trimesh) -> None:
@@ -172,37 +174,16 @@ class ProximityQuery:
         return f"ProximityQuery({self._mesh!r})"
 
     def on_surface(self, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
-        """Find the nearest point of the mesh for each point; as in `closest_point`.
-
-        Examples
-        --------
-        >>> nearest = ProximityQuery(trimesh.creation.box())
-        >>> nearest.on_surface([[0.25, 0.125, 2.0]])[:2]
-        (array([[0.25 , 0.125, 0.5  ]]), array([1.5]))
-        """
+        """Find the nearest point of the mesh for each point; as in `closest_point`."""
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Floats, Ids]:
-        """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh.
-
-        Examples
-        --------
-        >>> nearest = ProximityQuery(trimesh.creation.box())
-        >>> nearest.vertex([[0.5, 0.5, 2.0]])[0]
-        array([1.5])
-        """
+        """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh."""
         found: tuple[Floats, Ids] = self._mesh.kdtree.query(points)
         return found
 
     def signed_distance(self, points: ArrayLike) -> Floats:
-        """Return the distance of each point, positive inside; as in `signed_distance`.
-
-        Examples
-        --------
-        >>> nearest = ProximityQuery(trimesh.creation.box())
-        >>> nearest.signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
-        array([ 0.25, -1.  ])
-        """
+        """Return the distance of each point, positive inside; as in `signed_distance`."""
         return signed_distance(self._mesh, points)
 
 

@@ -45,6 +45,11 @@ class RayMeshIntersector:
     >>> mesh.ray.intersects_location([[0.25, 0.125, 2.0]], [[0.0, 0.0, -1.0]])[0]
     array([[ 0.25 ,  0.125,  0.5  ],
            [ 0.25 ,  0.125, -0.5  ]])
+    >>> rays = [[0.25, 0.125, 2.0], [9.0, 9.0, 9.0]], [[0.0, 0.0, -1.0]] * 2
+    >>> mesh.ray.intersects_any(*rays), mesh.ray.intersects_first(*rays)
+    (array([ True, False]), array([ 6, -1]))
+    >>> mesh.ray.intersects_id(*rays, multiple_hits=False)[1], mesh.ray.contains_points(rays[1])
+    (array([0]), array([False, False]))
     """
 
     # Whether a ray through an edge has one hit there, even without locations.
@@ -76,12 +81,6 @@ class RayMeshIntersector:
         Positional arguments may also be in the order of trimesh's Embree class, which is
         (multiple_hits, max_hits, return_locations): the fourth of five is then a number, and above
         1 if there is no fifth. If only a third is given, it is `return_locations`.
-
-        Examples
-        --------
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
-        >>> ray.intersects_id([[0.25, 0.125, 2.0]], [[0.0, 0.0, -1.0]], multiple_hits=False)[1]
-        array([0])
         """
         if is_flag(max_hits) or not (is_flag(multiple_hits) or multiple_hits in (0, 1, None)):
             # A number here is max_hits, in the order of the Embree class; 0 and 1 only if another
@@ -99,13 +98,6 @@ class RayMeshIntersector:
         Returns (locations, index_ray, index_tri), shapes (h, 3), (h,) and (h,). Locations are
         accurate to some units in the last place of the face's coordinates, however far away the
         origin is; the face is the lowest of those at that point.
-
-        Examples
-        --------
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
-        >>> ray.intersects_location([[0.0, 0.0, 2.0]], [[0.0, 0.0, -4.0]])[0]
-        array([[ 0. ,  0. ,  0.5],
-               [ 0. ,  0. , -0.5]])
         """
         face, ray, *points = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
         return points[0], ray, face
@@ -113,14 +105,7 @@ class RayMeshIntersector:
     def intersects_first(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> Ids:
-        """Return the face that each ray hits first, -1 for a miss, as in trimesh.
-
-        Examples
-        --------
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
-        >>> ray.intersects_first([[9.0, 9.0, 9.0]], [[0.0, 0.0, -1.0]])
-        array([-1])
-        """
+        """Return the face that each ray hits first, -1 for a miss, as in trimesh."""
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
             # A single ray is faster than a batch of one.
@@ -130,14 +115,7 @@ class RayMeshIntersector:
     def intersects_any(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> NDArray[np.bool_]:
-        """Return which rays hit the mesh, as in trimesh: those with a first face.
-
-        Examples
-        --------
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
-        >>> ray.intersects_any([[0.0, 0.0, 9.0]], [[0.0, 0.0, -1.0]])
-        array([ True])
-        """
+        """Return which rays hit the mesh, as in trimesh: those with a first face."""
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
             # The closest hit of a single ray is faster than any hit of a batch of one.
@@ -145,14 +123,7 @@ class RayMeshIntersector:
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Return which points are inside the mesh, as in `bvh.compat.trimesh.contains`.
-
-        Examples
-        --------
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
-        >>> ray.contains_points([[0, 0, 0], [1, 1, 1]])
-        array([ True, False])
-        """
+        """Return which points are inside the mesh, as in `bvh.compat.trimesh.contains`."""
         return contains(self.mesh, points)
 
     def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Floats, Floats]:

@@ -6,17 +6,14 @@ for URLs; the rest is for Dask arrays and clusters.
 | file | contents |
 |---|---|
 | `fetched_files.py` | Local copies of files that are fetched from elsewhere, under names that contain their digests |
-| `part_records.py` | One part's entry in the index: its box, counts, bits and digests |
 | `part_index.py` | Index of a folder of parts: what it says of each, read and checked; and the files it speaks of |
 | `merging.py` | Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
-| `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays |
-| `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
-| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
+| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
-| `clusters/` | Rays and pictures on a cluster, for the command line: connected to, sent, summed, received |
+| `clusters.py` | Rays and pictures on a cluster, for the command line: connected to, sent, summed, received |
 | `worker_kernels.py` | Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep |
 """
 

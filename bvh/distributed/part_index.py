@@ -8,21 +8,29 @@ the same.
 """
 
 import json
+import math
 import os
+import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from bvh.distributed import part_records
-from bvh.distributed.part_records import PartRecord, content_digest
+import numpy as np
+
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, PIECE
+from bvh.io.file_formats import box_in
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.registry import extra
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
+# Bytes of a digest that no other content has, whoever looks for one.
+CONTENT_DIGEST_SIZE = 32
 
 # What reading a damaged index may raise, beside a ValueError of this file or of `json`.
 _DAMAGE = KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
@@ -35,6 +43,27 @@ class Source:
     name: str
     first: int
     triangles: int
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """What the index has of a part."""
+
+    triangles: int
+    # Lower and upper corner; None if no triangle is valid.
+    bounds: list[float] | None
+    # Sizes of the files, and the checksum in the header of the tree's, which covers those of its
+    # arrays. They find damage; other arrays can be made that have the same.
+    tree_bytes: int
+    tree_header: str
+    ids_bytes: int
+    # BLAKE2b of the file of ids: of 32 bytes, of 16 in indexes of versions 1 and 2.
+    ids_digest: str
+    # All bits that valid triangles have, so that a query whose mask has none of them opens no file;
+    # None if no triangle of the mesh was given any.
+    groups: int | None = None
+    # BLAKE2b of the tree's file, 32 bytes; None in indexes of versions 1 and 2.
+    tree_digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +82,15 @@ def file_names(number: int) -> tuple[str, str]:
     return f"{number:05d}.bvh", f"{number:05d}.npy"
 
 
-def file_digest(path: Path, size: int = part_records.CONTENT_DIGEST_SIZE) -> str:
+def content_digest(pieces: Iterable[Any], size: int = CONTENT_DIGEST_SIZE) -> str:
+    """Return the BLAKE2b of the bytes of a file, which no other file has."""
+    digest = blake2b(digest_size=size)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path, size: int = CONTENT_DIGEST_SIZE) -> str:
     """Return the digest of a whole file."""
     with open(path, "rb") as file:
         return content_digest(iter(partial(file.read, PIECE), b""), size)
@@ -123,16 +160,48 @@ def _index_of(content: dict[str, Any]) -> Index:
     quality = str(content["quality"])
     index = Index(content["triangles"], quality, sources, parts, content["digest"])
     for part in index.parts:
-        part_records.check_record(part, content["version"] == VERSION)
+        _check_record(part, content["version"] == VERSION)
     first = 0
     for source in index.sources:
-        counts = part_records.whole(source.first, source.triangles)
+        counts = _whole(source.first, source.triangles)
         if not (counts and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
     if not first == index.triangles == sum(part.triangles for part in index.parts):
         raise ValueError("is damaged: its counts of triangles differ")
     return index
+
+
+def _check_record(part: PartRecord, has_content_digests: bool) -> None:
+    """Raise a ValueError or TypeError unless a part can be what the index says."""
+    size = CONTENT_DIGEST_SIZE if has_content_digests else DIGEST_SIZE
+    sizes = [(part.tree_header, DIGEST_SIZE), (part.ids_digest, size)]
+    if has_content_digests:
+        sizes.append((part.tree_digest or "", size))
+    elif part.tree_digest is not None:
+        raise ValueError("is damaged: it has digests that its version does not know")
+    for digest, size in sizes:
+        # They become names of files.
+        if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
+            raise ValueError("is damaged: a checksum is not one")
+    box = part.bounds
+    if box is not None:
+        numbers = isinstance(box, list) and {type(x) for x in box} <= {int, float}
+        if not (numbers and len(box) == 6 and np.isfinite(np.array(box, float)).all()):
+            raise ValueError("is damaged: a box is not six numbers")
+        if any(low > high for low, high in zip(box[:3], box[3:], strict=True)):
+            raise ValueError("is damaged: the corners of a box are exchanged")
+    counts = part.triangles, part.tree_bytes, part.ids_bytes
+    if not (_whole(*counts) and min(counts) > 0 and part.triangles < 2**31):
+        raise ValueError("is damaged: a part has no triangles, or no bytes")
+    bits = part.groups
+    if not (bits is None or (_whole(bits) and bits <= ALL_BITS)):
+        raise ValueError("is damaged: groups are not 32 bits")
+
+
+def _whole(*numbers: object) -> bool:
+    """Return whether all are integers from 0 that int64 holds."""
+    return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
 def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
@@ -155,6 +224,26 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
     if is_tree:
         try:
             with open(path, "rb") as file:
-                part_records.check_header(file.read(HEADER_SIZE), part)
+                _check_header(file.read(HEADER_SIZE), part)
         except ValueError as error:
             raise ValueError(f"{label} {error}") from None
+
+
+def bits_of(tree: BVH) -> int | None:
+    """Return all bits that valid triangles of a part have, as the index has them."""
+    if tree.groups is None:
+        return None
+    ids = tree.arrays.nodes.ids
+    return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
+
+
+def _check_header(data: bytes, part: PartRecord) -> None:
+    """Raise a ValueError unless the header of a tree's file is that of a part, with its box."""
+    if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
+        raise ValueError("is not the file of the index")
+    kind, count, bounds = box_in(data)
+    if kind != "triangles":
+        raise ValueError("is not a tree over triangles")
+    box = None if math.isnan(bounds[0]) else list(bounds)
+    if count != part.triangles or box != part.bounds:
+        raise ValueError("has another box, or other triangles, than the index says")

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.distributed.chunk_tasks import checked_options, held, searched, target_key
+from bvh.distributed import chunk_tasks
+from bvh.distributed.chunk_tasks import Maker, RayBlocks, checked_options, held, searched
 from bvh.distributed.lazy_queries import answer
-from bvh.distributed.out_of_core.part_pictures import tile_rays
-from bvh.distributed.ray_blocks import Maker, RayBlocks
+from bvh.distributed.out_of_core.parts import tile_rays
 from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import number_of
@@ -208,7 +208,7 @@ class RaySource:
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task = partial(_sum_of_chunk, self._maker, function, verb, options)
-        work, key = held("reduced", task), target_key(target)
+        work, key = held("reduced", task), chunk_tasks.target_key(target)
         sums = [delayed(call, pure=True)(work, key, place) for place in places]
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]

@@ -7,9 +7,7 @@ once. A scene that has been changed is pickled, without those of its trees that 
 
 The checksum is that of the header, which covers CRC-32s of the arrays. It tells a file that was
 saved again, or is another one on another machine, without reading gigabytes. It is no guard against
-who can write to the file, and is trusted as with any tree that is mapped: bytes could be changed
-as well after they were hashed. Parts, which may come from elsewhere, are known by digests of
-their content.
+who can write to the file; parts, which may come from elsewhere, are known by digests of content.
 """
 
 import copy

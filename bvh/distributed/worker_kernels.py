@@ -1,7 +1,5 @@
 """Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

@@ -4,10 +4,9 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `results.py` | Results with gradients: hits of rays, and closest points |
 | `searches.py` | Searches of a tree as functions of arrays: what is found, and the corners of its faces |
 | `formulas.py` | Derivatives of a hit and of a closest point, for arrays of NumPy, PyTorch and JAX alike |
-| `queries.py` | The queries of `bvh.torch` and `bvh.jax`, for arrays of any library that can differentiate |
+| `queries.py` | Queries and results of `bvh.torch` and `bvh.jax`, for any library that can differentiate |
 | `torch_functions.py` | The queries for PyTorch, with backward and forward derivatives |
 | `jax_functions.py` | The queries for JAX, with derivatives |
 """

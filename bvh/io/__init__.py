@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `cells.py` | Surface of finite-element cells: flat cells, and the outer facets of solid ones |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
 | `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |

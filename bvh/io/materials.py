@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+Floats = NDArray[np.float64]
 
 # The diffuse colour that trimesh gives a simple material without one.
 UNSET = (102, 102, 102, 255)
@@ -39,6 +42,10 @@ class Material:
     face_colors: NDArray[np.uint8] | None = None
     linear: bool = False
 
+    def light_of(self, colours: NDArray[np.uint8]) -> Floats:
+        """Return the linear values of colours of vertices or faces."""
+        return colours / 255.0 if self.linear else OF_BYTES[colours]
+
     def __repr__(self) -> str:
         parts = [f"factor {[round(x, 3) for x in self.factor.tolist()]}"]
         if self.image is not None:
@@ -55,11 +62,65 @@ def linear_of(colours: ArrayLike) -> NDArray[np.float64]:
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
+# Linear values of all bytes.
+OF_BYTES = linear_of(np.arange(256) / 255.0)
+
+
 def srgb_of(light: ArrayLike) -> NDArray[np.float64]:
     """Return the sRGB values of linear values from 0 to 1."""
     values = np.asarray(light, np.float64)
     curve = 1.055 * np.maximum(values, 0.0031308) ** (1.0 / 2.4) - 0.055
     return np.where(values <= 0.0031308, 12.92 * values, curve)
+
+
+class Images:
+    """Images of materials as arrays, each decoded once, when it is first hit."""
+
+    def __init__(self) -> None:
+        # By id(), with the image itself, so that the id stays its own.
+        self._decoded: dict[int, tuple[Any, NDArray[np.uint8]]] = {}
+        self._lock = threading.Lock()
+
+    def sample(self, image: Any, uv: Floats) -> Floats:
+        """Return the linear colours at texture coordinates (n, 2), between pixels bilinear."""
+        pixels = self._pixels(image)
+        height, width = pixels.shape[:2]
+        # Rows from above; the image repeats.
+        x = (uv[:, 0] - np.floor(uv[:, 0])) * width - 0.5
+        y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
+        left, top = np.floor(x), np.floor(y)
+        right, down = (x - left)[:, None], (y - top)[:, None]
+        here, beyond = ((left + k).astype(np.int64) % width for k in (0, 1))
+        rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
+        above, below = (
+            OF_BYTES[pixels[row, here]] * (1.0 - right) + OF_BYTES[pixels[row, beyond]] * right
+            for row in rows
+        )
+        return np.asarray(above * (1.0 - down) + below * down)
+
+    def _pixels(self, image: Any) -> NDArray[np.uint8]:
+        with self._lock:
+            if id(image) not in self._decoded:
+                self._decoded[id(image)] = image, np.asarray(image.convert("RGB"))
+            return self._decoded[id(image)][1]
+
+
+def base_colours(
+    material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
+    weights: Floats, images: Images,
+) -> Floats:  # fmt: skip
+    """Return the linear colours (n, 3) of hits on faces with corners and weights (n, 3)."""
+    found = np.tile(material.factor, (len(prim), 1))
+    if material.image is not None and uv is not None:
+        at = np.einsum("nkj,nk->nj", uv[corners], weights)
+        finite = np.isfinite(at).all(axis=1)
+        found[finite] *= images.sample(material.image, at[finite])
+    if material.vertex_colors is not None:
+        bytes_of = material.vertex_colors[corners]
+        found *= np.einsum("nkj,nk->nj", material.light_of(bytes_of), weights)
+    if material.face_colors is not None:
+        found *= material.light_of(material.face_colors[prim])
+    return found
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:

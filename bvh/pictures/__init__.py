@@ -7,11 +7,9 @@ Each file imports only from those above it.
 | `colours.py` | Colour maps that all pictures share, with components from 0 to 1 |
 | `picture.py` | Picture: pixels, the numbers behind them, its legend, files and display in notebooks |
 | `charts.py` | Charts of trees by matplotlib, which only this module needs, and the figures behind them |
-| `base_colours.py` | Base colours of what rays hit: of factors, images and colours of vertices or faces |
 | `render_source.py` | Sources of pictures: what rays of a camera hit, and what hides the light |
 | `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
-| `lights.py` | Lights: a lamp and a sky, and the rays to them |
-| `ground.py` | Ground under what is shown, of which only the shadow is seen |
+| `lights.py` | Lights: a lamp and a sky, the rays to them, and the ground, of which only the shadow is seen |
 | `shading.py` | Shading of a band of rays: numbers of what they hit, and colours |
 | `rendering.py` | Rendering: pictures of trees and scenes by a camera's rays |
 | `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |

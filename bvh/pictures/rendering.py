@@ -15,8 +15,7 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
 from bvh.pictures.colours import heat, hottest_of, in_bytes
-from bvh.pictures.ground import Ground, ground_up, is_inside
-from bvh.pictures.lights import Lights, cells_of
+from bvh.pictures.lights import Ground, Lights, cells_of, ground_up, is_inside
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Pictured, RenderSource
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage

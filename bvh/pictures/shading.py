@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.camera.fitting import corners_of
+from bvh.camera.placement import corners_of
 from bvh.io.materials import srgb_of
 from bvh.pictures import colours
-from bvh.pictures.ground import Ground
-from bvh.pictures.lights import Lights
+from bvh.pictures.lights import Ground, Lights
 from bvh.pictures.render_source import RenderSource
 from bvh.pictures.surfaces import Floats, Ints, Spots, Surfaces, leaf_of
 from bvh.queries.results import Hits, SceneHits

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
-from bvh.pictures.base_colours import Images, base_colours
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene

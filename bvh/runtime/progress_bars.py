@@ -23,9 +23,7 @@ class Bar(Protocol):
     n: Any
 
     def update(self, n: Any) -> object: ...
-
     def refresh(self) -> object: ...
-
     def close(self) -> object: ...
 
 
@@ -43,36 +41,27 @@ def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | No
 
 
 @contextlib.contextmanager
-def _heard(progress: ProgressLike) -> Iterator[Progress | None]:
-    report, close = _reporter(progress)
-    try:
-        yield report
-    finally:
-        close()
+def _heard(given: Any) -> Iterator[Progress | None]:
+    # Only a bar that is made here is closed here.
+    if isinstance(given, bool | np.bool_):
+        with _shown() if given else NO_PROGRESS as report:
+            yield report
+    elif isinstance(given, type) and _is_bar(given):
+        with contextlib.closing(given()) as bar:
+            yield _moving(bar)
+    elif callable(given):
+        yield given
+    elif _is_bar(given) and hasattr(given, "total"):
+        yield _moving(given)
+    else:
+        kind = type(given).__name__
+        raise TypeError(
+            f"progress must be a function (done, total), True, or a bar of tqdm, got {kind}"
+        )
 
 
-def _reporter(given: Any) -> tuple[Progress | None, Callable[[], object]]:
-    """Return the callback, and what closes a bar that was made here."""
-    if given is None or isinstance(given, bool | np.bool_):
-        return _shown() if given else (None, _nothing)
-    if isinstance(given, type) and _is_bar(given):
-        bar: Any = given()
-        return _moving(bar), bar.close
-    if callable(given):
-        return given, _nothing
-    if _is_bar(given) and hasattr(given, "total"):
-        return _moving(given), _nothing
-    raise TypeError(
-        "progress must be a function (done, total), True, or a bar of tqdm, got "
-        f"{type(given).__name__}"
-    )
-
-
-def _nothing() -> None:
-    """Close nothing: the bar is the caller's."""
-
-
-def _shown() -> tuple[Progress, Callable[[], object]]:
+@contextlib.contextmanager
+def _shown() -> Iterator[Progress]:
     """Show a bar of the library that is installed."""
     try:
         from rich.console import Console
@@ -80,12 +69,12 @@ def _shown() -> tuple[Progress, Callable[[], object]]:
     except ImportError:
         with extra("cli", "progress=True needs rich or tqdm"):
             from tqdm.auto import tqdm
-        bar = tqdm()
-        return _moving(bar), bar.close
-    bars = Bars(console=Console(stderr=True))
-    task = bars.add_task("", total=None)
-    bars.start()
-    return lambda done, total: bars.update(task, completed=done, total=total), bars.stop
+        with contextlib.closing(tqdm()) as bar:
+            yield _moving(bar)
+        return
+    with Bars(console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def _is_bar(given: Any) -> bool:

@@ -19,7 +19,7 @@ import pytest
 
 import bvh
 from bvh.apps.lab.frame import pose
-from bvh.apps.lab.panel import LABELS
+from bvh.apps.lab.page import LABELS
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState, interval, nearest, text_of
 

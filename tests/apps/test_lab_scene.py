@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.drawing import LabNodes
+from bvh.apps.lab.drawing import BORDER, LETTER, LINE, SIDES, LabNodes, first_camera
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
-from bvh.apps.lab.labels import BORDER, LETTER, LINE, SIDES, first_camera
 from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run

@@ -33,11 +33,11 @@ def address(cluster: Any) -> str:
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have several tasks of a small picture."""
-    from bvh.distributed.clusters import connection, rendered_bands
+    from bvh.distributed import clusters
     from bvh.pictures import rendering
 
-    monkeypatch.setattr(connection, "FEWEST", 100)
-    monkeypatch.setattr(rendered_bands, "BANDS", 2)
+    monkeypatch.setattr(clusters, "FEWEST", 100)
+    monkeypatch.setattr(clusters, "BANDS", 2)
     monkeypatch.setattr(rendering, "LIGHT_RAYS", 4000)
 
 
@@ -99,11 +99,11 @@ def test_nothing_but_what_is_printed_is_fetched(
     run: Run, files: list[str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a file for hits, the line is the same."""
-    from bvh.distributed.clusters import camera_casts
+    from bvh.distributed import clusters
 
     np.save("away.npy", np.ones((300, 6)) * 9.0)
     np.save("none.npy", np.ones((0, 6)))
-    monkeypatch.delattr(camera_casts, "_received")
+    monkeypatch.delattr(clusters, "_received")
     for name in ("ball.ply", "two.glb", "parts"):
         for given in (("--size", "40x30"), ("--rays", "away.npy"), ("--rays", "none.npy")):
             told = run("cast", name, *given)[1].split(" in ")[0]
@@ -242,14 +242,14 @@ def test_no_scheduler(
     given: str, words: str, run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line that names the address, before anything is read."""
-    monkeypatch.setattr("bvh.distributed.clusters.connection.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("bvh.distributed.clusters.PATIENCE_SECONDS", 0.3)
     for line in ("cast no.ply", "render no.ply -o x.png"):
         code, out, err = run(*line.split(), "--scheduler", given)
         assert (code, out) == (2, "") and words in err and len(err.strip().split("\n")) == 1
 
 
 def test_no_workers(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bvh.distributed.clusters.connection.PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr("bvh.distributed.clusters.PATIENCE_SECONDS", 2.0)
     with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as cluster:
         code, _, err = run("cast", "ball.ply", "--scheduler", cluster.scheduler_address)
     assert code == 2 and "has no workers" in err

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core.part_pictures import neighbours
+from bvh.distributed.out_of_core.parts import neighbours
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from tests.cases.families import sphere

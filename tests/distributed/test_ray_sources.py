@@ -16,7 +16,7 @@ from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
 
 da = pytest.importorskip("dask.array")
-ray_blocks = pytest.importorskip("bvh.distributed.ray_blocks")
+chunk_tasks = pytest.importorskip("bvh.distributed.chunk_tasks")
 
 CAMERA = bvh.Camera.look_at([0.0, 1.0, 4.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], 40.0, 61, 47)
 
@@ -34,7 +34,7 @@ def source() -> Any:
 @pytest.mark.parametrize("most", [1, 7, 100, 1 << 18])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 0), (61, 47), (1, 2000), (3, 4, 5)])
 def test_blocks_cover_a_shape(shape: tuple[int, ...], most: int) -> None:
-    sizes = ray_blocks.block_shape(shape, most)
+    sizes = chunk_tasks.block_shape(shape, most)
     assert len(sizes) == len(shape) and 1 <= prod(sizes) <= most
     assert all(size <= max(whole, 1) for size, whole in zip(sizes, shape, strict=True))
 
@@ -44,7 +44,7 @@ def test_blocks_cover_a_shape(shape: tuple[int, ...], most: int) -> None:
 def test_blocks_change_no_answer(
     verb: str, block: int, tree: bvh.BVH, source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_blocks, "BLOCK", block if verb == "closest_hit" else max(block, 20))
+    monkeypatch.setattr(chunk_tasks, "BLOCK", block if verb == "closest_hit" else max(block, 20))
     source = bvh.distributed.camera_rays(CAMERA, (20, 33))
     t_max = np.linspace(2.0, 4.0, CAMERA.width)
     found = getattr(source, verb)(tree, t_max=t_max)
@@ -70,7 +70,7 @@ def test_ranges_that_broadcast(
     shape: tuple[int, int], bounds: tuple[int, ...], tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also to more rays than the source has."""
-    monkeypatch.setattr(ray_blocks, "BLOCK", 16)
+    monkeypatch.setattr(chunk_tasks, "BLOCK", 16)
     t_max = np.random.default_rng(3).uniform(1.5, 4.0, bounds)
     try:
         wanted = tree.closest_hit(*_rays(*map(slice, (0, 0), shape)), 0.0, t_max)
@@ -99,7 +99,7 @@ def test_sums(
 ) -> None:
     wanted = tree.closest_hit(*CAMERA.rays())
     parts = parts_of(tmp_path, *sphere(3), np.arange(len(tree)) % 5, memory=1)
-    monkeypatch.setattr(ray_blocks, "BLOCK", 300)
+    monkeypatch.setattr(chunk_tasks, "BLOCK", 300)
     for target in (tree, parts):
         with cluster.as_current():
             np.testing.assert_array_equal(
@@ -130,7 +130,7 @@ def _not_own(ray_id: Any, prim_id: Any, t: Any, u: Any, v: Any, data: Any) -> An
 
 def test_filters_count_the_rays_of_a_chunk(tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those of a block."""
-    monkeypatch.setattr(ray_blocks, "BLOCK", 100)
+    monkeypatch.setattr(chunk_tasks, "BLOCK", 100)
     rays = CAMERA.rays()
     first = tree.closest_hit(*rays)
     source = bvh.distributed.camera_rays(CAMERA, 1000)

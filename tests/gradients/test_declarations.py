@@ -45,7 +45,7 @@ def test_the_same_parameters() -> None:
 @pytest.mark.parametrize("name", ["HitTuple", "PointTuple"])
 def test_results_are_plain_named_tuples(name: str) -> None:
     """PyTorch looks for the one base `tuple`; type checkers know of what arrays they are."""
-    kind = getattr(import_module("bvh.gradients.results"), name)
+    kind = getattr(import_module("bvh.gradients.queries"), name)
     assert kind.__bases__ == (tuple,)
     found = kind(*range(len(kind._fields)))
     assert pickle.loads(pickle.dumps(found)) == found and type(found._replace(u=3)) is kind

@@ -10,8 +10,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Camera, Scene
-from bvh.io.materials import linear_of, srgb_of
-from bvh.pictures.base_colours import Images
+from bvh.io.materials import Images, linear_of, srgb_of
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import PLAIN
 from bvh.pictures.surfaces import Surfaces

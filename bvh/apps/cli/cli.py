@@ -22,8 +22,7 @@ from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters.camera_casts import HitSummary, cast_on
-from bvh.distributed.clusters.connection import connected
+from bvh.distributed.clusters import HitSummary, cast_on, connected
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH

@@ -15,8 +15,7 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters.connection import connected
-from bvh.distributed.clusters.rendered_bands import render_on
+from bvh.distributed.clusters import connected, render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend

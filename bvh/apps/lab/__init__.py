@@ -6,11 +6,9 @@ Each file imports only from those above it.
 |---|---|
 | `state.py` | State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text |
 | `frame.py` | Drawn coordinates of the ray lab: the part of space in view, and what dragging changes |
-| `labels.py` | Labels of the ray lab: where each stands, so that none covers another or a point |
-| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, and handles |
+| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, labels, handles |
 | `naive.py` | Naive box tests, as they are often published, and what goes wrong in them |
 | `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
 | `presets.py` | Presets of the ray lab: each shows a flaw of common box tests |
-| `panel.py` | Panels of the ray lab's page: presets, what to drag, exact numbers, and the answers |
-| `page.py` | Page of the ray lab, and `ray_lab`, which serves it |
+| `page.py` | Page of the ray lab, its panels with numbers and answers, and `ray_lab`, which serves it |
 """

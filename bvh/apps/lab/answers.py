@@ -2,6 +2,7 @@
 
 import math
 from html import escape
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -18,24 +19,7 @@ ROUNDING = 1e-6
 START_WITHIN = 60.0
 LARGEST = 1.7e308
 
-# Red, green and blue are x, y and z here and in the scene.
-STYLE = """<style>
-.lab { padding: 6px 12px; font-size: 12px; line-height: 1.45 }
-.lab h4 { margin: 0 0 2px 0; font-size: 12px; font-weight: 600 }
-.lab .row { display: flex; gap: 6px }
-.lab .numbers { font: 11px ui-monospace, Menlo, Consolas, monospace; white-space: nowrap }
-.lab .answer { font-size: 22px; font-weight: 700 }
-.lab .grey, .lab .miss { color: #6b7280 }
-.lab .hit, .lab .same { color: #1f8a4c }
-.lab .rounded { color: #b7791f }
-.lab .wrong { color: #c53030 }
-.lab .naive { padding: 3px 0; border-top: 1px solid rgba(128, 128, 128, .2) }
-.lab .bar { position: relative; overflow: hidden; height: 12px; border-radius: 2px;
-            background: rgba(128, 128, 128, .15) }
-.lab .bar div { position: absolute; height: 100%; background: currentColor }
-.lab .x { color: #d64545 } .lab .y { color: #2f9e58 } .lab .z { color: #3b6fd4 }
-.lab .box { color: #e8a317 } .lab .start { color: #777 }
-</style>"""
+STYLE = f"<style>{files(__package__).joinpath('answers.css').read_text('utf-8')}</style>"
 
 
 class Verdict(NamedTuple):

@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `glb.py` | Meshes with materials as GLB, the form in which a page takes them |
 | `scene_copy.py` | Copy of a scene that shares its trees: what a page asks, while other threads change the scene |
 | `drawing.py` | Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit |
 | `meshes.py` | Meshes on a page: the parts of a drawing, of which only what differs from the last is sent |

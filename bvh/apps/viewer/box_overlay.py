@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bvh.apps.page_server import block
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import Floats, corners_of, edges_of
 from bvh.geometry.transforms import moved
@@ -72,7 +73,7 @@ class BoxOverlay:
             text = f"level {level}: {number_of(readouts.count(len(boxes)), 'boxes')}"
             if len(drawn) < len(boxes):
                 text += f", the {readouts.count(len(drawn))} largest drawn"
-            self._summary.content = readouts.boxes_shown(text)
+            self._summary.content = block(f'<span id="bvh-boxes">{text}</span>')
             lines = edges_of(session.frame.to_page(corners))
             session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 

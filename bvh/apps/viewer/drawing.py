@@ -2,15 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import trimesh
 from numpy.typing import ArrayLike, NDArray
+from trimesh.exchange import gltf
 from trimesh.transformations import quaternion_matrix
 
-from bvh.apps.viewer.glb import glb_of
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
+from bvh.io.materials import Material
+from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
 from bvh.pictures.colours import instance_colours
@@ -185,6 +188,8 @@ def drawing_of(
 
 def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
     """Return which leaves a page can place, and rotations, scales and places there of these."""
+    from viser.transforms import SO3
+
     # Meshes are centred and scaled to size one, so that float32 is precise.
     maps, linear = leaves.matrices, leaves.matrices[:, :, :3]
     scales = np.linalg.norm(linear, axis=1)
@@ -197,7 +202,7 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
     signs = np.where(np.linalg.det(unit) < 0.0, -1.0, 1.0)
     scales[:, 0] *= signs
     unit[:, :, 0] *= signs[:, None]
-    turns = quaternions_of(unit)
+    turns = np.asarray(SO3.from_matrix(unit).wxyz, np.float64)
     frames = [PageFrame.around(tree.bounds) for tree in leaves.trees]
     middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
@@ -205,20 +210,58 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
 
 
-def quaternions_of(turns: Floats) -> Floats:
-    """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
-    x, y, z = (turns[:, k, k] for k in range(3))
-    # 4 q q', of whose rows, all multiples of q, the longest is taken.
-    products = np.empty((len(turns), 4, 4))
-    for k, (sx, sy, sz) in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
-        products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
-    for k in range(3):
-        i, j = (k + 1) % 3, (k + 2) % 3
-        products[:, 0, k + 1] = products[:, k + 1, 0] = turns[:, j, i] - turns[:, i, j]
-        products[:, i + 1, j + 1] = products[:, j + 1, i + 1] = turns[:, i, j] + turns[:, j, i]
-    largest = np.einsum("nkk->nk", products).argmax(axis=1)
-    found = products[np.arange(len(turns)), largest]
-    return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
+def glb_of(
+    vertices: NDArray[np.floating], faces: NDArray[np.integer], known: Attributes, smooth: bool,
+    given_normals: bool,
+) -> bytes:  # fmt: skip
+    """Return a mesh with its material; normals are its own if `given_normals`, or computed."""
+    visual: Any = trimesh.visual
+    material = known.material
+    assert material is not None
+    # A page can read no number that is not finite.
+    uv, normals = _finite(known.uv, [0.0, 0.0]), _finite(known.vertex_normals, [0.0, 0.0, 1.0])
+    colours = material.vertex_colors
+    if colours is not None:
+        colours = _linear(material, colours) if len(colours) == len(vertices) else None
+    if material.face_colors is not None:
+        # Corners of different colours are vertices of their own.
+        corners = faces.reshape(-1)
+        colours = np.repeat(_linear(material, material.face_colors), 3, axis=0)
+        vertices, faces = vertices[corners], np.arange(len(corners)).reshape(-1, 3)
+        uv = None if uv is None else uv[corners]
+        normals = None if normals is None else normals[corners]
+        smooth = False
+    known_normals = normals if given_normals else None
+    mesh = trimesh.Trimesh(vertices, faces, vertex_normals=known_normals, process=False)
+    factor = [*material.factor.tolist(), 1.0]
+    look = visual.material.PBRMaterial(
+        baseColorFactor=(255.0 * np.array(factor)).round().astype(np.uint8),
+        baseColorTexture=None if uv is None else material.image,
+        metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
+    )  # fmt: skip
+    # Without texture coordinates there is no texture, and the colours have a place of their own.
+    mesh.visual = visual.TextureVisuals(uv=uv, material=look)
+    if colours is not None:
+        mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)
+    with_normals = smooth or known_normals is not None
+    return bytes(gltf.export_glb(mesh, include_normals=with_normals))  # type: ignore[no-untyped-call]
+
+
+def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np.float32] | None:
+    """Return rows, if there are any, as float32, those that are not finite as another."""
+    if rows is None:
+        return None
+    with np.errstate(over="ignore"):
+        found = np.asarray(rows, np.float32)
+    finite = np.all(np.isfinite(found), axis=1, keepdims=True)
+    return np.where(finite, found, np.array(other, np.float32))
+
+
+def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return colours times the factor as glTF has them, linear, with full opacity."""
+    found = np.full((len(colours), 4), 255, np.uint8)
+    found[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
+    return found
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:

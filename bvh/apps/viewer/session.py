@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.apps.page_texts import CAMERA_KEYS, help_html
+from bvh.apps.page_server import CAMERA_KEYS, help_html
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outlines, face_triangles

@@ -11,8 +11,6 @@ Each file imports only from those above it.
 | `part_visits.py` | Visits of parts: which rays, points and regions go to which part, near to far |
 | `part_targets.py` | Targets of queries of a mesh in parts: parts are searched near to far, and answers merged |
 | `part_content.py` | Content of a mesh in parts: boxes, sizes, sources and vertices, read from its folder |
-| `part_pictures.py` | Pictures of a mesh in parts: of a tree over the triangles that a camera sees |
-| `parts.py` | `Parts`: a mesh in parts, each a tree in a file, with the queries of one tree |
+| `parts.py` | `Parts`: a mesh in parts, each a tree in a file, with the queries of one tree; and `bvh.load` |
 | `partitioning.py` | `bvh.partition`: cuts a mesh larger than memory into parts, each a tree in a file |
-| `opening.py` | `bvh.load`: saved trees and scenes, and folders of parts |
 """

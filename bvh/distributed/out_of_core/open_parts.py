@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.distributed import part_index
 from bvh.distributed.fetched_files import WantedFile, fetched, reject
-from bvh.distributed.part_index import Index, checked_files, file_digest, file_names, is_url
-from bvh.distributed.part_records import PartRecord, bits_of, content_digest
+from bvh.distributed.part_index import Index, PartRecord, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
 
@@ -105,7 +104,8 @@ class OpenParts:
     def _opened(self, number: int) -> OpenPart:
         """Map the files of a part, checked at the first time in a process."""
         if not is_url(self._place):
-            return self._mapped(number, *checked_files(Path(self._place), self._index, number))
+            local = part_index.checked_files(Path(self._place), self._index, number)
+            return self._mapped(number, *local)
         tree_path, ids_path = self._fetched(number)
         try:
             return self._mapped(number, tree_path, ids_path)
@@ -120,7 +120,7 @@ class OpenParts:
         part, found = self._index.parts[number], list[Path]()
         # Another tree can be made that an index without digests takes for its own, so that a copy
         # is good for files of the same address alone.
-        address = content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
+        address = part_index.content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
         key = part.tree_digest or f"{part.tree_header}-{address}"
         tree = key, part.tree_bytes, part.tree_digest
         ids = part.ids_digest, part.ids_bytes, part.ids_digest
@@ -145,7 +145,7 @@ class OpenParts:
             tree = load(tree_path, mmap=True, verify=checks not in _checked)
             if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if checks not in _checked and bits_of(tree) != record.groups:
+            if checks not in _checked and part_index.bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
         except ValueError as error:
             raise ValueError(f"{label} ({tree_name}): {error}") from None

@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed import part_index
-from bvh.distributed.part_index import INDEX, Source, file_names, file_system, is_url
-from bvh.distributed.part_records import PartRecord, bits_of, content_digest
+from bvh.distributed.part_index import INDEX, PartRecord, Source, file_names, file_system, is_url
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.cache.plain_files import PlainFolder, lock_file
@@ -58,7 +57,7 @@ class NewFolder:
         size, contents = tree._file_contents(1)
         pieces, stream = list(contents), io.BytesIO()
         # Beside the writing, as most of its time is the disk's.
-        digest = pool(1).submit(content_digest, pieces)
+        digest = pool(1).submit(part_index.content_digest, pieces)
         with open(tree_path, "xb") as file:
             write_pieces(file, pieces)
         np.save(stream, ids)
@@ -66,8 +65,8 @@ class NewFolder:
             file.write(stream.getbuffer())
         self._quality = tree._quality
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
-        of_ids = stream.tell(), content_digest([stream.getbuffer()])
-        found = size, header, *of_ids, bits_of(tree), digest.result()
+        of_ids = stream.tell(), part_index.content_digest([stream.getbuffer()])
+        found = size, header, *of_ids, part_index.bits_of(tree), digest.result()
         box = tree.bounds.reshape(-1).tolist()
         return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
 

@@ -5,8 +5,6 @@ triangles. Bins of the surface area heuristic are slabs of cells, so that all sp
 cells are chosen from one pass over the triangles.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

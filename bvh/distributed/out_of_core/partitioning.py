@@ -15,8 +15,7 @@ from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.distributed.out_of_core.part_folder import NewFolder, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import Source
-from bvh.distributed.part_records import PartRecord
+from bvh.distributed.part_index import PartRecord, Source
 from bvh.io.given_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count

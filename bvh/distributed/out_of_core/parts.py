@@ -1,23 +1,39 @@
-"""`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree."""
+"""`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree; and `bvh.load`.
 
-from __future__ import annotations
+Pictures are those of a tree over the triangles that a camera sees.
+"""
+
+import os
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bvh.distributed.out_of_core.part_pictures import PartPictures
+from bvh.camera.camera import Camera, check_camera
+from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
+from bvh.distributed.part_index import is_url
+from bvh.pictures.render_source import RenderSource
+from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import RegionQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import RayQueries
 from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
-from bvh.runtime.arguments import CountResult, TruthResult, shaped, thread_count
+from bvh.runtime.arguments import CountResult, TruthResult, shaped, thread_count, whole_number
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.scene.files import loading
+from bvh.scene.scene import Scene
+
+# Rays at a time.
+TOGETHER = 1 << 20
+
+# Odd numbers that mix the bits of coordinates.
+MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
 class Parts(
-    RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartPictures
+    RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartContent
 ):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
@@ -49,9 +65,6 @@ class Parts(
     `position` and `normal` of hits open the parts that were hit. `groups_of` gives the bits of
     faces. Parts without a face that counts for a `mask` are not opened.
 
-    The closest hit is the least of all parts by (t, id): each is searched up to and including the
-    least t found before, so that the lowest id of equal t is kept. So does `closest_point`.
-
     Open edges are not looked for, so no warning of `contains` and `signed_distance` tells of them.
 
     `winding_number` is the sum of the numbers of all parts, each of which is opened: clusters of
@@ -77,6 +90,70 @@ class Parts(
     >>> parts.overlap_box([1.5, -1.0, -1.0], [4.5, 1.0, 1.0])
     Overlaps(1280 primitives)
     """
+
+    def visible_tree(
+        self, camera: Camera, samples: int = 1, *, smooth: bool = True, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> RenderSource:  # fmt: skip
+        """Return a source of which a camera takes the same pictures as of the whole mesh.
+
+        `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
+
+        Parameters
+        ----------
+        camera : Camera
+            That of the pictures.
+        samples : int
+            Rays along each side of a pixel, as of `bvh.pictures.render`.
+        smooth : bool
+            Have what smooth normals depend on, for clay, material, ambient occlusion and shadows:
+            all parts are read once more.
+        threads : int, optional
+            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in rays.
+
+        Returns
+        -------
+        RenderSource
+            For pictures of this camera, with so many samples. Its `surface` is a `BVH` over the
+            triangles that are seen, `ids` has their ids in the mesh, and rays to lights are cast
+            at the parts.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is invalid.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> from bvh.pictures import render
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 80, 60)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(trimesh.creation.icosphere(), folder)
+        ...     seen = parts.visible_tree(camera)
+        ...     [render(seen, camera, shade).pixels.shape for shade in ("clay", "depth")]
+        [(60, 80, 3), (60, 80, 3)]
+        """
+        check_camera(camera)
+        view, seen = camera.upright(), np.empty(0, np.int64)
+        # Numbers behind pictures are taken at the centres of pixels.
+        grids = sorted({1, whole_number("samples", samples)})
+        done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
+        with heard(progress) as report:
+            for grid in grids:
+                width, height = view.width * grid, view.height * grid
+                step = max(1, TOGETHER // width)
+                for top in range(0, height, step):
+                    rows = slice(top, min(top + step, height))
+                    rays = tile_rays(rows, slice(0, width), view, grid)
+                    hits = self.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
+                    seen = np.union1d(seen, hits.prim_id[hits.mask])
+                    done += len(hits.t) * width
+                    if report is not None:
+                        report(done, total)
+        return visible_source(self, seen, smooth=smooth, threads=threads)
 
     def _ray_target(self) -> PartRays:
         return PartRays(self._visits, self._open)
@@ -107,3 +184,117 @@ class Parts(
         batch, target = point_batch(points), self._point_target("contains", mask)
         found = target.touched(batch.points, thread_count(threads))
         return shaped(batch.shape, found)[0]
+
+
+def load(
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
+    threads: int | None = None, memory: int | str = "2GB",
+) -> BVH | Scene | Parts:  # fmt: skip
+    """Read what was saved: a tree, a scene, or a folder of parts that `partition` has written.
+
+    A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
+    or to a tree that is safe to query. It holds no code.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file, or a folder of parts, which may be a URL of fsspec.
+    mmap : bool
+        Map the file into memory instead of reading it: a tree of any size is available at once, is
+        read from the disk as far as queries need it, and is shared by all processes that map it.
+        Triangle groups of files of versions 1 and 2 are packed anew, in memory of each process. The
+        file must not be changed in place while the tree is in use: where it was cut off, the system
+        ends the process. To save to it again is safe.
+    verify : bool
+        Check checksums and structure, which takes about as long as reading the file does: at once,
+        or with `mmap` at the first use of the tree, whatever it is, which then raises the
+        ValueError. Without it only the header is checked: for files that you have written
+        yourself, and that cannot have been damaged.
+    audit : bool
+        Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
+        carefully crafted file can get wrong in spite of all checksums. Of a folder, it computes the
+        digests of all files, too.
+    threads : int, optional
+        Threads for the checks; one for each CPU by default, -1 for all.
+    memory : int or str
+        Bytes of parts that are mapped at a time. Parts are mapped when they are needed, and each is
+        checked when a process opens it first, whatever the other arguments are.
+
+    Returns
+    -------
+    BVH, Scene or Parts
+        Answers bit for bit as the one that was saved. Where this CPU suits nodes of another width
+        than the one that saved the tree, it is built again from its primitives. Of a scene, the
+        tables of instances and attributes are always read and checked, and the rest of what is
+        documented here applies to each of its trees.
+
+    Raises
+    ------
+    ValueError
+        If the file is neither tree nor scene, is of another version, damaged, or not valid, or if a
+        folder of parts is not finished; the message says how.
+    FileNotFoundError
+        If there is none.
+
+    Examples
+    --------
+    >>> import bvh, os, tempfile
+    >>> tree = bvh.BVH.from_boxes([[0, 0, 0], [2, 0, 0]], [[1, 1, 1], [3, 1, 1]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "boxes.bvh")
+    >>> tree.save(path)
+    >>> bvh.load(path, mmap=True)
+    BVH(2 boxes, 1 node)
+    """
+    place = os.fspath(path)
+    if is_url(place) or os.path.isdir(place):
+        parts = Parts(place, memory=memory)
+        if audit:
+            parts.validate()
+        return parts
+    return loading.load(path, mmap=mmap, verify=verify, audit=audit, threads=threads)
+
+
+def visible_source(
+    parts: Parts, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
+) -> RenderSource:
+    """Return the source of pictures in which rays of the camera hit these triangles first."""
+    # For `smooth` normals it has their neighbours, too.
+    ids = np.unique(seen)
+    if smooth:
+        ids = neighbours(parts, ids)
+    corners = parts.corners(ids).reshape(-1, 3)
+    faces = np.arange(len(corners)).reshape(-1, 3)
+    # Neighbours may have no bits, and are not seen.
+    groups = parts.groups_of(ids) if parts._has_groups else None
+    tree = BVH._of_triangles(corners, faces, groups=groups, threads=threads)
+    return RenderSource(tree, parts, ids)
+
+
+def tile_rays(
+    rows: slice, columns: slice, camera: Camera, samples: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rays of a tile of a camera's picture, so many along each side of a pixel."""
+    x = (np.arange(columns.start, columns.stop) + 0.5) / samples
+    y = (np.arange(rows.start, rows.stop) + 0.5) / samples
+    return camera.ray(x, y[:, None])
+
+
+def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
+    # Vertices are compared by hashes: it does no harm to find too many.
+    wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
+    found = [ids]
+    for number in range(parts.part_count):
+        with parts._open.part(number) as part:
+            touching = np.isin(_hashes(part.tree.vertices), wanted)
+            found.append(part.ids[touching[part.tree.faces].any(axis=1)])
+    return np.unique(np.concatenate(found))
+
+
+def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return numbers of points, the same for the same point."""
+    # Adding zero turns -0.0 into 0.0.
+    bits = np.ascontiguousarray(points + 0.0).view(np.uint64)
+    mixed = bits * MIXERS
+    return np.asarray(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(29)), axis=1))
