@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import emits, inlined, llvm_operation, types
+from bvh.runtime.jit import by_type, emits, inlined, llvm_operation, types
 from bvh.runtime.simd import HAS_FMA, fused, peek
 
 INF = np.inf
@@ -215,18 +215,24 @@ high = inlined(lambda a: (a[0][0], a[1][0], a[2][0]))
 low = inlined(lambda a: (a[0][1], a[1][1], a[2][1]))
 
 
+@by_type(inline=True)
+def _across(a, b):
+    """Return the products of high with low parts; a number that is exact has no low one."""
+    if len(a) == 1:
+        return lambda a, b: a[0] * b[1]
+    return (lambda a, b: a[1] * b[0]) if len(b) == 1 else lambda a, b: a[0] * b[1] + a[1] * b[0]
+
+
 @inlined
 def difference_of_products(a, b):
     """Return the difference of two products of a double-double component, and its size."""
-    # Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
+    # a and b are two of (high, low) or (high,) each. Low parts are at most 2**-53 of high ones, so
     # leaving out the product of two of them and rounding the other corrections lose less than
     # 10 * 2**-106 of the size.
-    (ah, al), (bh, bl) = a
-    (ch, cl), (dh, dl) = b
-    m, e = two_product(ah, bh)
-    n, f = two_product(ch, dh)
+    m, e = two_product(a[0][0], a[1][0])
+    n, f = two_product(b[0][0], b[1][0])
     s, g = two_sum(m, -n)
-    return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
+    return (s, g + ((e - f) + (_across(a[0], a[1]) - _across(b[0], b[1])))), abs(m) + abs(n)
 
 
 @inlined
@@ -247,11 +253,7 @@ def sized_dot(n, sizes, a):
     z, ez = two_product(n[2][0], a[2][0])
     xy, f = two_sum(x, y)
     s, g = two_sum(xy, z)
-    low = (
-        (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
-        + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
-        + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
-    )
+    low = (ex + _across(n[0], a[0])) + (ey + _across(n[1], a[1])) + (ez + _across(n[2], a[2]))
     size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
     return fast_two_sum(s, low + (f + g)), size
 
