@@ -305,7 +305,7 @@ def build(
     reserve_call_memory()
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
     order, rows = aligned(count, np.int32), np.zeros((cell_count, 2), np.int64)
-    pieces = subtrees.Pieces()
+    pieces = subtrees.Pieces(count)
     sizes = tasks[:, END] - tasks[:, BEGIN]
     batches = subtrees.batches_of(sizes, subtrees.task_size(count))
     largest = min(subtrees.task_size(count) + CELL, count)

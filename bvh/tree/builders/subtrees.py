@@ -67,15 +67,17 @@ class Piece(NamedTuple):
 class Pieces(list[Piece]):
     """Copies of what threads have built, side by side in large arrays."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        """For subtrees of `count` primitives in all."""
         super().__init__()
         self._lock, self._slab = threading.Lock(), aligned(0, np.float32)
+        self._size = min(SLAB, 8 * count)
 
     def add(self, begin: int, end: int, block: SubtreeNodes, used: int) -> None:
         """Copy the first `used` rows of a block, which are the subtrees of the tasks begin..end."""
         with self._lock:
             if len(self._slab) < 8 * used:
-                self._slab = aligned(max(SLAB, 8 * used), np.float32)
+                self._slab = aligned(max(self._size, 8 * used), np.float32)
             part, self._slab = self._slab[: 8 * used], self._slab[8 * used :]
         bounds, links = part[: 6 * used].reshape(-1, 6), part[6 * used :].view(np.int32)
         piece = Piece(begin, end, bounds, links.reshape(-1, 2))
@@ -190,7 +192,7 @@ def build_tasks(
     """Return the tree whose top has the given links, with a subtree for each task below it."""
     # build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
     # Then no record is needed any more.
-    rows, pieces = np.zeros((len(tasks), 2), np.int64), Pieces()
+    rows, pieces = np.zeros((len(tasks), 2), np.int64), Pieces(len(order))
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))
 
