@@ -27,7 +27,7 @@ from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, poi
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
-MANTISSA = 2**52 - 1
+MANTISSA = 2**52 - 1  # the bits of a double after its exponent
 ORIGIN = (0.0, 0.0, 0.0)
 
 

@@ -13,7 +13,8 @@ crossed, whatever the rule. The same holds for a triangle whose plane contains t
 one without area.
 """
 
-from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
+from bvh.geometry.arithmetic.edge_sides import exact_side
+from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
 from bvh.tree.instanced import Instanced, kind_of, leaf_of
 from bvh.tree.primitives import Triangles, corners
@@ -24,7 +25,7 @@ from bvh.tree.rows import TRIANGLES
 def _moved_side(o, d, a, b):
     """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
     stay_outlined()
-    side = triple_sign(o, d, a, b)
+    side = exact_side(o, d, a, b)
     if side != 0:
         return side
     for i in range(3):

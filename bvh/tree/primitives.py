@@ -144,7 +144,6 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     }[primitives.instance_class]  # fmt: skip
 
 
-@inlined
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
     return u, v
@@ -153,7 +152,8 @@ def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
-    return _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max)
+    _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
+    return u, v
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):

@@ -120,7 +120,7 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 @inlined
 def _integer(x, k):
     """Return x * 2**k as an integer below 2**60, and whether it is one."""
-    y = x * floats.power_of_two(k)
+    y = x * floats.from_bits((k + 1023) << 52)
     inside = abs(k) <= 1000 and 1.0 <= abs(y) < 2.0**60
     n = np.int64(y if inside else 0.0)
     return n, x == 0.0 or (inside and np.float64(n) == y)
