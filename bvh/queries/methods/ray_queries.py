@@ -113,8 +113,8 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in rays. True shows a bar; one of tqdm will do, too.
         sort : bool, optional
-            Sort the rays so that neighbours use the same nodes; by default where a sample shows
-            that it pays: in large batches of incoherent rays. Results are the same, in their order.
+            Sort the rays, some thousands at a time, so that neighbours use the same nodes; by
+            default where a trial shows that it pays. Results are the same, in their order.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool``, in a scene ``filter(ray_id,
             instance_id, prim_id, t, u, v, data) -> bool``, returns whether a hit counts: for

@@ -17,21 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import by_type, inlined, types
-from bvh.runtime.simd import (
-    WIDTH,
-    compress_order,
-    field,
-    lowest_bit,
-    mask_bits,
-    peek,
-    permute,
-    popcount,
-    rows,
-    select,
-    splat,
-)
+from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, OCTANTS, numbers_of
@@ -39,21 +28,11 @@ from bvh.traversal.rays.candidates import Filtered, accept_group, candidates_of,
 from bvh.traversal.rays.packets.packet_closest import load_packed, store_packed
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.single_rays import enter_children
+from bvh.tree import wide_nodes
 from bvh.tree.instanced import primitives_class
 from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import load_group
-from bvh.tree.wide_nodes import (
-    MAX_LEAF_ROWS,
-    STACK,
-    all_planes,
-    child_codes,
-    child_orders,
-    leaf_rows,
-    near_planes,
-    node_at,
-    octant_shift,
-    prefetch_child,
-)
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
 # Rays of a group: bits of a mask. Groups of a block: full ones, and one more for each octant.
 GROUP_RAYS = 32
@@ -116,36 +95,36 @@ def _test_node(nodes, lanes, memory, group, at):
     """Return for each child of a node the mask of the rays that enter it."""
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
-    both, none = all_planes(nx, ny, nz), splat(I4(0), WIDTH)
+    both, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
     entered = none
     while bits != 0:
         # Two at a time, the second perhaps none: how often a loop goes round costs time to guess.
         more = bits & (bits - 1)
-        i, j = lowest_bit(bits), lowest_bit(more | NO_RAY)
+        i, j = simd.lowest_bit(bits), simd.lowest_bit(more | NO_RAY)
         bits = more & (more - 1)
         r, s = ray(memory, group + i), ray(memory, group + j)
         first, last = enter_children(nodes, at, numbers_of(lanes, r), blocks.end(lanes, r), both)
-        entered = entered | select(first <= last, splat(I4(bit(memory, i)), WIDTH), none)
+        entered = entered | simd.select(first <= last, simd.splat(I4(bit(memory, i)), WIDTH), none)
         first, last = enter_children(nodes, at, numbers_of(lanes, s), blocks.end(lanes, s), both)
-        entered = entered | select(first <= last, splat(I4(bit(memory, j)), WIDTH), none)
+        entered = entered | simd.select(first <= last, simd.splat(I4(bit(memory, j)), WIDTH), none)
     return entered
 
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
     """Push the children of a group's node that any of its rays enters, and take the next entry."""
-    at = node_at(child(memory, group))
+    at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
     # Nearest last, by the order that is stored for the octant.
-    order = child_orders(tree.blocks, at, WIDTH) >> I4(shift(memory, group))
-    entered = permute(entered, order)
-    bits = np.int64(mask_bits(entered != I4(0)))
-    front = compress_order(bits)
+    order = wide_nodes.child_orders(tree.blocks, at, WIDTH) >> I4(shift(memory, group))
+    entered = simd.permute(entered, order)
+    bits = np.int64(simd.mask_bits(entered != I4(0)))
+    front = simd.compress_order(bits)
     height = top(memory, group)
-    set_stack_masks(memory, group + height, permute(entered, front))
-    codes = permute(permute(child_codes(tree.blocks, at, WIDTH), order), front)
+    set_stack_masks(memory, group + height, simd.permute(entered, front))
+    codes = simd.permute(simd.permute(wide_nodes.child_codes(tree.blocks, at, WIDTH), order), front)
     set_stack_children(memory, group + height, codes)
-    return _advance(tree, memory, group, height + popcount(bits), waiting)
+    return _advance(tree, memory, group, height + simd.popcount(bits), waiting)
 
 
 @inlined
@@ -160,7 +139,7 @@ def _advance(tree, memory, group, height, waiting):
         height -= 1
         bits = stack_mask(memory, group + height) & alive(memory, group)
     code = np.int64(stack_child(memory, group + height))
-    prefetch_child(tree.blocks, tree.groups, code, 6)
+    wide_nodes.prefetch_child(tree.blocks, tree.groups, code, 6)
     set_child(memory, group, code)
     set_mask(memory, group, bits)
     set_top(memory, group, height)
@@ -174,12 +153,12 @@ def _advance(tree, memory, group, height, waiting):
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, found):
     """Filter the triangles of a group's leaf for its rays; return how many are found by then."""
-    first, count = leaf_rows(child(memory, group))
+    first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
         bits = mask(memory, group) & LOW_BITS
         while bits != 0:
-            k = lowest_bit(bits)
+            k = simd.lowest_bit(bits)
             r = ray(memory, group + k)
             numbers, end = numbers_of(block.lanes, r), blocks.end(block.lanes, r)
             result = filter_ray(tree.primitives, triangles, numbers, end)
@@ -215,7 +194,7 @@ def _form_groups(block, memory, active, count):
         set_open_group(memory, octant, _FULL)
     groups = np.int64(0)
     for j in range(count):
-        r = peek(active, j)
+        r = simd.peek(active, j)
         octant = blocks.octant(block.lanes, r) & (OCTANTS - 1)
         group = open_group(memory, octant)
         joined = size(memory, group)
@@ -223,8 +202,8 @@ def _form_groups(block, memory, active, count):
             group, joined = _GROUPS + groups * GROUP_SIZE, np.int64(0)
             set_open_group(memory, octant, group)
             queue(memory, groups, group)
-            set_planes(memory, group, near_planes(octant))
-            set_shift(memory, group, octant_shift(octant))
+            set_planes(memory, group, wide_nodes.near_planes(octant))
+            set_shift(memory, group, wide_nodes.octant_shift(octant))
             set_child(memory, group, 0)
             set_top(memory, group, 0)
             groups += 1
