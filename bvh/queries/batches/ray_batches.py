@@ -206,7 +206,10 @@ def _trace(
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
-            kernel(row, rays, order, kept._replace(measured=measured), goal(), begin, end, out)
+            # A copy: threads that write to one cache line wait for each other.
+            kept.measured[:] = measured
+            kernel(row, rays, order, kept, goal(), begin, end, out)
+            measured[:] = kept.measured
 
     _share(order, n, work, options)
 
