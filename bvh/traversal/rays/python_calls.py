@@ -91,7 +91,8 @@ def new_function(
     key = method, doc
     if key not in _definitions:
         address, name = c_address(method, ARGUMENTS), doc.partition("(")[0]
-        _definitions[key] = _Definition(name.encode(), address, FLAGS, doc.encode())
+        # Of two threads that make it, both get what is kept.
+        _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
     objects = None, TypeError, message, *own
     words = [x if type(x) is int else id(x) for x in objects]
