@@ -37,8 +37,8 @@ PARTS = {
     True: (["first rays in scenes", "first rays"],
            ["rays in scenes", "selections in a picture", "trees and queries"]),
 }  # fmt: skip
-# Prefix of files of the kernel that takes longest to compile.
-RAYS = "bvh.traversal.rays.closest_hit."
+# In the name of files of the kernel that takes longest to compile.
+RAYS = ".closest_hits."
 
 _begun = _scenes = False
 
@@ -60,7 +60,7 @@ def start() -> None:
         if not is_wanted():
             return
         folder: Any = cache_folder()
-        first = not any(name.startswith(RAYS) for name in folder.names())
+        first = not any(RAYS in name for name in folder.names())
         _start(*PARTS[_scenes])
         if first and jit.HELPER:
             # A builder takes less time than rays, which these are a part of.

@@ -98,9 +98,9 @@ def test_the_exact_test_is_lowered_first() -> None:
     assert len(primitives._intersect_corners.overloads) == len(barycentrics.overloads) == 1
 
 
-def test_the_kernel_is_known_by_its_module() -> None:
-    """The prefix of its files in the cache follows the module, wherever that moves."""
-    assert f"{closest_hit.__name__}." == ahead.RAYS
+def test_the_kernel_is_known_by_its_name() -> None:
+    """Its files in the cache are named by it."""
+    assert f".{closest_hit.closest_hits.__name__}." == ahead.RAYS
 
 
 @pytest.mark.long
@@ -167,7 +167,7 @@ def test_a_process_is_started_where_it_is_of_use(
     assert ask(scenes=True) == [["first rays in scenes", "first rays"], helpers]
     assert ask() == [["first rays"], helpers]
     # They are compiled already, but not all that follows.
-    folder.write(f"{ahead.RAYS}closest_hits.1", b"")
+    folder.write(f"bvh{ahead.RAYS}1", b"")
     assert ask() == [["first rays"]]
     folder.write(ahead.DONE, b"")
     assert not ask()

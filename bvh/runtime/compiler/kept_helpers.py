@@ -63,18 +63,21 @@ def _identity(function: Any) -> tuple[object, ...] | None:
 
 
 def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | None:
-    text = repr((parts, kinds, [*_modules(kinds)], flags.get_mangle_string(), flags.forceinline))
-    # An address means nothing to another process.
-    return None if " at 0x" in text else hashlib.sha256(text.encode()).hexdigest()[:32]
+    classes = repr([*_classes(kinds)])
+    text = repr((parts, kinds, classes, flags.get_mangle_string(), flags.forceinline))
+    # An address means nothing to another process, nor does a class that is no module's.
+    if " at 0x" in text or "<locals>" in classes:
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _modules(kinds: Iterable[Type]) -> Iterator[str]:
-    """Yield the modules of named tuples, whose types are written by their names alone."""
+def _classes(kinds: Iterable[Type]) -> Iterator[type]:
+    """Yield the classes of named tuples, whose types are written without their modules."""
     for kind in kinds:
         if isinstance(kind, types.BaseNamedTuple):
-            yield kind.instance_class.__module__
+            yield kind.instance_class
         if isinstance(kind, types.BaseTuple):
-            yield from _modules(kind.types)
+            yield from _classes(kind.types)
 
 
 def _add(result: compiler.CompileResult) -> None:
