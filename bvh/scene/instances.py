@@ -244,22 +244,18 @@ class Instances:
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
         """Return the names of instances as objects, `missing` for -1 and where there is none."""
         ids = ids.astype(np.int64, copy=False)
-        top = int(ids.max(initial=-1)) + 2
-        # To sort them takes twenty times as long; the last row of the table is that of -1.
-        in_table = ids.min(initial=-1) == -1 and top <= ids.size + SMALL_TABLE
-        if in_table:
-            seen = np.zeros(top, np.bool_)
-            seen[ids] = True
-            rows, which = ids, np.flatnonzero(seen[:-1])
+        size = int(ids.max(initial=-1)) + 2
+        if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
+            # To sort the ids would take twenty times as long.
+            which, rows, seen = np.arange(-1, size - 1), ids + 1, np.zeros(size, np.bool_)
+            seen[rows] = True
+            which[~seen] = -1
         else:
             which, rows = np.unique(ids, return_inverse=True)
         # An unknown id is an error, with or without a name.
         with self.without_compaction():
             self.rows_of(which[which != -1])
-        named = np.full(top if in_table else len(which) + 1, missing, object)
-        named[which if in_table else slice(len(which))] = [
-            self.names.get(k, missing) for k in which.tolist()
-        ]
+        named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
         return named[rows.reshape(ids.shape)]
 
     def used_children(self) -> list[TreeBase | InstanceHolder]:

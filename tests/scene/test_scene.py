@@ -372,7 +372,7 @@ def test_names_of_ids(rng: Rng) -> None:
     assert found.dtype == object and found.tolist() == [["a", "a"], ["", ""]]
     assert np.unique(found).tolist() == ["", "a"]
     assert scene.names([]).shape == (0,) and Scene().names([-1, -1]).tolist() == [None, None]
-    for wrong in (2, [0, 9], -2, [[-3]]):
+    for wrong in (2, [0, 9], -2, [[-3]], 10**12):
         with pytest.raises(KeyError, match="there is no instance"):
             scene.names(wrong)
     with pytest.raises(TypeError, match="instance_ids must be integers"):

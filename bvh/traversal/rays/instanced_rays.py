@@ -123,11 +123,9 @@ def _enter_blas(context_ref, memory, slot, leaf):
 @inlined
 def _transformed(transforms, at, v):
     """Return a vector of the TLAS in the frame of a tree, an axis a lane."""
-    x, y = (
-        load(transforms, at + COLUMNS, AXES) * v[0],
-        load(transforms, at + COLUMNS + 3, AXES) * v[1],
-    )
-    return x + y + load(transforms, at + COLUMNS + 6, AXES) * v[2]
+    at += COLUMNS
+    x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
+    return x + y + load(transforms, at + 6, AXES) * v[2]
 
 
 @inlined
