@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from bvh.camera import placement
 from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer, number
-from bvh.camera.placement import FILL, corners_of, eye_before, in_view, outline_of
 from bvh.camera.projection import View
 from bvh.runtime.arguments import Axis, reals
 
@@ -123,7 +122,7 @@ class Camera(View):
     @classmethod
     def framing(
         cls, bounds: Any, direction: ArrayLike | None = None, up: Axis | ArrayLike | None = None,
-        fov_y: float = 35.0, width: int = 800, height: int = 600, *, fill: float = FILL,
+        fov_y: float = 35.0, width: int = 800, height: int = 600, *, fill: float = placement.FILL,
         y: YDirection = "down", pixel_ratio: float = 1.0,
     ) -> Self:  # fmt: skip
         """Create a perspective camera that looks along `direction` and sees all of something.
@@ -171,13 +170,14 @@ class Camera(View):
             raise ValueError(f"fill must be above 0 and at most 1, got {fill!r}")
         half = share * half_height * np.array([probe.width / probe.height, 1.0])
         basis = np.stack([probe.right, probe.up, along], axis=1)
-        points = outline_of(bounds)
+        points = placement.outline_of(bounds)
         if points is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                right, above, depth = eye_before(in_view(points - middle, *basis.T), half)
+                local = placement.in_view(points - middle, *basis.T)
+                right, above, depth = placement.eye_before(local, half)
         else:
             # Move back until every corner is inside.
-            corners = corners_of(box) - middle
+            corners = placement.corners_of(box) - middle
             across = np.abs(corners @ basis[:, :2]) / half
             right, above = 0.0, 0.0
             depth = -float((across.max(axis=1) - corners @ along).max())

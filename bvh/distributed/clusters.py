@@ -140,14 +140,10 @@ class HitSummary(NamedTuple):
 
     def merged(self, other: HitSummary) -> HitSummary:
         """Combine two summaries."""
-        return HitSummary(
-            self.kind,
-            self.rays + other.rays,
-            self.hits + other.hits,
-            None if self.owners is None or other.owners is None else self.owners | other.owners,
-            min(self.near, other.near),
-            max(self.far, other.far),
-        )
+        counts = self.rays + other.rays, self.hits + other.hits
+        owners = None if self.owners is None else self.owners | (other.owners or frozenset())
+        reach = min(self.near, other.near), max(self.far, other.far)
+        return HitSummary(self.kind, *counts, owners, *reach)
 
     def __repr__(self) -> str:
         owners = "" if self.owners is None else f" {number_of(len(self.owners), 'instances')}"
@@ -218,13 +214,10 @@ def _received(client: Client, hits: Hits, shown: ShownBar) -> Hits:
     # Together, so that fields share their tasks.
     lazy = client.persist([getattr(hits, name) for name in names])
     columns = [np.empty(array.shape, array.dtype) for array in lazy]
-    places = {
-        key: column[where]
-        for array, column in zip(lazy, columns, strict=True)
-        for key, where in zip(
-            flatten(array.__dask_keys__()), slices_from_chunks(array.chunks), strict=True
-        )
-    }
+    places = dict[Any, Column]()
+    for array, column in zip(lazy, columns, strict=True):
+        keys, chunks = flatten(array.__dask_keys__()), slices_from_chunks(array.chunks)
+        places |= {key: column[where] for key, where in zip(keys, chunks, strict=True)}
     tasks = futures_of(lazy)
     # Workers forget what has been fetched.
     del lazy

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -161,34 +161,28 @@ def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
     names = list(results[0])
     axes = {n: ["k"] * several + ["i"] * (n == "position") for n in names}
     cores = [f"({','.join(axes[n])})" for n in names]
-    found = da.apply_gufunc(
-        _merged_chunk,
-        f"{','.join(cores * len(results))}->{','.join(cores)}",
-        *(result[n] for result in results for n in names),
-        output_dtypes=[results[0][n].dtype for n in names],
-        how=how,
-        cores={n: len(axes[n]) for n in names},
-    )
+    signature = f"{','.join(cores * len(results))}->{','.join(cores)}"
+    columns, kinds = [r[n] for r in results for n in names], [results[0][n].dtype for n in names]
+    counts = {n: len(axes[n]) for n in names}
+    call = partial(_merged_chunk, how=how, cores=counts)
+    found = da.apply_gufunc(call, signature, *columns, output_dtypes=kinds)
     return dict(zip(names, found if len(names) > 1 else [found], strict=True))
 
 
 def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
     """Return one result of several for a chunk; each column with so many axes of a query."""
     count = len(cores)
+    groups = [columns[begin : begin + count] for begin in range(0, len(columns), count)]
+    # With a single leading axis.
     results = [
-        {n: _flat(c, cores[n]) for n, c in zip(cores, columns[begin : begin + count], strict=True)}
-        for begin in range(0, len(columns), count)
+        {n: c.reshape(-1, *c.shape[c.ndim - cores[n] :]) for n, c in zip(cores, group, strict=True)}
+        for group in groups
     ]
     mine = {name: column.copy() for name, column in results[0].items()}
     for other in results[1:]:
         merge(how, mine, other)
     found = [c.reshape(full.shape) for c, full in zip(mine.values(), columns, strict=False)]
     return tuple(found) if count > 1 else found[0]
-
-
-def _flat(column: Column, core: int) -> Column:
-    """Return a column with a single leading axis."""
-    return column.reshape(-1, *column.shape[column.ndim - core :])
 
 
 def _lists(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> LazyLists:

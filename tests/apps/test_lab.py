@@ -20,8 +20,9 @@ from bvh.apps.lab.answers import (
     verdict,
 )
 from bvh.apps.lab.naive import NAIVES, claims
-from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import (
+    CUBE,
+    PRESETS,
     LabBox,
     LabState,
     Vector,

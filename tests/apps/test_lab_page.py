@@ -20,8 +20,7 @@ import pytest
 import bvh
 from bvh.apps.lab.frame import pose
 from bvh.apps.lab.page import LABELS
-from bvh.apps.lab.presets import PRESETS
-from bvh.apps.lab.state import LabState, interval, nearest, text_of
+from bvh.apps.lab.state import PRESETS, LabState, interval, nearest, text_of
 
 pytest.importorskip("viser")
 playwright = pytest.importorskip("playwright.sync_api")

@@ -17,8 +17,7 @@ import pytest
 import bvh
 from bvh.apps.lab.drawing import BORDER, LETTER, LINE, SIDES, LabNodes, first_camera
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
-from bvh.apps.lab.presets import CUBE, PRESETS
-from bvh.apps.lab.state import LabBox, LabState, at, interval, nearest, rotation
+from bvh.apps.lab.state import CUBE, PRESETS, LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
 
 STATES = {preset.name: preset.state for preset in PRESETS}

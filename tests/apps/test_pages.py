@@ -13,7 +13,7 @@ import trimesh
 
 import bvh
 from bvh import BVH, Scene, view
-from bvh.apps.viewer import following, readouts
+from bvh.apps.viewer import readouts, window
 from bvh.apps.viewer.box_overlay import OFF, TOP, TREE, BoxOverlay
 from bvh.apps.viewer.drawing import PageFrame, face_outlines
 
@@ -74,7 +74,7 @@ def test_what_fails_leaves_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
     served: list[Any] = []
     monkeypatch.setattr(viser, "ViserServer", served.append)
-    monkeypatch.setattr(following, "drawing_of", fail)
+    monkeypatch.setattr(window, "drawing_of", fail)
     with pytest.raises(MemoryError):
         view(Scene(), port=0)
     assert not served

@@ -14,8 +14,7 @@ import numpy as np
 from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
 from bvh.apps.lab.drawing import FROM_ABOVE, FROM_AN_ANGLE, Handles, LabNodes
 from bvh.apps.lab.frame import Pose, fitted, moved
-from bvh.apps.lab.presets import PRESETS, SECOND
-from bvh.apps.lab.state import BOX_FIELDS, LabState, edited, texts_of
+from bvh.apps.lab.state import BOX_FIELDS, PRESETS, SECOND, LabState, edited, texts_of
 from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, help_html, tab_title
 
 if TYPE_CHECKING:

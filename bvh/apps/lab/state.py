@@ -1,9 +1,11 @@
-"""State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text."""
+"""State of the ray lab: a ray and boxes, the exact answers, its numbers as text, and presets."""
 
 import math
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -260,3 +262,30 @@ def _double(name: str, word: str) -> float:
         return float.fromhex(word) if "0x" in word.lower() else float(word)
     except (ValueError, OverflowError):
         raise ValueError(f"{name}: {word!r} is not a number") from None
+
+
+CUBE = LabBox((0.5, 0.5, 0.5), (2.0, 2.0, 2.0))
+# The box that the check box "Second box" adds.
+SECOND = LabBox((2.5, 0.75, 0.75), (3.5, 1.75, 1.75))
+
+
+class Preset(NamedTuple):
+    """A named state that shows a flaw of common box tests, with a sentence on it."""
+
+    name: str
+    text: str
+    state: LabState
+
+
+def _presets() -> Iterator[Preset]:
+    content = files(__package__).joinpath("presets.toml").read_text("utf-8")
+    for fields in tomllib.loads(content)["preset"]:
+        name, text = fields.pop("name"), fields.pop("text")
+        boxes = (CUBE, SECOND) if "lower 2" in fields else (CUBE,)
+        state = LabState((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), boxes)
+        for field, numbers in fields.items():
+            state = edited(state, field, numbers)
+        yield Preset(name, text, state)
+
+
+PRESETS = tuple(_presets())

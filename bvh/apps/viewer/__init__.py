@@ -11,6 +11,5 @@ Each file imports only from those above it.
 | `box_overlay.py` | Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level |
 | `tracing.py` | Ray-cast pictures of what a page shows: coarse while the camera moves, then fine |
 | `session.py` | Session: one page in a browser, with its panel, picks, selections and marks |
-| `following.py` | Follower: keeps the pages of a scene up to date with it, in a thread of its own |
-| `window.py` | Viewer of a scene in the browser, and `view`, which serves it |
+| `window.py` | Viewer of a scene in the browser, kept up to date by a thread, and `view`, which serves it |
 """

@@ -121,11 +121,6 @@ class Session:
         self._selected = [_unplaced(each) for each in self._selected]
         self._picked = None if self._picked is None else _unplaced(self._picked)
 
-    def look_from(self, eye: Floats, up: Floats) -> None:
-        """Move the camera to a point in page coordinates, from which it looks at the origin."""
-        camera = self.client.camera
-        camera.up_direction, camera.position, camera.look_at = up, eye, np.zeros(3)
-
     def _show_left_out(self, drawing: PageDrawing) -> None:
         """Show boxes of what is not drawn."""
         if np.array_equal(drawing.boxes, self._left_out):

@@ -73,13 +73,10 @@ class NewFolder:
     def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
         """Bring the parts to their place and, at last, write the index."""
         content = {
-            "format": part_index.FORMAT,
-            "version": part_index.VERSION,
-            "triangles": sum(part.triangles for part in parts),
-            "quality": self._quality,
-            "sources": [asdict(source) for source in sources],
-            "parts": [asdict(part) for part in parts],
-        }
+            "format": part_index.FORMAT, "version": part_index.VERSION,
+            "triangles": sum(part.triangles for part in parts), "quality": self._quality,
+            "sources": [*map(asdict, sources)], "parts": [*map(asdict, parts)],
+        }  # fmt: skip
         content["digest"] = part_index.index_digest(content)
         text = json.dumps(content, indent=1).encode()
         if not is_url(self._place):

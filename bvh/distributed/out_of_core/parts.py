@@ -1,7 +1,4 @@
-"""`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree; and `bvh.load`.
-
-Pictures are those of a tree over the triangles that a camera sees.
-"""
+"""`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree; and `bvh.load`."""
 
 import os
 
