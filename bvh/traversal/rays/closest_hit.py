@@ -46,9 +46,18 @@ from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
-from bvh.traversal.rays.trials import OF_SORTED, OF_WINDOWS, UNMEASURED, next_way, record
+from bvh.traversal.rays.trials import (
+    OF_SORTED,
+    OF_WINDOWS,
+    TURN,
+    TURNS,
+    UNMEASURED,
+    next_way,
+    record,
+)
 from bvh.traversal.rays.windows import (
     SMALLEST,
+    TRIED,
     WINDOW,
     Window,
     new_window,
@@ -172,7 +181,8 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     of_windows = shifted(scratch.measured, OF_WINDOWS)
     first = np.int64(begin)
     while first < end:
-        last = min(first + WINDOW, np.int64(end))
+        tried = order.sort == TRIAL and peek(of_windows, TURN) < TURNS
+        last = min(first + (TRIED if tried else WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
         trial = order.plain and order.sort == TRIAL and last - first >= SMALLEST
         way = next_way(of_windows, count, False, True) if trial else np.int64(SINGLES)
