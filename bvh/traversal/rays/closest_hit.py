@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.rays import blocks, ray_batch
+from bvh.traversal.rays import blocks, ray_batch, trials, windows
 from bvh.traversal.rays.blocks import (
     BLOCK,
     HALF,
@@ -46,15 +46,8 @@ from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
-from bvh.traversal.rays.trials import OF_SORTED, OF_WINDOWS, UNMEASURED, next_way, record
-from bvh.traversal.rays.windows import (
-    SMALLEST,
-    WINDOW,
-    Window,
-    new_window,
-    order_within,
-    sort_window,
-)
+from bvh.traversal.rays.trials import UNMEASURED, next_way, record
+from bvh.traversal.rays.windows import Window, new_window
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
@@ -169,19 +162,20 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
-    of_windows = shifted(scratch.measured, OF_WINDOWS)
+    of_windows = shifted(scratch.measured, trials.OF_WINDOWS)
     first = np.int64(begin)
     while first < end:
-        last = min(first + WINDOW, np.int64(end))
+        tried = order.sort == TRIAL and peek(of_windows, trials.TURN) < trials.TURNS
+        last = min(first + (windows.TRIED if tried else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
-        trial = order.plain and order.sort == TRIAL and last - first >= SMALLEST
+        trial = order.plain and order.sort == TRIAL and last - first >= windows.SMALLEST
         way = next_way(of_windows, count, False, True) if trial else np.int64(SINGLES)
         is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
         began = cycles()
         if is_sorted:
-            sort_window(rays, tree.frame, scratch.window, ray, count)
+            windows.sort_window(rays, tree.frame, scratch.window, ray, count)
             _clear(ray, ray + count, aim.any_hit, out)
-        within = order_within(order, scratch.window, ray, is_sorted)
+        within = windows.order_within(order, scratch.window, ray, is_sorted)
         for b in range(first, last):
             _trace_in_order(tree, rays, scratch, within, b, is_sorted, aim, out)
         if trial:
@@ -204,7 +198,7 @@ def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
     if not order.given:
         _prefetch_results(order, ahead, goal.any_hit, out)
     begin_block(goal)
-    measured = shifted(scratch.measured, OF_SORTED if is_sorted else 0)
+    measured = shifted(scratch.measured, trials.OF_SORTED if is_sorted else 0)
     trace_block(tree, rays, scratch, measured, count, order.kernel, goal)
     hits = np.int64(0)
     for j in range(count):

@@ -19,8 +19,8 @@ from bvh.traversal.rays.ray_batch import OrderPointers, read_lanes
 from bvh.traversal.rays.ray_setup import clip_axis, inverse_of, octant_of
 from bvh.tree import frame as frames
 
-# Blocks of a window, at most, and of the smallest that is sorted.
-WINDOW, SMALLEST = 64, 8
+# Blocks of a window, at most, of one in a trial, and of the smallest that is sorted.
+WINDOW, TRIED, SMALLEST = 64, 32, 8
 CELL_BITS = 3
 CELLS = 1 << CELL_BITS
 KEYS = 8 * CELLS**3
