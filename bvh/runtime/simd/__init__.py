@@ -48,7 +48,6 @@ from bvh.runtime.simd.lanes import (
 from bvh.runtime.simd.memory import (
     address,
     gather,
-    gather_threes,
     load,
     load_ints,
     load_threes,
@@ -59,7 +58,6 @@ from bvh.runtime.simd.memory import (
     poke,
     poke_int,
     prefetch_address,
-    scatter,
     shifted,
     store,
     store_ints,
@@ -69,9 +67,9 @@ from bvh.runtime.simd.vectors import Vec
 __all__ = [
     "FEATURES", "HAS_FMA", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints",
     "compress_order", "convert", "cycles", "field", "fma", "full_like", "fused", "gather",
-    "gather_threes", "greater", "highest_bit", "joined", "lane", "lane_numbers", "lesser", "load",
+    "greater", "highest_bit", "joined", "lane", "lane_numbers", "lesser", "load",
     "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "mask_of", "part", "peek", "peek_int",
     "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address",
-    "rows", "scatter", "select", "shifted", "splat", "splat_rows", "sqrt", "store",
+    "rows", "select", "shifted", "splat", "splat_rows", "sqrt", "store",
     "store_ints",
 ]  # fmt: skip

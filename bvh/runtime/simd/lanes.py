@@ -102,39 +102,20 @@ def _native_permute(vec: Vec) -> str | None:
     return None
 
 
-# Looks up the 16 bytes of a vector; what is beyond them is 0. On x86-64 the high bit says so.
-_TABLE = (
-    ("llvm.x86.ssse3.pshuf.b.128", 0x70) if FEATURES.get("ssse3")
-    else ("llvm.aarch64.neon.tbl1.v16i8", 0) if FEATURES.get("neon") else None
+# Looks up the 16 bytes of a vector by others.
+_TABLE = "llvm.x86.ssse3.pshuf.b.128" if FEATURES.get("ssse3") else (
+    "llvm.aarch64.neon.tbl1.v16i8" if FEATURES.get("neon") else None
 )  # fmt: skip
 
 
 def _permuted_bytes(builder: Builder, value: Value, order: Value) -> Value:
-    """Return 4 or 8 lanes of 32 bits, permuted as bytes, four lanes at a time."""
+    """Return 4 lanes of 32 bits, permuted as bytes."""
     assert _TABLE is not None
-    name, beyond = _TABLE
-    n = value.type.count
-    quarters = [indices(range(begin, begin + 4)) for begin in range(0, n, 4)]
-    bytes_of = ir.VectorType(ir.IntType(8), 16)
-    tables = [
-        builder.bitcast(builder.shuffle_vector(value, value, part), bytes_of) for part in quarters
-    ]
-
-    def constant(number: int) -> ir.Constant:
-        return ir.Constant(ir.VectorType(INT, 4), [number] * 4)
-
-    found = []
-    for part in quarters:
-        at = builder.and_(builder.shuffle_vector(order, order, part), constant(n - 1))
-        first = builder.bitcast(builder.mul(at, constant(0x04040404)), bytes_of)
-        picked = None
-        for table, source in enumerate(tables):
-            add = [(k % 4 - 16 * table + beyond * (n > 4 and table == 0)) % 256 for k in range(16)]
-            at = builder.add(first, ir.Constant(bytes_of, add))
-            some = call(builder, name, [source, at], plain=True)
-            picked = some if picked is None else builder.or_(picked, some)
-        found.append(builder.bitcast(picked, ir.VectorType(value.type.element, 4)))
-    return found[0] if n == 4 else builder.shuffle_vector(*found, indices(range(8)))
+    bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
+    first = builder.mul(builder.and_(order, lane), ir.Constant(order.type, [0x04040404] * 4))
+    at = builder.add(builder.bitcast(first, bytes_of), ir.Constant(bytes_of, [0, 1, 2, 3] * 4))
+    found = call(builder, _TABLE, [builder.bitcast(value, bytes_of), at], plain=True)
+    return builder.bitcast(found, value.type)
 
 
 @literal_operation
@@ -147,7 +128,7 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             return call(builder, native, [value, order], plain=True)
-        if _TABLE and vector.n in (4, 8) and vector.dtype in (types.float32, types.int32):
+        if _TABLE and vector.n == 4 and vector.dtype in (types.float32, types.int32):
             return _permuted_bytes(builder, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):

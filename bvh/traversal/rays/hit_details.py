@@ -17,7 +17,7 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.blocks import BLOCK, HALF, batch_index, closest_primitive
-from bvh.traversal.rays.ray_batch import consecutive, read_axes, read_ray
+from bvh.traversal.rays.ray_batch import consecutive, read_axes, read_ray, read_rows
 from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced, by_scene, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
@@ -228,27 +228,20 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
     good, t, u, v, front = solve(v0, v1, v2, o, d)
     solved, fronts = np.int64(simd.mask_bits(good)) & triangles, simd.mask_bits(front)
     rows = simd.load(pairs.rows, j, HALF)
-    if solved & ALL == ALL:
+    if solved & ALL == ALL and count == HALF and consecutive(rows):
+        at = simd.lane(rows, 0)
+        simd.store(out.t, at, t)
+        simd.store(out.u, at, u)
+        simd.store(out.v, at, v)
         one, none = simd.splat(np.int64(1), HALF), simd.splat(np.int64(0), HALF)
-        fronts = simd.convert(simd.select(front, one, none), np.uint8(0))
-        if count == HALF and consecutive(rows):
-            at = simd.lane(rows, 0)
-            simd.store(out.t, at, t)
-            simd.store(out.u, at, u)
-            simd.store(out.v, at, v)
-            simd.store(out.front, at, fronts)
-        else:
-            # Copies of the last pair are written where that is.
-            simd.scatter(out.t, rows, t)
-            simd.scatter(out.u, rows, u)
-            simd.scatter(out.v, rows, v)
-            simd.scatter(out.front, rows, fronts)
+        simd.store(out.front, at, simd.convert(simd.select(front, one, none), np.uint8(0)))
         return
+    # Copies of the last pair are written where that is: a loop of fixed length has no branches.
+    for k in range(HALF):
+        details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
+        write_details(out, simd.lane(rows, k), details)
     for k in range(count):
-        if solved >> k & 1:
-            details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
-            write_details(out, simd.peek(pairs.rows, j + k), details)
-        else:
+        if solved >> k & 1 == 0:
             _write_alone(tree, rays, pairs, j + k, out)
 
 
@@ -281,9 +274,9 @@ def _write_alone(tree, rays, pairs, k, out):
 def _own_vertices(primitives, pairs, j):
     """Return (triangles, v0, v1, v2): vertices in HALF lanes, and which lanes are triangles."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
-    v0 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
-    v1 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
-    v2 = simd.gather_threes(points, simd.convert(simd.gather(faces, face, 3, 2), I8))
+    v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
+    v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
+    v2 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 2), I8))
     return np.int64(-1), v0, v1, v2
 
 

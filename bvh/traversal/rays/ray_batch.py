@@ -108,6 +108,13 @@ def consecutive(index):
 
 
 @inlined
+def read_rows(array, index):
+    """Return rows of an (n, 3) array, side by side, as three vectors."""
+    x, y = simd.gather(array, index, 3, 0), simd.gather(array, index, 3, 1)
+    return x, y, simd.gather(array, index, 3, 2)
+
+
+@inlined
 def read_axes(rays, index):
     """Return (o, d) of HALF rays, side by side, as vectors."""
     # Fast where the rays are neighbours, or share what is read.
@@ -133,7 +140,7 @@ def _rows(array, step, near, index):
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
     if near:
         return simd.load_threes(array, 3 * simd.lane(index, 0), HALF)
-    return simd.gather_threes(array, index)
+    return read_rows(array, index)
 
 
 @inlined

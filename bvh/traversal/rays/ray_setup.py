@@ -25,15 +25,13 @@ at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is
 disabled: such a ray enters every node, and every primitive is decided exactly.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, LARGEST, SMALLEST
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import WIDTH, Vec
+from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays import blocks, ray_numbers
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index
 from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
@@ -224,20 +222,10 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     return True
 
 
-class _Scaled(NamedTuple):
-    """HALF rays in the local frame, side by side, as vectors of doubles."""
-
-    p: tuple[Vec, Vec, Vec]
-    q: tuple[Vec, Vec, Vec]
-    first: Vec  # t_min and t_max
-    last: Vec
-    shift: Vec
-    ordinary: int  # bits of those that are neither extreme nor invalid
-
-
 @inlined
 def _read_scaled(block, frame, rays, i):
-    """Return HALF rays of a block, from the i-th on, in the local frame."""
+    """Return HALF rays of a block, from the i-th on, in the local frame, as vectors of doubles."""
+    # They are (p, q, t_min, t_max, shift), and bits of those neither extreme nor invalid.
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
     k = simd.as_ints(simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))) >> 52
@@ -246,11 +234,9 @@ def _read_scaled(block, frame, rays, i):
     shift = k + (exponent - 1023)
     to_local = simd.as_floats((shift + 1023) << 52)
     ordinary = (k > max(123, 23 - exponent)) & (k < min(1923, 2023 - exponent)) & (t_min <= t_max)
-    return _Scaled(
-        ((o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s),
-        (d[0] * scale, d[1] * scale, d[2] * scale),
-        t_min * to_local, t_max * to_local, simd.convert(shift, 0.0), simd.mask_bits(ordinary),
-    )  # fmt: skip
+    p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+    q, times = (d[0] * scale, d[1] * scale, d[2] * scale), (t_min * to_local, t_max * to_local)
+    return p, q, times, simd.convert(shift, 0.0), simd.mask_bits(ordinary)
 
 
 @inlined
@@ -308,14 +294,15 @@ def _set_up_lanes(block, frame, rays, i, valid):
     # Returns the bits of rays that meet the root's box, and of those, among the bits `valid`, that
     # must be set up by `set_up_ray`: far, of extreme length, or no rays.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
-    a, b = _read_scaled(block, frame, rays, i), _read_scaled(block, frame, rays, i + HALF)
-    p, q = _all_narrowed(a.p, b.p), _all_narrowed(a.q, b.q)
+    pa, qa, times, shift_a, usual = _read_scaled(block, frame, rays, i)
+    pb, qb, more_times, shift_b, more_usual = _read_scaled(block, frame, rays, i + HALF)
+    p, q = _all_narrowed(pa, pb), _all_narrowed(qa, qb)
     away = simd.greater(abs(p[0]), simd.greater(abs(p[1]), abs(p[2])))
     # A NaN anywhere makes the sum NaN.
     sound = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
-    ordinary = simd.mask_bits(sound & (away <= F(NEAR_ORIGIN))) & (a.ordinary | b.ordinary << HALF)
-    start, sure_start = _around(_narrowed(a.first, b.first))
-    sure_stop, stop = _around(_narrowed(a.last, b.last))
+    ordinary = simd.mask_bits(sound & (away <= F(NEAR_ORIGIN))) & (usual | more_usual << HALF)
+    start, sure_start = _around(_narrowed(times[0], more_times[0]))
+    sure_stop, stop = _around(_narrowed(times[1], more_times[1]))
     inverse = _inverse_lanes(q[0]), _inverse_lanes(q[1]), _inverse_lanes(q[2])
     margin = F(2.0**-18 * bound)
     entry, leave = _clip_lanes(frame, p, inverse, away * F(8.0 * UNIT) + margin, start, stop)
@@ -327,7 +314,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     start, leave = start - entry, leave - entry
     sure_start, sure_stop = sure_start - entry, sure_stop - entry
     ea, eb = _doubled(entry)
-    pa, pb = _along_ray(a.p, a.q, ea), _along_ray(b.p, b.q, eb)
+    pa, pb = _along_ray(pa, qa, ea), _along_ray(pb, qb, eb)
     p = _all_narrowed(pa, pb)
     if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
         more, leave = _clip_lanes(frame, p, inverse, margin, start, leave)
@@ -335,7 +322,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
         start, leave = start - more, leave - more
         sure_start, sure_stop = sure_start - more, sure_stop - more
         ma, mb = _doubled(more)
-        p = _all_narrowed(_along_ray(pa, a.q, ma), _along_ray(pb, b.q, mb))
+        p = _all_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
     # Pays for two roundings of distances within the box.
@@ -356,8 +343,8 @@ def _set_up_lanes(block, frame, rays, i, valid):
     x, y, z = simd.as_ints(inverse[0]), simd.as_ints(inverse[1]), simd.as_ints(inverse[2])
     blocks.set_octant(lanes, r, (x >> 31) | (y >> 31) << 1 | (z >> 31) << 2)
     blocks.set_prim(lanes, r, simd.splat(np.int32(-1), WIDTH))
-    _write_doubles(block, r, ea, a.shift)
-    _write_doubles(block, r + HALF, eb, b.shift)
+    _write_doubles(block, r, ea, shift_a)
+    _write_doubles(block, r + HALF, eb, shift_b)
     return meets, ~ordinary & valid
 
 
