@@ -16,7 +16,6 @@ Each file imports only from those above it.
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
 | `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
-| `ahead.py` | A process that compiles ahead what mostly follows: rays, while this process compiles a builder |
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |

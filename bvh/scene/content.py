@@ -15,7 +15,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.verbs import verb
 from bvh.runtime import arguments
-from bvh.runtime.ahead import expect
+from bvh.runtime.compiler.ahead import expect
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bvh.geometry.triangles import barycentrics
-from bvh.runtime import ahead
 from bvh.runtime.cache.kernel_files import locked_file
 from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.compiler import ahead
 from bvh.runtime.jit import all_recipes
 from bvh.traversal.rays import closest_hit
 from bvh.tree import primitives
@@ -27,7 +27,7 @@ import json, os, time
 import numpy as np
 from bvh.queries.hierarchy import BVH
 from bvh.geometry.triangles import barycentrics
-from bvh.runtime import ahead
+from bvh.runtime.compiler import ahead
 from bvh.runtime.cache.kernel_cache import cache_folder, tally
 
 children = []

@@ -39,9 +39,10 @@ def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[st
 
 
 def files(folder: Path) -> dict[Path, int]:
-    """Return all files below a folder with their times, but for notes of what kernels are for."""
+    """Return all kernels below a folder with their times, without notes and helpers."""
     found = (path for path in folder.rglob("*") if path.is_file())
-    return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith("sources-")}
+    beside = "sources-", "helpers."
+    return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith(beside)}
 
 
 def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_lege
 from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
-from bvh.runtime import ahead
 from bvh.runtime.arguments import check_option
+from bvh.runtime.compiler import ahead
 from bvh.scene.scene import Scene
 
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]

@@ -11,4 +11,5 @@ Each file imports only from those above it.
 | `warming.py` | Parts of the package compiled by several processes: who compiles what, and who waits for whom |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
+| `ahead.py` | A process that compiles ahead what mostly follows: rays, while this process compiles a builder |
 """

@@ -26,7 +26,7 @@ from bvh.runtime.registry import enrolled
 # ``off`` forbids the process.
 SWITCH = "BVH_COMPILE_AHEAD"
 # What it runs, given names of parts; its standard input ends with the process that has started it.
-PROGRAM = "from bvh.runtime.ahead import compile_ahead; compile_ahead({}, {})"
+PROGRAM = "from bvh.runtime.compiler.ahead import compile_ahead; compile_ahead({}, {})"
 # In the folder of kernels: what it locks, and what it leaves when it is done.
 LOCK, DONE = "ahead.lock", "ahead.done"
 NICENESS = 10
