@@ -135,8 +135,8 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 def _mapped(transforms, at, x):
     """Return a row of the map times a point, and the sum of the terms' sizes."""
     row = shifted(transforms, at)
-    a, b, c = peek(row, 0) * x[0], peek(row, 1) * x[1], peek(row, 2) * x[2]
-    shift = peek(row, 3)
+    a, b, c = peek(row, 0) * x[0], peek(row, 3) * x[1], peek(row, 6) * x[2]
+    shift = peek(row, 9)
     return (a + b + c) + shift, abs(a) + abs(b) + abs(c) + abs(shift)
 
 
@@ -147,8 +147,8 @@ def seen_from(instanced, metric, leaf, x):
     # point; `near` is whether float32 is accurate enough.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
-    q1, s1 = _mapped(transforms, at + 4, x)
-    q2, s2 = _mapped(transforms, at + 8, x)
+    q1, s1 = _mapped(transforms, at + 1, x)
+    q2, s2 = _mapped(transforms, at + 2, x)
     n0, n1, n2 = peek(metric, LENGTHS), peek(metric, LENGTHS + 1), peek(metric, LENGTHS + 2)
     lost = 2.0**-50 * (n0 * s0 + n1 * s1 + n2 * s2)
     lost += (n0 + n1 + n2) * peek(transforms, at + SHIFT_ERROR) + peek(metric, ROUNDING)
