@@ -64,10 +64,12 @@ def same(one: Any, other: Any) -> None:
     elif isinstance(one, int | tuple):
         assert one == other
     else:
-        # What hits are of is kept in different forms, and is the same where positions are.
-        assert set(vars(one)) - {"position"} == set(vars(other)) - {"position"}
+        # What hits are of is kept in different forms, and is the same where positions are, which
+        # are found with normals.
+        found = {"position", "_unasked"}
+        assert set(vars(one)) - found == set(vars(other)) - found
         names = {*vars(one), *({"position"} if "_source" in vars(one) else ())}
-        for name in names - {"_source"}:
+        for name in names - {"_source", "_unasked"}:
             same(getattr(one, name), getattr(other, name))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bvh.geometry.triangles import barycentrics
+from bvh.geometry.triangles import distance, exact_details
 from bvh.runtime.cache.kernel_files import locked_file
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.compiler import ahead
@@ -26,7 +26,7 @@ PROGRAM = """
 import json, os, time
 import numpy as np
 from bvh.queries.hierarchy import BVH
-from bvh.geometry.triangles import barycentrics
+from bvh.geometry.triangles import exact_details
 from bvh.runtime.compiler import ahead
 from bvh.runtime.cache.kernel_cache import cache_folder, tally
 
@@ -95,7 +95,7 @@ def test_parts_are_recipes() -> None:
 def test_the_exact_test_is_lowered_first() -> None:
     """As rays have it: they find it in this process."""
     primitives.lower_first()
-    assert len(primitives._intersect_corners.overloads) == len(barycentrics.overloads) == 1
+    assert len(distance.overloads) == len(exact_details.overloads) == 1
 
 
 def test_the_kernel_is_known_by_its_name() -> None:

@@ -106,7 +106,7 @@ def test_every_byte_counts(tmp_path: Path, rng: Rng) -> None:
 
 # Where in the header, what to write there, and what is said; its checksum is right.
 HEADERS: dict[str, tuple[int, str, Any, str]] = {
-    "future version": (8, "<I", 5, "format version 5"),
+    "future version": (8, "<I", 6, "format version 6"),
     "other byte order": (12, ">I", 0x01020304, "byte order mark"),
     "size of the header": (16, "<I", 4096, "contradicts"),
     "kind": (20, "<I", 3, "unknown kind"),
@@ -265,6 +265,7 @@ def test_arrays(change: str, tmp_path: Path, rng: Rng) -> None:
     p, k = np.argwhere(used & (codes > 0))[-1]
     q, l = np.argwhere(used & (codes < 0))[7]  # noqa: E741
     places = {"boxes": boxes, "codes": codes, "orders": orders, "p": p, "k": k, "q": q, "l": l}
+    places["ids"] = parts.ids
     exec(change, vars(np) | parts.arrays | places)
     assert_refused(parts.joined(), rf"is not valid: .*(?:{ARRAYS[change]})", tmp_path)
 
