@@ -10,7 +10,6 @@ Each file imports only from those above it.
 | `registry.py` | What lower folders use of upper ones, enrolled by name, and all of optional libraries |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
 | `foreign_arrays.py` | Arrays that are not numpy's: which they are, how they are read, and who answers for them |
-| `large_arrays.py` | Large arrays: memory that the system has back as soon as an array ends, or has done its work |
 | `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |

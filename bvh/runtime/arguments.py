@@ -1,5 +1,7 @@
 """Checks of public arguments: types, shapes and ranges, once, before any kernel runs."""
 
+import contextlib
+import mmap
 import operator
 import sys
 from typing import Any, Literal, get_args
@@ -9,7 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
 from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
-from bvh.runtime.large_arrays import new_bytes
+
+# Bytes from which an array is large. The pages of a new map are cleared, those of memory that is
+# used again are not: for smaller arrays that takes too large a part of a build.
+LARGE = 1 << 23
+_CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 # Options that are strings; checks and documented signatures have their values from here.
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
@@ -143,6 +149,32 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
+
+
+def new_bytes(size: int) -> NDArray[np.uint8]:
+    """Return an array of bytes; a large one has a map of its own, and begins on a page."""
+    if size < LARGE or not _CAN_MAP:
+        return np.empty(size, np.uint8)
+    try:
+        # A forked child does not share it.
+        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        raise MemoryError(f"no memory for {size} bytes") from None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # As numpy asks for large arrays; some systems refuse.
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
+
+
+def discard(array: NDArray[Any]) -> None:
+    """Give back the memory of an array from here whose numbers are not needed any more."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    memory = base.obj if isinstance(base, memoryview) else base
+    if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        memory.madvise(mmap.MADV_DONTNEED)
 
 
 def aligned(count: int, dtype: Any) -> NDArray[Any]:

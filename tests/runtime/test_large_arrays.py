@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bvh.runtime.arguments import aligned
-from bvh.runtime.large_arrays import LARGE, discard
+from bvh.runtime.arguments import LARGE, discard
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE // 8 - 9, LARGE // 8, LARGE])

@@ -92,7 +92,8 @@ def test_windows(tmp_path: Path) -> None:
     assert Path(found["folder"]).parent == tmp_path / "raybvh"
     assert [name for name in found["files"] if name.endswith(".lock")]
     others = [name for name in found["files"] if not name.endswith(".lock")]
-    assert sorted(name.partition(".")[0].partition("-")[0] for name in others) == ["bvh", "sources"]
+    kinds = sorted(name.partition(".")[0].partition("-")[0] for name in others)
+    assert kinds == ["bvh", "helpers", "sources"]
 
 
 def test_windows_without_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.queries.batches import containment, quick_calls
+from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch
 from bvh.queries.results import CLOSEST_POINTS
@@ -204,7 +204,9 @@ class PointQueries(Generic[Points]):
                 if far is not None:
                     _warn_if_open(self._open_edges(None), "the sign of signed_distance")
                     signed = 0.0 < far < np.inf
-                    within = signed and containment.inside_one(searched, point, surface=False)
+                    from bvh.queries.batches.containment import inside_one
+
+                    within = signed and inside_one(searched, point, surface=False)
                     if within is not None:
                         return -far if within else far
         if is_foreign(points):
@@ -275,7 +277,9 @@ class PointQueries(Generic[Points]):
             searched, point = self._quick, plain_point(points)
             if searched is not None and point is not None and searched.for_points() is not None:
                 _warn_if_open(self._open_edges(None), "contains")
-                inside = containment.inside_one(searched, point)
+                from bvh.queries.batches.containment import inside_one
+
+                inside = inside_one(searched, point)
                 if inside is not None:
                     return inside
         if is_foreign(points):
