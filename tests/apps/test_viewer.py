@@ -166,7 +166,6 @@ def world_triangles(scene: Scene, leaf: int) -> np.ndarray:
 
 def test_what_is_drawn_is_what_there_is() -> None:
     """Parts, placed as the browser places them, are the visible faces of the scene."""
-    pytest.importorskip("viser")
     scene = mixed_scene()
     frame = PageFrame.around(scene.bounds)
     drawing = drawing_of(scene, frame)
@@ -189,7 +188,6 @@ def test_what_is_drawn_is_what_there_is() -> None:
 
 def test_nothing_is_left_out_silently() -> None:
     """What is too much is left out whole, counted, and stood for by boxes."""
-    pytest.importorskip("viser")
     scene = mixed_scene()
     frame = PageFrame.around(scene.bounds)
     drawing = drawing_of(scene, frame, 100)
@@ -208,7 +206,6 @@ def test_nothing_is_left_out_silently() -> None:
 
 def test_surfaces() -> None:
     """Faces that nothing can hit are not drawn; boxes have twelve, seen from outside."""
-    pytest.importorskip("viser")
     points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [np.nan, 0, 0]])
     vertices, faces = surface_of(BVH.from_triangles(points, [[0, 1, 3], [0, 1, 2]]))
     assert np.isfinite(vertices).all() and faces.tolist() == [[0, 1, 2]]

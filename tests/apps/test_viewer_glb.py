@@ -17,7 +17,6 @@ from bvh.apps.viewer.drawing import PageFrame, drawing_of
 
 def header_of(mesh: Any) -> str:
     """Return the JSON of the GLB that a page is sent for a mesh."""
-    pytest.importorskip("viser")
     scene = Scene()
     scene.add(mesh)
     (part,) = drawing_of(scene, PageFrame.around(scene.bounds)).parts
