@@ -125,7 +125,7 @@ def camera() -> Any:
 
 def lasso(kit: Kit) -> Any:
     """Select with a lasso around the middle of the upper side."""
-    return len(kit.tree.pick_lasso(camera(), [[280, 200], [360, 200], [320, 280]]).face_id) > 0
+    return len(kit.tree.pick_lasso(camera(), [[280, 200], [360, 200], [320, 280]]).ids) > 0
 
 
 def pick(kit: Kit, **options: Any) -> Any:
