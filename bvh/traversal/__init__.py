@@ -6,5 +6,5 @@ Each file imports only from those above it.
 |---|---|
 | `overlaps/` | Overlap kernels: boxes, balls and frustums against a tree, tree against tree. |
 | `points/` | Point query kernels: closest point, k nearest, winding number. |
-| `rays/` | Ray traversal kernels: packets and single rays, leaves, candidates, hit details. |
+| `rays/` | Ray traversal kernels: streams and single rays, leaves, candidates, hit details. |
 """

@@ -125,7 +125,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         data : object, optional
             Last argument of the filter: an array, a number, or a tuple of them; with one only.
         counters : bool
-            Count what each ray costs. Rays are then traced one by one, never in packets.
+            Count what each ray costs. Rays are then traced one by one, never in streams.
 
         Returns
         -------

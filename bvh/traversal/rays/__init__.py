@@ -1,4 +1,4 @@
-"""Ray traversal kernels: packets, streams and single rays, leaves, candidates, hit details.
+"""Ray traversal kernels: streams and single rays, leaves, candidates, hit details.
 
 Each file imports only from those above it.
 
@@ -20,9 +20,8 @@ Each file imports only from those above it.
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
 | `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
 | `one_ray.py` | One ray from Python: numbers or points in, a tuple or a hit out |
-| `packets/` | Packets: runs of rays that visit nodes together, in a tree and through the instances of a scene |
 | `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
 | `trials.py` | Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter |
-| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly |
+| `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in streams, or singly |
 | `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
 """

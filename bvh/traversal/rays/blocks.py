@@ -36,9 +36,8 @@ BLOCK = 256
 # From one vector of rays to the next.
 GROUP = 32 * WIDTH
 
-# Rays of a packet, and the numbers of its vectors in a block; octants of directions.
-PACKET_RAYS, OCTANTS = 64, 8
-PACKET = PACKET_RAYS // WIDTH * GROUP
+# Octants of directions.
+OCTANTS = 8
 
 # Lanes of a vector of doubles, which has as many bytes as one of float32.
 HALF = max(WIDTH // 2, 2)

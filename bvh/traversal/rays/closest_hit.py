@@ -1,4 +1,4 @@
-"""Closest hit of each ray of a batch, or whether there is any: in packets, in streams, or singly.
+"""Closest hit of each ray of a batch, or whether there is any: in streams, or singly.
 
 The kernel works block by block; trials decide how (see `trials`).
 """
@@ -16,26 +16,22 @@ from bvh.traversal.rays import blocks, ray_batch, trials, windows
 from bvh.traversal.rays.blocks import (
     BLOCK,
     HALF,
-    OCTANTS,
-    PACKET,
-    PACKET_RAYS,
     Block,
     batch_index,
     closest_primitive,
 )
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
-from bvh.traversal.rays.leaf_hits import begin_block
-from bvh.traversal.rays.packets.instanced_packets import (
-    PacketScratch,
-    new_packet_scratch,
+from bvh.traversal.rays.instanced_streams import (
+    SceneStreams,
+    new_scene_streams,
     trace_in_scene,
+    trace_in_tree,
 )
-from bvh.traversal.rays.packets.packet_walk import trace_in_tree
+from bvh.traversal.rays.leaf_hits import begin_block
 from bvh.traversal.rays.ray_batch import (
     ALWAYS,
     AUTO,
-    PACKETS,
     PATCH_WIDTH,
     SINGLES,
     STREAMS,
@@ -45,15 +41,14 @@ from bvh.traversal.rays.ray_batch import (
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots
-from bvh.traversal.rays.streams import Streams, has_streams, new_streams, trace_streams
 from bvh.traversal.rays.trials import UNMEASURED, next_way, record
 from bvh.traversal.rays.windows import Window, new_window
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
-# Rays of a block that packets are used for, and streams.
-FEWEST = PACKET_RAYS // 4
+# Rays of a block that streams are used for.
+FEWEST = 16
 
 
 class Scratch(NamedTuple):
@@ -61,93 +56,44 @@ class Scratch(NamedTuple):
 
     block: Block
     slots: Slots
-    packet: PacketScratch
     active: NDArray[np.int64]
     measured: NDArray[np.float64]
-    streams: Streams
+    streams: SceneStreams
     window: Window
 
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
-    packet, streams = new_packet_scratch(), new_streams()
-    return Scratch(blocks.new_block(), new_slots(), packet, active, measured, streams, new_window())
+    streams = new_scene_streams()
+    return Scratch(blocks.new_block(), new_slots(), active, measured, streams, new_window())
 
 
-@inlined
-def _packable(block, active, count):
-    """Return whether packets may be faster: most rays of the block point as their neighbours do."""
-    close = np.int64(0)
-    tries = np.int64(0)
-    # Compare some rays with those eight further on.
-    for j in range(0, count - 8, 16):
-        a = blocks.direction(block.lanes, peek(active, j))
-        b = blocks.direction(block.lanes, peek(active, j + 8))
-        apart = abs(a[0] - b[0]) + abs(a[1] - b[1]) + abs(a[2] - b[2])
-        close += np.int64(apart < np.float32(0.25))
-        tries += 1
-    return 2 * close > tries
-
-
-_trace_together = by_scene(trace_in_tree, trace_in_scene)
-
-
-@kernel
-def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
-    """Trace the rays `active[:count]` of a block in packets; list the others in `slots.spare`."""
-    context = Context(tree, rays, block)
-    j = np.int64(0)
-    single = np.int64(0)
-    while j < count:
-        # Take the rays in the vectors of one packet; packets come in any order.
-        begin = peek(active, j) // PACKET * PACKET
-        octant = blocks.octant(block.lanes, peek(active, j))
-        same = octant < OCTANTS
-        k = j
-        while k < count and peek(active, k) // PACKET * PACKET == begin:
-            same = same and blocks.octant(block.lanes, peek(active, k)) == octant
-            k += 1
-        done = same and k - j >= PACKET_RAYS // 4
-        if done:
-            done = _trace_together(tree, context, scratch, begin, octant, goal)
-        if not done:
-            for i in range(j, k):
-                r = peek(active, i)
-                poke(slots.spare, single, r)
-                # Any hit suffices where it ended the ray.
-                single += np.int64(blocks.end(block.lanes, r) > np.float32(-INF))
-        j = k
-    return single
+trace_streams = by_scene(trace_in_tree, trace_in_scene)
 
 
 @by_type()
 def trace_block(tree, rays, scratch, measured, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene."""
-    in_packets = primitives_class(tree) in (Triangles, Instanced)
-    if in_packets and goal.instance_class is ClosestGoal:
-        return _trace_any_way
+    has_streams = primitives_class(tree) in (Triangles, Instanced)
+    if has_streams and goal.instance_class is ClosestGoal:
+        return _trace_either_way
     return lambda tree, rays, scratch, measured, count, forced, goal: trace_all(
         tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
     )
 
 
-def _trace_any_way(tree, rays, scratch, measured, count, forced, goal):
-    block, slots, left = scratch.block, scratch.slots, scratch.active
-    way, streams = forced, has_streams(tree)
+def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
+    block, left, way = scratch.block, scratch.active, forced
     if forced == AUTO:
-        way = np.int64(SINGLES)
-        if count >= FEWEST:
-            way = next_way(measured, count, _packable(block, left, count), streams)
-    began = cycles()
-    size, streamed = count, way == STREAMS and streams
-    if way == PACKETS:
-        size = _trace_packets(tree, rays, block, slots, scratch.packet, left, count, goal)
-        left, streamed = slots.spare, streams and size >= FEWEST and forced == AUTO
-    if streamed:
-        trace_streams(tree, rays, block, scratch.streams, left, size, goal)
-    else:
-        trace_all(tree, rays, block, slots.memory, left, size, goal)
+        way = next_way(measured, count) if count >= FEWEST else np.int64(SINGLES)
+    began, single = cycles(), count
+    if way == STREAMS:
+        left = scratch.slots.spare
+        single = trace_streams(
+            tree, rays, block, scratch.streams, scratch.active, count, goal, left
+        )
+    trace_all(tree, rays, block, scratch.slots.memory, left, single, goal)
     if forced == AUTO:
         record(measured, count, way, cycles() - began)
 
@@ -169,7 +115,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         last = min(first + (windows.TRIED if tried else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
         trial = order.plain and order.sort == TRIAL and last - first >= windows.SMALLEST
-        way = next_way(of_windows, count, False, True) if trial else np.int64(SINGLES)
+        way = next_way(of_windows, count) if trial else np.int64(SINGLES)
         is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
         began = cycles()
         if is_sorted:

@@ -20,7 +20,7 @@ from bvh.tree.arrays import TreePointers
 # The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
-# Pixels of a block: patches side by side, square, each of one packet's rays.
+# Pixels of a block: patches side by side, square.
 TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
@@ -28,8 +28,8 @@ PATCH = PATCH_WIDTH * PATCH_HEIGHT
 # Rays among which the first two rows of an image end, rays and rows that are looked at.
 LONGEST_ROWS, SAMPLE, ROWS = 1 << 14, 1 << 10, 64
 
-# Packets, single rays or streams: chosen by trial, or forced.
-AUTO, PACKETS, SINGLES, STREAMS = 0, 1, 2, 3
+# Single rays or streams: chosen by trial, or forced.
+AUTO, SINGLES, STREAMS = 0, 1, 2
 
 # Rays are sorted never, where a trial says so, or always.
 NEVER, TRIAL, ALWAYS = 0, 1, 2
@@ -156,7 +156,7 @@ class Order(NamedTuple):
     size: int  # rays of the batch
     row: int  # rays in a row of the image, 0 where the batch is none
     permutation: NDArray[np.int64]  # the order to take rays in; empty for their own
-    kernel: int  # AUTO, PACKETS, SINGLES or STREAMS
+    kernel: int  # AUTO, SINGLES or STREAMS
     sort: int = NEVER  # or TRIAL, or ALWAYS
 
 

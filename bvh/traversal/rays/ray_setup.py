@@ -49,7 +49,7 @@ FAR_STEP = 16.0
 UP = 1.0 + 2.0**-20
 F = np.float32
 ALL = (1 << WIDTH) - 1
-# Bit of OCTANT: the float32 tests are disabled for this ray, which joins no packet.
+# Bit of OCTANT: the float32 tests are disabled for this ray.
 DISABLED = 8
 
 

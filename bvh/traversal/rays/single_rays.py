@@ -85,8 +85,7 @@ def count_tests(goal, tree, block, memory, slot, tested):
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
-    # A packet may have found one before it gave up.
-    candidates.load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
+    candidates.load_closest(block, memory, slot, r, slots.NO_PRIM)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
 

@@ -48,8 +48,6 @@ _NODES = 2 * WIDTH + -2 * WIDTH % 16
 FOUND = _NODES + 3 * _QUEUE
 FOUND_SIZE = 16 + 4 * WIDTH
 HEADER = FOUND + 8 * SLOTS * FOUND_SIZE
-# A slot without a stack, for the ray of a packet that may hit, with the intervals alone before it.
-ALONE = _NODES
 
 # After the rows: doubles and integers of 64 bits; then the stack, of a TLAS and a BLAS, if any.
 _WORDS = 38
@@ -121,11 +119,6 @@ class Slots(NamedTuple):
 def new_slots() -> Slots:
     """Return the scratch of one thread."""
     return Slots(aligned(HEADER + SLOTS * SLOT_SIZE, np.float32), np.empty(BLOCK, np.int64))
-
-
-def new_slot_alone() -> NDArray[np.float32]:
-    """Return the memory of the slot ALONE."""
-    return aligned(ALONE + STACKLESS, np.float32)
 
 
 @inlined

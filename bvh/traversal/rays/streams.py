@@ -3,7 +3,7 @@
 A *group* is up to GROUP_RAYS rays of a block and one stack: nodes not yet visited, each with the
 mask of the rays that enter it. A node stays in registers while the rays of its mask are tested
 against its boxes, one by one, and a push is one for all of them; so are the loads of a leaf. Rays
-need not enter the same nodes, as those of a packet do, only some: the fewer, the less is shared.
+need not enter the same nodes, only some: the fewer, the less is shared.
 
 Groups take turns, which hides latencies as the slots of single rays do: a visit ends with taking
 the next entry, which is fetched while the others are visited. Entries behind the closest hits are
@@ -11,26 +11,31 @@ not dropped, as those of single rays are, but visited, where the tests of the ra
 few, and no branch tells them apart.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.floats import INF, power_of_two
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import by_type, inlined, types
+from bvh.runtime.jit import by_type, inlined, kernel, types
 from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, OCTANTS, numbers_of
-from bvh.traversal.rays.candidates import Filtered, accept_group, candidates_of, filter_ray
-from bvh.traversal.rays.packets.packet_closest import load_packed, store_packed
+from bvh.traversal.rays.candidates import (
+    Filtered,
+    accept_group,
+    candidates_of,
+    filter_ray,
+    load_closest,
+)
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree import wide_nodes
-from bvh.tree.instanced import primitives_class
-from bvh.tree.primitives import Triangles
+from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 from bvh.tree.triangle_groups import load_group
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
@@ -47,9 +52,9 @@ SLOT = slots.FOUND + (FOUND_ROOM + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FOUND_SIZ
 _OPEN = GROUP_RAYS + 16
 _FULL = _OPEN + 16
 _QUEUES = _FULL + 16
-LEAVES = 2 * GROUPS
-QUEUES = 0, 2 * LEAVES
-_GROUPS = _QUEUES + 4 * LEAVES
+LEAVES_QUEUE = 2 * GROUPS
+QUEUES = 0, 2 * LEAVES_QUEUE
+_GROUPS = _QUEUES + 4 * LEAVES_QUEUE
 # Of a group: numbers, its rays and one that is none, and the rows of its stack.
 _RAYS = 16
 _CHILDREN = _RAYS + GROUP_RAYS + 16
@@ -76,18 +81,23 @@ stack_mask, _, set_stack_masks = rows(types.int32, _CHILDREN + _ROW)
 
 
 class Streams(NamedTuple):
-    """Scratch of streams; pointers inside kernels."""
+    """Scratch of streams in a tree, or in the BLAS of an instance; pointers inside kernels."""
 
     groups: NDArray[np.float32]
     slot: NDArray[np.float32]  # what the filter has found, then a slot without a stack
 
 
-def new_streams() -> Streams:
-    """Return the scratch of one thread."""
+def new_groups() -> NDArray[np.float32]:
+    """Return the memory of the groups of a block."""
     groups = aligned(_GROUPS + GROUPS * GROUP_SIZE, np.float32)
     groups.fill(0.0)
     groups[:GROUP_RAYS].view(np.int32)[:] = 1 << np.arange(GROUP_RAYS)
-    return Streams(groups, aligned(SLOT + slots.STACKLESS, np.float32))
+    return groups
+
+
+def new_streams() -> Streams:
+    """Return the scratch of one thread."""
+    return Streams(new_groups(), aligned(SLOT + slots.STACKLESS, np.float32))
 
 
 @inlined
@@ -124,11 +134,11 @@ def _enter_node(tree, lanes, memory, group, waiting):
     set_stack_masks(memory, group + height, simd.permute(entered, front))
     codes = simd.permute(simd.permute(wide_nodes.child_codes(tree.blocks, at, WIDTH), order), front)
     set_stack_children(memory, group + height, codes)
-    return _advance(tree, memory, group, height + simd.popcount(bits), waiting)
+    return advance(tree, memory, group, height + simd.popcount(bits), waiting)
 
 
 @inlined
-def _advance(tree, memory, group, height, waiting):
+def advance(tree, memory, group, height, waiting):
     """Take the next entry of a group; queue the group by it, prefetch what it is."""
     # `waiting`, returned updated: where the next group is queued that waits at a node, at a leaf.
     at_nodes, at_leaves = waiting
@@ -168,6 +178,54 @@ def _test_leaf(tree, block, memory, slot_memory, group, found):
     return found
 
 
+def _load_own(primitives, block, memory, slot, r):
+    """Load into a slot the closest hit of ray r, and what exact tests need."""
+    load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
+
+
+def _load_moved(primitives, block, memory, slot, r):
+    lanes = block.lanes
+    best = blocks.prim(lanes, r)
+    if best >= 0:
+        best = code_of(slots.instance(memory, slot), best)
+    else:
+        best = blocks.prim_before(lanes, r)
+        if best >= 0:
+            best = code_of(blocks.leaf_before(lanes, r), best)
+    load_closest(block, memory, slot, r, best)
+    slots.set_slack(memory, slot, blocks.slack(lanes, r))
+    # The doubles of a moved ray lead from t to the BLAS in one step: that of the TLAS.
+    shift = int(blocks.shift(block.doubles, blocks.double_index(r)))
+    slots.set_tlas_scale(memory, slot, power_of_two(shift))
+    slots.set_blas_scale(memory, slot, 1.0)
+    slots.set_blas_entry(memory, slot, 0.0)
+
+
+_load_ray = by_scene(_load_own, _load_moved)
+
+
+def _keep_own(primitives, block, memory, slot, r):
+    """Make the closest primitive of a slot that of ray r."""
+    blocks.set_prim(block.lanes, r, slots.best(memory, slot))
+
+
+def _keep_moved(primitives, block, memory, slot, r):
+    best = slots.best(memory, slot)
+    here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
+    blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
+
+
+_keep = by_scene(_keep_own, _keep_moved)
+
+
+@inlined
+def _store_ray(primitives, block, memory, slot, r):
+    """Store the closest hit of a slot as that of ray r, its end included."""
+    _keep(primitives, block, memory, slot, r)
+    blocks.set_best_low(block.lanes, r, slots.best_low(memory, slot))
+    blocks.set_end(block.lanes, r, slots.end(memory, slot))
+
+
 @inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
     """Decide what the filter has found for `count` rays, one after the other."""
@@ -176,11 +234,11 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
         (place, row, bits, passes), (den, numerator, margin) = slots.found(slot_memory, i)
         group, k = place // GROUP_RAYS, place % GROUP_RAYS
         r = ray(memory, group + k)
-        load_packed(tree.primitives, block, slot_memory, slot, r)
+        _load_ray(tree.primitives, block, slot_memory, slot, r)
         found = Filtered(bits, passes, den, numerator, margin)
         result = candidates_of(numbers_of(block.lanes, r), found)
         accept_group(goal, tree, block, context_ref, slot_memory, slot, row, result)
-        store_packed(tree.primitives, block, slot_memory, slot, r)
+        _store_ray(tree.primitives, block, slot_memory, slot, r)
         if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
             # Nothing is left to find for this ray.
             set_alive(memory, group, alive(memory, group) & ~(np.int64(1) << k))
@@ -215,39 +273,45 @@ def _form_groups(block, memory, active, count):
     return groups
 
 
-def _trace(tree, rays, block, streams, active, count, goal):
-    context_ref, memory = refer(Context(tree, rays, block)), streams.groups
+# What groups do at leaves, by the scratch: of a tree or a BLAS, or of the TLAS of a scene.
+LEAVES: dict[type, Callable[..., object]] = {}
+
+
+@by_type(inline=True)
+def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
+    """Intersect the queued groups first..last with their leaves, and take their next entries."""
+    return LEAVES[scratch.instance_class]
+
+
+def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
+    i, memory = first, scratch.groups
+    while i < last:
+        found = np.int64(0)
+        while i < last and found <= FOUND_ROOM:
+            group = queued(memory, i)
+            found = _test_leaf(tree, block, memory, scratch.slot, group, found)
+            waiting = advance(tree, memory, group, top(memory, group), waiting)
+            i += 1
+        _decide(goal, tree, block, context_ref, memory, scratch.slot, found)
+    return waiting
+
+
+LEAVES[Streams] = _test_leaves
+
+
+@kernel
+def trace(tree, rays, block, scratch, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree, a BLAS or a TLAS."""
+    context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
     # Where queues end: of groups at nodes, and at leaves.
-    nodes, leaves = now + groups, now + LEAVES
-    while nodes > now or leaves > now + LEAVES:
-        waiting = then, then + LEAVES
-        found = np.int64(0)
-        i = now + LEAVES
-        while i < leaves:
-            while i < leaves and found <= FOUND_ROOM:
-                group = queued(memory, i)
-                found = _test_leaf(tree, block, memory, streams.slot, group, found)
-                waiting = _advance(tree, memory, group, top(memory, group), waiting)
-                i += 1
-            _decide(goal, tree, block, context_ref, memory, streams.slot, found)
-            found = np.int64(0)
+    nodes, leaves = now + groups, now + LEAVES_QUEUE
+    while nodes > now or leaves > now + LEAVES_QUEUE:
+        waiting = then, then + LEAVES_QUEUE
+        waiting = visit_leaves(
+            goal, tree, block, context_ref, scratch, now + LEAVES_QUEUE, leaves, waiting
+        )
         for i in range(now, nodes):
             waiting = _enter_node(tree, block.lanes, memory, queued(memory, i), waiting)
         now, then = then, now
         nodes, leaves = waiting
-
-
-@by_type(inline=True)
-def has_streams(tree):
-    """Return whether rays are traced in streams: through trees over triangles."""
-    found = primitives_class(tree) is Triangles
-    return lambda tree: found
-
-
-@by_type()
-def trace_streams(tree, rays, block, streams, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree over triangles."""
-    if primitives_class(tree) is Triangles:
-        return _trace
-    return lambda tree, rays, block, streams, active, count, goal: None

@@ -1,9 +1,9 @@
 """Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter.
 
-Rays that point as their neighbours do go in packets or in streams, others in streams or singly;
-where there are no streams, singly. In a trial both ways take blocks in turn, A B B A, which evens
-out what changes from block to block. The faster one takes the next blocks, twice as many as before
-where it was the faster one before. All ways give the same hits, so only time depends on it.
+Rays go in streams or singly, a window sorted or as it comes. In a trial both ways take blocks in
+turn, A B B A, which evens out what changes from block to block. The faster one takes the next
+blocks, twice as many as before where it was the faster one before. Both ways give the same hits, so
+only time depends on it.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import peek, poke
 from bvh.traversal.rays.blocks import BLOCK
-from bvh.traversal.rays.ray_batch import PACKETS, SINGLES, STREAMS
+from bvh.traversal.rays.ray_batch import SINGLES, STREAMS
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 8.0, 128.0
@@ -32,13 +32,9 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 
 
 @inlined
-def next_way(measured, count, packets, streams):
-    """Return the way for a block of `count` rays; packets and streams where they are possible."""
-    first, second = np.int64(SINGLES), np.int64(SINGLES)
-    if streams:
-        first = np.int64(STREAMS)
-    if packets:
-        first, second = np.int64(PACKETS), first
+def next_way(measured, count):
+    """Return the way for a block of `count` rays."""
+    first, second = np.int64(STREAMS), np.int64(SINGLES)
     faster = first if peek(measured, first) <= peek(measured, second) else second
     turn = peek(measured, TURN)
     if count < ENOUGH or turn > TURNS:

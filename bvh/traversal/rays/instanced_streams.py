@@ -1,0 +1,140 @@
+"""Streams in a scene: through its TLAS, and into the BLAS of each instance.
+
+At a leaf of the TLAS, the rays of all groups that wait there are moved into the frame of the BLAS,
+form groups anew, by the octants that their directions have there, and go through it as streams.
+Rays that cannot (see `moved_rays`), and those that meet an instance of boxes or other solids, are
+traced singly, from the start.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.jit import kernel, stay_outlined
+from bvh.runtime.simd import lowest_bit, peek, poke
+from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays import blocks, moved_rays, slots, streams
+from bvh.traversal.rays.blocks import batch_index, lane_index, ray_number
+from bvh.traversal.rays.moved_rays import MovedRays, bring_back
+from bvh.traversal.rays.ray_batch import mask_of
+from bvh.traversal.rays.streams import GROUP_RAYS, LEAVES, LOW_BITS, SLOT, Streams
+from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers
+from bvh.tree.instanced import kind_of, row_of
+from bvh.tree.rows import TRIANGLES
+from bvh.tree.wide_nodes import first_row
+
+F = np.float32
+
+
+class SceneStreams(NamedTuple):
+    """Scratch of streams in trees and scenes; pointers inside kernels."""
+
+    below: Streams  # in a tree, or a BLAS
+    groups: NDArray[np.float32]  # in a TLAS
+    moved: MovedRays
+
+
+def new_scene_streams() -> SceneStreams:
+    """Return the scratch of one thread."""
+    return SceneStreams(streams.new_streams(), streams.new_groups(), moved_rays.new_moved_rays())
+
+
+# The loop again: in a TLAS it comes here at a leaf. Numba takes a call of a function that it is
+# compiling for recursion, and links no code for other types.
+_trace_in_blas = kernel(streams.trace.py_func)
+
+
+@kernel
+def _take_rays(context_ref, memory, moved, leaf, first, last):
+    """List the rays of the groups first..last that are at the leaf of the first, and seen there."""
+    tree, rays, block = follow(context_ref)
+    lanes, to, count = block.lanes, moved.block, np.int64(0)
+    seen, code = peek(tree.primitives.masks, leaf), streams.child(memory, streams.queued(memory, first))
+    for i in range(first, last):
+        group = streams.queued(memory, i)
+        if streams.child(memory, group) != code:
+            continue
+        bits = streams.mask(memory, group) & LOW_BITS
+        # Taken here, with those of the first group.
+        streams.set_mask(memory, group, 0)
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            r = np.int64(streams.ray(memory, group + k))
+            index = batch_index(block, r)
+            if blocks.end(lanes, r) > F(-INF) and seen & mask_of(rays, index) != 0:
+                poke(moved.places, count, group * GROUP_RAYS + k)
+                poke(moved.numbers, count, ray_number(r))
+                poke(to.which, count, index)
+                # A tie with the closest hit so far, in another BLAS, is for its id to decide.
+                at = lane_index(count)
+                blocks.set_prim_before(to.lanes, at, blocks.prim(lanes, r))
+                blocks.set_leaf_before(to.lanes, at, blocks.prim_instance(lanes, r))
+                count += 1
+    return count
+
+
+@kernel
+def _trace_instance(context_ref, scratch, leaf, count, goal):
+    """Trace the rays that are listed through an instance."""
+    stay_outlined()
+    tree, rays, block = follow(context_ref)
+    instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
+    if kind_of(instanced, leaf) != TRIANGLES:
+        for i in range(count):
+            moved_rays.fail(block, moved, lane_index(peek(moved.numbers, i)))
+        return
+    active = moved_rays.move_rays(tree, block, moved, leaf, count)
+    if active == 0:
+        return
+    row = row_of(instanced, leaf)
+    blas = TreePointers(
+        tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row), instanced,
+        tree.frame, tree.face_bits, False,
+    )  # fmt: skip
+    slots.open_tree(instanced, scratch.below.slot, np.int64(SLOT), leaf)
+    _trace_in_blas(blas, rays, moved.block, scratch.below, moved.active, active, goal)
+    for i in range(active):
+        r = peek(moved.active, i)
+        if blocks.prim(moved.block.lanes, r) >= 0:
+            bring_back(block, moved, r, leaf)
+            if goal.any_hit:
+                # Nothing is left to find for this ray.
+                place = peek(moved.places, ray_number(r))
+                group, k = place // GROUP_RAYS, place % GROUP_RAYS
+                alive = streams.alive(memory, group) & ~(np.int64(1) << k)
+                streams.set_alive(memory, group, alive)
+
+
+def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
+    memory = scratch.groups
+    for i in range(first, last):
+        group = streams.queued(memory, i)
+        if streams.mask(memory, group) != 0:
+            leaf = np.int64(peek(tree.ids, first_row(np.int64(streams.child(memory, group)))))
+            count = _take_rays(context_ref, memory, scratch.moved, leaf, i, last)
+            if count > 0:
+                _trace_instance(context_ref, scratch, leaf, count, goal)
+    for i in range(first, last):
+        group = streams.queued(memory, i)
+        waiting = streams.advance(tree, memory, group, streams.top(memory, group), waiting)
+    return waiting
+
+
+LEAVES[SceneStreams] = _visit_instances
+
+
+def trace_in_tree(tree, rays, block, scratch, active, count, goal, left):
+    """Trace the rays `active[:count]` of a block as streams; return how many are `left` to do."""
+    streams.trace(tree, rays, block, scratch.below, active, count, goal)
+    return np.int64(0)
+
+
+def trace_in_scene(tree, rays, block, scratch, active, count, goal, left):
+    """Trace the rays of a block as streams through a scene; list those that are traced singly."""
+    moved_rays.start_moving(tree, rays, block, scratch.moved)
+    streams.trace(tree, rays, block, scratch, active, count, goal)
+    return moved_rays.restart(block, scratch.moved, left)

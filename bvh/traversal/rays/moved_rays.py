@@ -1,0 +1,243 @@
+"""Moved rays: rays of a block in the BLAS of an instance, their setup and return.
+
+The rays that enter an instance are set up side by side in a ray block of their own, by
+`instance_setup`. Its doubles are those of a plain tree: with t * 2**shift - entry in the TLAS and
+tau = tau' * 2**k - entry' in the BLAS, tau = t * 2**(shift + k) - (entry * 2**k + entry'), a sum in
+two parts.
+
+A ray *fails* that cannot be set up so: it is traced singly, from the start.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, power_of_two, two_sum
+from bvh.runtime import simd
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined, kernel, stay_outlined, types
+from bvh.runtime.simd import Accessor
+from bvh.traversal.rays import blocks, instance_setup
+from bvh.traversal.rays.blocks import (
+    BLOCK,
+    HALF,
+    Block,
+    double_index,
+    lane_index,
+    new_block,
+    ray_number,
+)
+from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
+from bvh.traversal.rays.instanced_rays import WORST
+from bvh.traversal.rays.ray_batch import read_lanes
+from bvh.traversal.rays.ray_setup import NEAR_ORIGIN, octant_of
+from bvh.tree import frame as frames
+from bvh.tree.instanced import BOUND, TRANSFORM_SIZE
+
+F = np.float32
+# Powers of two of t.
+MAX_SHIFT = 900.0
+
+# The state of rays in the TLAS, doubles by the ray's number: origin, its error, and direction;
+# where t_min and t_max are; the scale of t; entry and shift; the interval of t around the closest
+# hit; the end at the start.
+(_ORIGIN, _DIRECTION, _ERROR, _START, _STOP, _SCALE, _ENTRY, _SHIFT, _LOW_T, _HIGH_T, _END,
+ _STATE_ROWS) = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15  # fmt: skip
+
+
+class MovedRays(NamedTuple):
+    """Scratch of moved rays; pointers inside kernels."""
+
+    block: Block
+    state: NDArray[np.float64]
+    numbers: NDArray[np.int64]  # which rays of the TLAS they are
+    places: NDArray[np.int64]  # and of which group
+    active: NDArray[np.int64]  # lane indices of those that meet the BLAS
+    failed: NDArray[np.int64]  # how many rays have failed, and their lane indices in the TLAS
+
+
+def new_moved_rays() -> MovedRays:
+    """Return the scratch of one thread."""
+    integers = (np.zeros(BLOCK + HALF, np.int64) for _ in range(4))
+    return MovedRays(new_block(), aligned(_STATE_ROWS * BLOCK, np.float64), *integers)
+
+
+def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of rows of the state."""
+    return simd.rows(types.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
+
+
+_, _, _set_origins = _row(_ORIGIN, 3)
+_, _, _set_directions = _row(_DIRECTION, 3)
+_, _, _set_errors = _row(_ERROR)
+_, _, _set_times = _row(_START, 5)
+_low_t, _, _set_low_t = _row(_LOW_T)
+_high_t, _, _set_high_t = _row(_HIGH_T)
+_scale, _, _ = _row(_SCALE)
+_entry, _, _ = _row(_ENTRY)
+_end, _, _set_ends = _row(_END)
+
+
+@inlined
+def fail(block, moved, r):
+    """Note that ray r of the TLAS must be traced singly, and end it."""
+    count = simd.peek(moved.failed, np.int64(0)) + 1
+    simd.poke(moved.failed, np.int64(0), count)
+    simd.poke(moved.failed, count, r)
+    blocks.set_end(block.lanes, r, F(-INF))
+
+
+@kernel
+def start_moving(tree, rays, block, moved):
+    """Compute what all instances that a block's rays enter share."""
+    lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
+    s, c = frames.scale(frame), frames.centre(frame)
+    simd.poke(moved.failed, np.int64(0), np.int64(0))
+    for i in range(0, BLOCK, HALF):
+        r, at = lane_index(i), double_index(lane_index(i))
+        ends = blocks.ends(lanes, r, HALF)
+        on = ends > F(-INF)
+        active = simd.mask_bits(on)
+        if active == 0:
+            continue
+        # Behind the last ray of a batch there are no numbers.
+        first = simd.peek(block.which, i + simd.lowest_bit(active))
+        which = simd.select(on, simd.load(block.which, i, HALF), simd.splat(first, HALF))
+        o, d, t_min, t_max = read_lanes(rays, which)
+        shift, entry = blocks.shifts(doubles, at, HALF), blocks.entries(doubles, at, HALF)
+        p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+        # Far origins, extreme lengths and disabled tests are left to single rays.
+        ordinary = (
+            (instance_setup.largest_of(p) <= NEAR_ORIGIN)
+            & (abs(shift) <= MAX_SHIFT)
+            & (blocks.entry_rests(doubles, at, HALF) == 0.0)
+        )
+        finite = blocks.slacks(lanes, r, HALF) < F(INF)
+        _set_ends(state, i, simd.convert(ends, 0.0))
+        bad = active & ~(simd.mask_bits(ordinary) & simd.mask_bits(finite))
+        while bad != 0:
+            fail(block, moved, r + simd.lowest_bit(bad))
+            bad &= bad - 1
+        k = simd.convert(simd.lesser(simd.greater(shift, -MAX_SHIFT), MAX_SHIFT), np.int64(0))
+        unit, to_top = instance_setup.power(frames.exponent(frame) - k), instance_setup.power(k)
+        x = d[0] * unit, d[1] * unit, d[2] * unit
+        p, error = instance_setup.enter_tlas(p, x, entry)
+        start = instance_setup.limited(t_min * to_top) - entry
+        stop = instance_setup.limited(t_max * to_top) - entry
+        _set_origins(state, i, p)
+        _set_directions(state, i, x)
+        _set_errors(state, i, error)
+        _set_times(state, i, (start, stop, to_top, entry, shift))
+        _set_high_t(state, i, simd.full_like(entry, INF))
+
+
+@inlined
+def _gathered(state, numbers, row):
+    """Return a row of the state of HALF rays."""
+    return simd.gather(state, numbers, 1, row * BLOCK)
+
+
+@inlined
+def _three(state, numbers, row):
+    return (
+        _gathered(state, numbers, row),
+        _gathered(state, numbers, row + 1),
+        _gathered(state, numbers, row + 2),
+    )
+
+
+@inlined
+def _move_some(tree, moved, i, leaf):
+    """Set HALF rays up for an instance; return the bits of those that meet it, and that fail."""
+    block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
+    lanes, r = block.lanes, lane_index(i)
+    transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
+    before, shift = _gathered(state, numbers, _ENTRY), _gathered(state, numbers, _SHIFT)
+    # Transform the rays, and see that all may be set up at once.
+    p, x = _three(state, numbers, _ORIGIN), _three(state, numbers, _DIRECTION)
+    error = _gathered(state, numbers, _ERROR)
+    ray, size = instance_setup.local_ray(transforms, at, p, x, error)
+    scale, total = instance_setup.power(ray.k), simd.convert(ray.k, 0.0) + shift
+    sound = (
+        (size > MIN_SCALE)
+        & (size < MAX_SCALE)
+        & (ray.delta <= WORST * simd.peek(transforms, at + BOUND))
+        & (abs(total) <= MAX_SHIFT)
+    )
+    # Clip them to the box of the BLAS, and to what is not behind their closest hits.
+    high, to_top = _gathered(state, numbers, _HIGH_T), _gathered(state, numbers, _SCALE)
+    last = instance_setup.limited(high * to_top) - before
+    times = _gathered(state, numbers, _START), _gathered(state, numbers, _STOP), last
+    stay = instance_setup.stay_in(tree, transforms, at, ray, scale, before, times)
+    meets = simd.mask_bits(sound & (stay.entry <= stay.leave))
+    if meets != 0:
+        low = _gathered(state, numbers, _LOW_T)
+        low = (instance_setup.limited(low * to_top) - before) * scale
+        first = simd.select(high < INF, low, simd.full_like(low, INF))
+        instance_setup.write_local_ray(lanes, r, simd.WIDTH, transforms, at, ray, stay, first)
+        blocks.set_octant(lanes, r, octant_of(ray.inverse))
+        blocks.set_prim(lanes, r, simd.splat(np.int32(-1), HALF))
+        entry, rest = two_sum(before * scale, stay.entry)
+        to = double_index(r)
+        blocks.set_entry(block.doubles, to, entry)
+        blocks.set_entry_rest(block.doubles, to, rest)
+        blocks.set_shift(block.doubles, to, total)
+    return meets, ~simd.mask_bits(sound)
+
+
+@kernel
+def move_rays(tree, block, moved, leaf, count):
+    """Set the rays `numbers[:count]` up for an instance; return how many are active in it."""
+    stay_outlined()
+    # The last vector is filled with copies of the last ray.
+    for i in range(count, count + -count % HALF):
+        simd.poke(moved.numbers, i, simd.peek(moved.numbers, count - 1))
+    active = np.int64(0)
+    for i in range(0, count, HALF):
+        meets, bad = _move_some(tree, moved, i, leaf)
+        inside = (np.int64(1) << min(HALF, count - i)) - 1
+        meets, bad = np.int64(meets) & inside, np.int64(bad) & inside
+        while meets != 0:
+            simd.poke(moved.active, active, lane_index(i + simd.lowest_bit(meets)))
+            active += 1
+            meets &= meets - 1
+        while bad != 0:
+            fail(block, moved, lane_index(simd.peek(moved.numbers, i + simd.lowest_bit(bad))))
+            bad &= bad - 1
+    return active
+
+
+@kernel
+def bring_back(block, moved, r, leaf):
+    """Take the hit that a moved ray at r has found in an instance back into the TLAS."""
+    stay_outlined()
+    here, state, tlas = moved.block, moved.state, block.lanes
+    number, at = simd.peek(moved.numbers, ray_number(r)), double_index(r)
+    to = lane_index(number)
+    blocks.set_prim(tlas, to, blocks.prim(here.lanes, r))
+    blocks.set_prim_instance(tlas, to, leaf)
+    # From tau to t, which the next instance and the TLAS count from places of their own.
+    back = power_of_two(-int(blocks.shift(here.doubles, at)))
+    entry, rest = blocks.entry(here.doubles, at), blocks.entry_rest(here.doubles, at)
+    low, high = np.float64(blocks.best_low(here.lanes, r)), np.float64(blocks.end(here.lanes, r))
+    low, high = ((low + rest) + entry) * back, ((high + rest) + entry) * back
+    _set_low_t(state, number, low)
+    _set_high_t(state, number, high)
+    # The ray ends there in the TLAS as well.
+    top = high * _scale(state, number) - _entry(state, number)
+    end = F(top + np.float64(blocks.slack(tlas, to)))
+    blocks.set_end(tlas, to, min(end, blocks.end(tlas, to)))
+
+
+@kernel
+def restart(block, moved, active):
+    """List the rays that have failed, as they were at the start; return how many there are."""
+    count = simd.peek(moved.failed, np.int64(0))
+    for i in range(count):
+        r = simd.peek(moved.failed, i + 1)
+        blocks.set_end(block.lanes, r, F(_end(moved.state, ray_number(r))))
+        blocks.set_best_low(block.lanes, r, F(INF))
+        blocks.set_prim(block.lanes, r, np.int32(-1))
+        simd.poke(active, i, r)
+    return count
