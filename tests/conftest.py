@@ -84,7 +84,7 @@ ABOUT_ANSWERS = ("runtime/test_simd", "runtime/test_user")
 # Those about answers that CI always runs for every width: vectors, trees, traversal, promises.
 EVERY_WIDTH = ("traversal/", "tree/", "promises/", "runtime/test_simd")
 # Kernels of scenes: some of their tests do, see `_some_of_each`.
-INSTANCED = ("scene/test_scene_rays", "scene/test_scene_packets", "scene/test_scene_points",
+INSTANCED = ("scene/test_scene_rays", "scene/test_scene_streams", "scene/test_scene_points",
              "scene/test_scene_overlaps")  # fmt: skip
 
 TESTS = Path(__file__).parent

@@ -129,7 +129,7 @@ def test_hostile_meshes(name: str) -> None:
 
 
 @pytest.mark.answers
-def test_masks_of_rays_in_packets_and_alone() -> None:
+def test_masks_of_rays_in_streams_and_alone() -> None:
     """Each ray of a picture, or of none, has its own mask; faces behind others are reached."""
     rng = np.random.default_rng(7)
     vertices, faces = soup(rng, 300)

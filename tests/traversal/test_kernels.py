@@ -1,4 +1,4 @@
-"""Packets and single rays, in any order: bit for bit what brute force gives."""
+"""Streams and single rays, in any order: bit for bit what brute force gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bvh.queries.batches import ray_batches
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import cull_code
 from bvh.traversal.rays.blocks import BLOCK
-from bvh.traversal.rays.ray_batch import AUTO, PACKETS, SINGLES, STREAMS, Order
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, STREAMS, Order
 from tests.cases import aims
 from tests.cases.family_parts import points_on, sphere
 from tests.oracles import brute
@@ -188,18 +188,18 @@ RAYS: dict[str, Callable[[Mesh, int, Rng], Batch]] = {
 
 
 def octants_first(rays: Batch) -> Array:
-    """Return the order that puts rays of one octant side by side, for packets that are full."""
+    """Return the order that puts rays of one octant side by side, for groups that are full."""
     return np.lexsort((rays.d < 0.0).T).astype(np.int64)
 
 
 def orders(rays: Batch, rng: Rng, row: int = 0) -> Iterator[Order]:
     """Return ways to take rays."""
     n = len(rays.o)
-    for kernel in (AUTO, PACKETS, SINGLES, STREAMS):
+    for kernel in (AUTO, SINGLES, STREAMS):
         yield Order(n, row, NO_PERMUTATION, kernel)
-    yield Order(n, 0, octants_first(rays), PACKETS)
+    yield Order(n, 0, octants_first(rays), STREAMS)
     yield Order(n, 0, octants_first(rays)[::-1].copy(), SINGLES)
-    yield Order(n, 0, rng.permutation(n).astype(np.int64), PACKETS)
+    yield Order(n, 0, rng.permutation(n).astype(np.int64), STREAMS)
 
 
 def expected(tree: BVH, rays: Batch, cull: str | None = None) -> Hits:
@@ -280,7 +280,7 @@ def test_scales(scale: float, quality: str, rng: Rng, monkeypatch: pytest.Monkey
             assert_brute(tree, rays, orders(rays, rng), monkeypatch, cull)
 
 
-@pytest.mark.parametrize("kernel", [PACKETS, SINGLES, AUTO])
+@pytest.mark.parametrize("kernel", [STREAMS, SINGLES, AUTO])
 @pytest.mark.parametrize("size", [(77, 45), (64, 4), (65, 5), (200, 9), (3, 90), (63, 3)])
 def test_images(
     size: tuple[int, int], kernel: int, rng: Rng, monkeypatch: pytest.MonkeyPatch
@@ -306,7 +306,7 @@ def test_images(
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 15, 16, 17, 31, BLOCK - 1, BLOCK, BLOCK + 1, 1000])
 def test_batch_sizes(n: int, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors, packets and blocks that are not full."""
+    """Vectors, groups and blocks that are not full."""
     mesh = organic(rng)
     tree = BVH.from_triangles(*mesh)
     for make in (towards, camera):
@@ -339,17 +339,17 @@ def test_spoiled_lanes(how: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> N
         for first in range(min(period, 3)):
             rays = Batch(good.o.copy(), good.d.copy(), np.zeros(n), np.full(n, 1e9))
             SPOILERS[how](rays, np.arange(first, n, period))
-            ways = [Order(n, 0, NO_PERMUTATION, kernel) for kernel in (PACKETS, SINGLES)]
+            ways = [Order(n, 0, NO_PERMUTATION, kernel) for kernel in (STREAMS, SINGLES)]
             assert_brute(tree, rays, ways, monkeypatch)
     for lane in range(33):
         rays = Batch(good.o[:70].copy(), good.d[:70].copy(), np.zeros(70), np.full(70, 1e9))
         SPOILERS[how](rays, np.array([lane, 69 - lane]))
-        assert_brute(tree, rays, [Order(70, 0, NO_PERMUTATION, PACKETS)], monkeypatch)
+        assert_brute(tree, rays, [Order(70, 0, NO_PERMUTATION, STREAMS)], monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["boxes", "obbs"])
 def test_boxes(kind: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees over boxes, one by one and where packets are asked for."""
+    """Trees over boxes, one by one and where streams are asked for."""
     lower = rng.uniform(-1.0, 0.9, (400, 3))
     upper = lower + rng.uniform(-0.01, 0.2, (400, 3))
     lower[::9] = np.round(lower[::9] * 4.0) / 4.0

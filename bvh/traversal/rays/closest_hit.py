@@ -13,13 +13,7 @@ from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays import blocks, ray_batch, trials, windows
-from bvh.traversal.rays.blocks import (
-    BLOCK,
-    HALF,
-    Block,
-    batch_index,
-    closest_primitive,
-)
+from bvh.traversal.rays.blocks import BLOCK, HALF, Block, batch_index, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
 from bvh.traversal.rays.instanced_streams import (
@@ -29,15 +23,7 @@ from bvh.traversal.rays.instanced_streams import (
     trace_in_tree,
 )
 from bvh.traversal.rays.leaf_hits import begin_block
-from bvh.traversal.rays.ray_batch import (
-    ALWAYS,
-    AUTO,
-    PATCH_WIDTH,
-    SINGLES,
-    STREAMS,
-    TRIAL,
-    Context,
-)
+from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, PATCH_WIDTH, SINGLES, STREAMS, TRIAL
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.traversal.rays.slots import Slots, new_slots

@@ -1,4 +1,4 @@
-"""Packets in scenes: the same hits as single rays have, whatever the transforms of instances."""
+"""Streams in scenes: the same hits as single rays have, whatever the transforms of instances."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 import bvh
 from bvh.queries.batches import ray_batches
 from bvh.scene import merged_leaves
-from bvh.traversal.rays.ray_batch import PACKETS, Order
+from bvh.traversal.rays.ray_batch import STREAMS, Order
 from tests.cases.moving_parts import KINDS, nested, scene_of, transform
 
 CORNER = np.eye(3), [[0, 1, 2]]
 
 
 @pytest.fixture(autouse=True)
-def packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trace all rays in packets, of instances."""
+def streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace all rays in streams, of instances."""
     none = np.empty(0, np.int64)
-    monkeypatch.setattr(ray_batches, "_order", lambda batch: Order(batch.size, 0, none, PACKETS))
+    monkeypatch.setattr(ray_batches, "_order", lambda batch: Order(batch.size, 0, none, STREAMS))
     monkeypatch.setattr(merged_leaves, "RAY_SECONDS", 0.0)
 
 
@@ -45,7 +45,7 @@ def views(scene: bvh.Scene, n: int, rng: np.random.Generator) -> tuple[np.ndarra
 
 
 def assert_single(scene: bvh.Scene, o: np.ndarray, d: np.ndarray, **options: Any) -> None:
-    """Compare with counted hits, which are never of packets."""
+    """Compare with counted hits, which are never of streams."""
     found = scene.closest_hit(o, d, **options)
     wanted = scene.closest_hit(o, d, counters=True, **options)
     for name in ("t", "u", "v", "prim_id", "front", "leaf", "instance_id"):
@@ -55,7 +55,7 @@ def assert_single(scene: bvh.Scene, o: np.ndarray, d: np.ndarray, **options: Any
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_packets_equal_single_rays(kind: str, rng: np.random.Generator) -> None:
+def test_streams_equal_single_rays(kind: str, rng: np.random.Generator) -> None:
     """Transforms of one kind; with instances that coincide; nested; with culling and ranges."""
     for scene in (
         scene_of(kind, 12, rng),
@@ -71,7 +71,7 @@ def test_packets_equal_single_rays(kind: str, rng: np.random.Generator) -> None:
 
 
 def test_masks_of_rays(rng: np.random.Generator) -> None:
-    """One for all rays of a packet; one for each."""
+    """One for all rays of a group; one for each."""
     scene = scene_of("random", 16, rng)
     scene.set_mask(scene.ids, rng.integers(1, 8, 16))
     o, d = views(scene, 300, rng)
@@ -80,7 +80,7 @@ def test_masks_of_rays(rng: np.random.Generator) -> None:
 
 
 def test_boxes_among_triangles(rng: np.random.Generator) -> None:
-    """A packet that meets an instance of boxes is traced singly."""
+    """Rays that meet an instance of boxes are traced singly."""
     scene = scene_of("rigid", 6, rng)
     o, d = views(scene, 200, rng)
     scene.add(bvh.BVH.from_boxes([[-1.0, -1.0, -1.0]], [[0.0, 0.0, 0.0]]), transform("rigid", rng))
@@ -88,8 +88,8 @@ def test_boxes_among_triangles(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 17, 70, 300])
-def test_batches_that_end_within_a_packet(count: int, rng: np.random.Generator) -> None:
-    """The last lanes of a packet have no ray."""
+def test_batches_that_end_within_a_block(count: int, rng: np.random.Generator) -> None:
+    """The last lanes of a block have no ray."""
     scene = scene_of("rigid", 6, rng)
     o, d = views(scene, 200, rng)
     assert_single(scene, o[:count], d[:count])
@@ -97,7 +97,7 @@ def test_batches_that_end_within_a_packet(count: int, rng: np.random.Generator) 
 
 
 @pytest.mark.long
-def test_many_packets(rng: np.random.Generator) -> None:
+def test_many_transforms(rng: np.random.Generator) -> None:
     """Of all kinds of transforms in one scene."""
     # In such a scene some milliseconds a ray: nearly all is decided exactly.
     for _ in range(3):
