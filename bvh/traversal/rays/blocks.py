@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, scale_by
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, types
-from bvh.runtime.simd import WIDTH, Accessor, load, peek, rows, shifted
+from bvh.runtime.simd import WIDTH, Accessor, peek, rows, shifted
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 
@@ -51,27 +51,20 @@ _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
 F = np.float32
 
 
-def _row(
-    row: int, kind: types.Type = types.float32, count: int = 1
-) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors of a row, or of neighbouring ones."""
-    return rows(kind, *range(row * WIDTH, (row + count) * WIDTH, WIDTH))
+def _row(row: int, kind: types.Type = types.float32) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of a row."""
+    return rows(kind, row * WIDTH)
 
 
-_, nears, _ = _row(numbers.NEAR, count=3)
-_, fars, _ = _row(numbers.FAR, count=3)
-_, inverses, _ = _row(numbers.INVERSE, count=3)
-_, origins, _ = _row(numbers.ORIGIN, count=3)
-direction, directions, _ = _row(numbers.DIRECTION, count=3)
 _, lows, _ = _row(numbers.LOW)
 end, ends, set_end = _row(numbers.END)
 _, sure_lows, set_sure_low = _row(numbers.SURE_LOW)
 _, sure_highs, set_sure_high = _row(numbers.SURE_HIGH)
 slack, slacks, _ = _row(numbers.SLACK)
-best_low, best_lows, set_best_low = _row(numbers.BEST_LOW)
+best_low, _, set_best_low = _row(numbers.BEST_LOW)
 octant, octants, set_octant = _row(26, types.int32)
-prim, prims, set_prim = _row(27, types.int32)
-prim_instance, prim_instances, set_prim_instance = _row(28, types.int32)
+prim, _, set_prim = _row(27, types.int32)
+prim_instance, _, set_prim_instance = _row(28, types.int32)
 prim_before, _, set_prim_before = _row(29, types.int32)
 leaf_before, _, set_leaf_before = _row(30, types.int32)
 
@@ -108,18 +101,6 @@ batch_index = inlined(lambda block, r: peek(block.which, ray_number(r)))
 double_index = inlined(lambda r: ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1)))
 # The numbers of the ray at r (see `ray_numbers`).
 numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
-
-
-@inlined
-def components(lanes, at, axis):
-    """Return a component of the directions of a vector of rays."""
-    return load(lanes, at + (numbers.DIRECTION + axis) * WIDTH, WIDTH)
-
-
-@inlined
-def sure_limits(lanes, at, side):
-    """Return SURE_LOW of a vector of rays, or with side 1 SURE_HIGH."""
-    return load(lanes, at + (numbers.SURE_LOW + side) * WIDTH, WIDTH)
 
 
 @inlined
