@@ -35,7 +35,7 @@ STAGES = {
     + words(110, 140, "a binary tree") + words(377, 140, "one wide node, and its leaves"),
     "rays": box(110, 35, 60, 60) + "".join(line(f"9,65 200,{y}", ORANGE) for y in range(38, 93, 9))
     + "".join(box(c - 8, d - 12, 40, 24) + line(f"{a},{b} {c},{d}", ORANGE) for a, b, c, d in ENDS)
-    + words(110, 150, "a packet: one node for all")
+    + words(110, 150, "a stream: one node for all")
     + words(400, 150, "single rays: a node for each"),
     "filter": line(TRIANGLE, BAND, 14, "polygon") + line(TRIANGLE, BLUE, 1, "polygon") + "".join(
         box(x - 4, y - 4, 8, 8, colour) + box(330, z, 150, 24, colour, text)
