@@ -21,6 +21,8 @@ Each file imports only from those above it.
 | `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
 | `one_ray.py` | One ray from Python: numbers or points in, a tuple or a hit out |
 | `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
+| `moved_rays.py` | Moved rays: rays of a block in the BLAS of an instance, their setup and return |
+| `instanced_streams.py` | Streams in a scene: through its TLAS, and into the BLAS of each instance |
 | `trials.py` | Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter |
 | `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in streams, or singly |
 | `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
