@@ -14,38 +14,12 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.arithmetic.vectors import minus
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import (
-    WIDTH,
-    fused,
-    greater,
-    lane_numbers,
-    lesser,
-    load,
-    lowest_bit,
-    mask_bits,
-    peek,
-    poke,
-    popcount,
-    select,
-    splat,
-    store,
-)
+from bvh.runtime.simd import WIDTH, greater, lesser, load, mask_bits, peek, select, splat
 from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps.near_pairs import (
-    bound_of,
-    collect,
-    doubles,
-    far,
-    in_frame,
-    inverse_of,
-    least_of,
-    put_three,
-    quotient,
-    reach_of,
-    spread,
-    square_above,
-)
+from bvh.traversal.overlaps import near_pairs
+from bvh.traversal.overlaps.near_pairs import bound_of, doubles, reach_of, spread, square_above
 from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import one_box
 from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
@@ -146,7 +120,7 @@ def _keys_of_faces(rows, at, k):
     along_n = square_above(_either_gap(n, a, b), inverse)
     inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
     along_m = square_above(_either_gap(spread(rows, NORMAL, k), a, b), inverse)
-    return greater(quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
+    return greater(near_pairs.quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
 # Numbers brought to 0 and 1.
@@ -163,18 +137,18 @@ def _nearest_edges(rows, at, k):
         p = _row(rows, at + 3 * i)
         u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
         a = dot(u, u)
-        one_by_a = inverse_of(a)
+        one_by_a = near_pairs.inverse_of(a)
         for j in range(3):
             r = spread(rows, 3 * j, k)
             v = minus(spread(rows, 3 * ((j + 1) % 3), k), r)
             w = minus(p, r)
             b, c, e, f = dot(u, v), dot(u, w), dot(v, v), dot(v, w)
-            s = _between((b * f - c * e) * inverse_of(a * e - b * b))
-            t = _between((b * s + f) * inverse_of(e))
+            s = _between((b * f - c * e) * near_pairs.inverse_of(a * e - b * b))
+            t = _between((b * s + f) * near_pairs.inverse_of(e))
             s = _between((b * t - c) * one_by_a)
-            x = fused(s, u[0], fused(-t, v[0], w[0]))
-            y = fused(s, u[1], fused(-t, v[1], w[1]))
-            z = fused(s, u[2], fused(-t, v[2], w[2]))
+            x = simd.fused(s, u[0], simd.fused(-t, v[0], w[0]))
+            y = simd.fused(s, u[1], simd.fused(-t, v[1], w[1]))
+            z = simd.fused(s, u[2], simd.fused(-t, v[2], w[2]))
             square = dot((x, y, z), (x, y, z))
             nearer = square < best
             best = select(nearer, square, best)
@@ -182,18 +156,18 @@ def _nearest_edges(rows, at, k):
     g = gx, gy, gz
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
-    return best, quotient(_gap(g, a, b), dot(g, g))
+    return best, near_pairs.quotient(_gap(g, a, b), dot(g, g))
 
 
 @inlined
 def _put_corners(rows, row, corners):
     """Store triangles; return their normals and inverse squares of these, which are stored too."""
     n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
-    inverse = inverse_of(dot(n, n))
+    inverse = near_pairs.inverse_of(dot(n, n))
     for i in range(3):
-        put_three(rows, row + 3 * i, corners[i])
-    put_three(rows, row + NORMAL, n)
-    store(rows, (row + SQUARE) * WIDTH, inverse)
+        near_pairs.put_three(rows, row + 3 * i, corners[i])
+    near_pairs.put_three(rows, row + NORMAL, n)
+    simd.store(rows, (row + SQUARE) * WIDTH, inverse)
     return n, inverse
 
 
@@ -201,11 +175,12 @@ def _put_corners(rows, row, corners):
 def _lower(task, squares, mask):
     """Lower the bound of the search to the least of squared distances between points of faces."""
     state, reals = task.search.state, task.search.reals
-    nearest = math.sqrt(np.float64(least_of(squares, mask))) + peek(reals, memory.FACE_MARGIN)
+    least = math.sqrt(np.float64(near_pairs.least_of(squares, mask)))
+    nearest = least + peek(reals, memory.FACE_MARGIN)
     nearest = nearest * (1.0 + 2.0**-18) / peek(reals, memory.SCALE)
     if nearest < peek(reals, memory.BEST):
-        poke(reals, memory.BEST, nearest)
-        poke(state, memory.LOWERED, np.int64(1))
+        simd.poke(reals, memory.BEST, nearest)
+        simd.poke(state, memory.LOWERED, np.int64(1))
 
 
 @kernel
@@ -225,25 +200,25 @@ def collect_faces(task, code, box, code2, box2):
     for g in range(many):
         used = _of_use(load(tree.ids, group_at(first + g), WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
-        store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
-        least = min(least, least_of(low, used))
-    whole = in_frame(one_box(task.boxes, box), search.own_floats)
+        simd.store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
+        least = min(least, near_pairs.least_of(low, used))
+    whole = near_pairs.in_frame(one_box(task.boxes, box), search.own_floats)
     most = -INF
     for m in range(many2):
         group = _local_group(other.groups, first2 + m)
         high = _ends(group, search.their_floats, task.theirs, 1.0)
         used = load(other.ids, group_at(first2 + m), WIDTH) >= np.int32(0)
         used = used & (high >= least - reach)
-        poke(search.masks, m, mask_bits(used))
+        simd.poke(search.masks, m, mask_bits(used))
         if mask_bits(used) == 0:
             continue
         corners = _in_frame(group, search.their_floats)
         n, inverse = _put_corners(rows, m * memory.GROUP_ROWS, corners)
-        used = used & (~far(_keys_of_box(corners, n, inverse, whole), bound))
-        poke(search.masks, m, mask_bits(used))
-        store(ends, m * WIDTH, -high)
-        most = max(most, -least_of(-high, used))
-    whole = in_frame(one_box(task.boxes2, box2), search.their_floats)
+        used = used & (~near_pairs.far(_keys_of_box(corners, n, inverse, whole), bound))
+        simd.poke(search.masks, m, mask_bits(used))
+        simd.store(ends, m * WIDTH, -high)
+        most = max(most, -near_pairs.least_of(-high, used))
+    whole = near_pairs.in_frame(one_box(task.boxes2, box2), search.their_floats)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
@@ -252,7 +227,7 @@ def collect_faces(task, code, box, code2, box2):
             continue
         a = _in_frame(_local_group(tree.groups, g), search.own_floats)
         n, inverse = _put_corners(rows, at, a)
-        kept = kept & ~far(_keys_of_box(a, n, inverse, whole), bound)
+        kept = kept & ~near_pairs.far(_keys_of_box(a, n, inverse, whole), bound)
         if mask_bits(kept) == 0:
             continue
         for m in range(many2):
@@ -261,32 +236,31 @@ def collect_faces(task, code, box, code2, box2):
             lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
             column, column_at = m * memory.GROUP_ROWS, m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
-            if popcount(bits2) > popcount(bits):
+            if simd.popcount(bits2) > simd.popcount(bits):
                 bits, bits2 = bits2, bits
                 lanes, lanes_at, column, column_at = column, column_at, lanes, lanes_at
                 step, step2 = step2, step
-            used = (splat(np.int32(bits), WIDTH) >> lane_numbers(WIDTH)) & np.int32(1) != np.int32(
-                0
-            )
+            lane_bits = splat(np.int32(bits), WIDTH) >> simd.lane_numbers(WIDTH)
+            used = lane_bits & np.int32(1) != np.int32(0)
             near = load(ends, lanes_at * WIDTH, WIDTH)
             while bits2 != 0:
-                k = lowest_bit(bits2)
+                k = simd.lowest_bit(bits2)
                 bits2 &= bits2 - 1
                 mask = used & (near + peek(ends, column_at * WIDTH + k) <= reach)
                 if mask_bits(mask) == 0:
                     continue
                 c = column * WIDTH + k
                 keys = _keys_of_faces(rows, lanes, c)
-                mask = mask & ~far(keys, bound)
+                mask = mask & ~near_pairs.far(keys, bound)
                 if mask_bits(mask) == 0:
                     continue
                 square, more = _nearest_edges(rows, lanes, c)
                 keys = greater(keys, more)
-                mask = mask & ~far(keys, bound)
+                mask = mask & ~near_pairs.far(keys, bound)
                 if contact == memory.NO_PAIR:
                     _lower(task, square, mask)
                     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
-                    mask = mask & ~far(keys, bound)
+                    mask = mask & ~near_pairs.far(keys, bound)
                 left, pair = mask_bits(mask), name + name2 + step2 * k
-                count = collect(task, doubles(keys, 0.0), left, pair, step, count)
+                count = near_pairs.collect(task, doubles(keys, 0.0), left, pair, step, count)
     return count

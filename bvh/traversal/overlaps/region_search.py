@@ -16,19 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
+from bvh.runtime import simd
 from bvh.runtime.jit import by_type, entry, inlined, kernel, types
-from bvh.runtime.simd import (
-    WIDTH,
-    field,
-    greater,
-    lesser,
-    lowest_bit,
-    mask_bits,
-    peek,
-    pointer,
-    poke,
-    shifted,
-)
+from bvh.runtime.simd import WIDTH, field, greater, lesser, mask_bits, peek, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
 from bvh.traversal.overlaps.regions import PlaneRegions, Regions, decide, reach, to_local
@@ -152,7 +142,7 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
         low, high = group_box(tree.groups, at, error)
         bits = mask_bits(used_lanes(tree.groups, at) & reach(task.region, task.local, low, high))
         while bits != 0:
-            one = np.int64(peek(tree.ids, at + lowest_bit(bits)))
+            one = np.int64(peek(tree.ids, at + simd.lowest_bit(bits)))
             bits &= bits - 1
             count = _test(task, i, one, count)
     return position, top, count
@@ -204,7 +194,7 @@ def _visit_moved(task, i, position, entry, count):
             near, sure = sift(task.region, task.rows, position.many, low, high)
             bits &= near
         while bits != 0:
-            k = lowest_bit(bits)
+            k = simd.lowest_bit(bits)
             bits &= bits - 1
             one = code_of(leaf, peek(ids, at + k))
             if sure >> k & 1:
@@ -228,7 +218,7 @@ def _push_tree(task, code, top):
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
     while bits != 0:
-        poke(task.stack, top, child_code(blocks, at + lowest_bit(bits)))
+        poke(task.stack, top, child_code(blocks, at + simd.lowest_bit(bits)))
         bits &= bits - 1
         top += 1
     return top
@@ -245,7 +235,7 @@ def _push_instanced(primitives, task, position, code, top):
     else:
         bits, sure = sift(task.region, task.rows, position.many, low, high)
     while bits != 0:
-        k = lowest_bit(bits)
+        k = simd.lowest_bit(bits)
         bits &= bits - 1
         poke(task.stack, top, 2 * child_code(blocks, at + k) + (sure >> k & 1))
         top += 1
@@ -263,8 +253,9 @@ def push(primitives, task, position, code, top):
 @entry
 def search_regions(row, regions, end, search, found):
     """Continue until query `end` or until results might not fit; return whether it is complete."""
-    tree, region, state = as_pointers(row), as_pointers(regions), pointer(search.state)
-    stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
+    tree, region, state = as_pointers(row), as_pointers(regions), simd.pointer(search.state)
+    stack, local = simd.pointer(search.stack), simd.pointer(search.numbers)
+    scale = frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
     task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))
     i, top, _, base, leaf, many = _saved(state, 0)

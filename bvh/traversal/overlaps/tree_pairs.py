@@ -22,12 +22,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps import tree_to_tree
 from bvh.traversal.overlaps.region_search import group_box
-from bvh.traversal.overlaps.tree_to_tree import (
-    moved_corners,
-    own_corners,
-    transform_children,
-    transform_group,
-)
+from bvh.traversal.overlaps.tree_to_tree import moved_corners, own_corners
 from bvh.tree import frame as frames
 from bvh.tree import triangle_groups, wide_nodes
 from bvh.tree.arrays import TreePointers, TriangleRow
@@ -115,11 +110,11 @@ def _open(task, itself, top, code, box, code2, box2):
     if code2 < 0:
         # A leaf of the second tree: its box is a lane of its parent.
         node = box2 // WIDTH
-        transform_children(other.blocks, node, to_first, rows)
+        tree_to_tree.transform_children(other.blocks, node, to_first, rows)
         low, high = wide_nodes.child_boxes(tree.blocks, wide_nodes.node_at(code))
         bits = simd.mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
         return _push_children(task, top, code, bits, code2, box2)
-    used = simd.mask_bits(transform_children(other.blocks, code2, to_first, rows))
+    used = simd.mask_bits(tree_to_tree.transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
         at = wide_nodes.child_at(box)
         bits = used
@@ -188,7 +183,7 @@ def _leaves(task, itself, code, code2, pairs, count):
     x, y, z = vector(to_first, tree_to_tree.MARGIN // 3)
     widest = max(x, max(y, z))
     for m in range(many2):
-        transform_group(
+        tree_to_tree.transform_group(
             other.groups, first2 + m, to_first, rows, m * tree_to_tree.GROUP_ROWS * WIDTH
         )
     for g in range(first, first + many):
