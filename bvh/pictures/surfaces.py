@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.answers.hit_points import solid_normals
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene
-from bvh.tree.primitives import Primitives, Triangles
-from bvh.tree.solids import solid_of
+from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
@@ -97,7 +97,7 @@ class Surfaces:
                     edges = np.einsum("nij,nkj->nki", matrices[:, :, :3], edges)
                     found[rows] = np.cross(unit(edges[:, 0]), unit(edges[:, 1]))
             else:
-                found[rows] = _solid_normals(primitives, prim[rows], matrices, points[rows])
+                found[rows] = solid_normals(primitives, prim[rows], points[rows], matrices)
         return unit(found)
 
     def uv(self, hits: Hits) -> Floats:
@@ -211,14 +211,6 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
     """Return normals (n, k, 3), each on the side of its row's flat normal."""
     sides = np.einsum("nkj,nj->nk", normals, flat)[:, :, None]
     return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
-
-
-def _solid_normals(solids: Primitives, prim: Ints, matrices: Floats, points: Floats) -> Floats:
-    """Return outward normals of solids where points are."""
-    world = np.zeros((len(prim), 4, 4))
-    world[:, :3], world[:, 3, 3] = matrices, 1.0
-    rows = np.asarray(np.linalg.inv(world)[:, :3], np.float64)
-    return solid_of(solids).normals(solids.points[prim], points, rows)
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:

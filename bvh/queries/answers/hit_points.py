@@ -338,10 +338,10 @@ def normals_of(corners: Floats) -> Floats:
 def solid_normals(
     solids: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return the unit normals of solids where points (n, 3) are, under an affine map (3, 4)."""
-    rows = np.eye(3, 4)[None]
+    """Return the unit normals of solids where points (n, 3) are, under affine maps (..., 3, 4)."""
+    rows = np.eye(3, 4)
     if transform is not None:
-        rows = inverses(np.ascontiguousarray(transform)[None])[0]
+        rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = solids.points[prim_id]
     every = np.broadcast_to(rows, (len(points), 3, 4))
     return unit(solid_of(solids).normals(points, position, every))
