@@ -215,7 +215,6 @@ def visit_hits(
         search by returning True. It may write to `data`. In a tree of quality "high", which holds
         some triangles more than once, it may be called again for the same hit.
     data : object
-        What `visit` is given as its last argument.
 
     Returns
     -------

@@ -61,10 +61,7 @@ Answer = NumpyTensor | Tensor
 
 
 class InputRows:
-    """Checked input rows and threads; converts results to the shape, type and kind of the input.
-
-    float32 and float64 keep their type, other numbers become float64.
-    """
+    """Checked rows, float32 or else float64; converts results to the input's shape and kind."""
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
         self._like = value

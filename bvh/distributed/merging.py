@@ -106,16 +106,13 @@ class MergedAnswers:
 
 
 class MergedLists:
-    """Lists so far of a flat batch of queries, each sorted by keys: the query, then those beside.
-
-    With a `limit` the first entries of each query are kept alone.
-    """
+    """Lists so far of a flat batch of queries, sorted by keys: the query, then those beside."""
 
     def __init__(self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None) -> None:
         self._keys, self._size, self._limit = keys, size, limit
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()
-        # Behind which no entry of a query counts.
+        # Behind which no entry of a query counts, as only the first `limit` are kept.
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:

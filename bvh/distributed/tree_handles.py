@@ -61,10 +61,7 @@ class OpenedOnce(Generic[Opened]):
 
 
 class _Mapped(OpenedOnce[Any]):
-    """Handle of what is mapped from a file: its path, and the checksum of its headers.
-
-    `offset` is where a tree begins in the file of a scene.
-    """
+    """Handle of what is mapped from a file: path, checksum of headers, and where a tree begins."""
 
     _kind: str
     # The checksum of what the file has now, "" for none, and what opens it.

@@ -61,10 +61,7 @@ class OpenPart(NamedTuple):
 
 
 class OpenParts:
-    """Parts of a folder, or URL, opened when they are needed; those used last stay open.
-
-    They are as many as `memory` bytes of files hold.
-    """
+    """Parts of a folder or URL, opened when needed; `memory` bytes of them stay open, used last."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory

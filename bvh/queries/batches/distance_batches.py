@@ -156,13 +156,11 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, which keep it, and the row of both.
-
-    To fit oriented boxes takes as long as many queries; until there have been as many, boxes along
-    the axes stand for them.
-    """
+    """What searches need of a tree besides its arrays, which keep it, and the row of both."""
 
     def __init__(self, arrays: TreeArrays) -> None:
+        # To fit oriented boxes takes as long as many queries; until there have been as many, boxes
+        # along the axes stand for them.
         self.until_fitted = arrays.nodes.size // NODES_A_QUERY
         self.lowest = lowest_ids(arrays.nodes)
         self.put(arrays, plain_boxes(arrays))
