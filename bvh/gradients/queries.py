@@ -34,18 +34,8 @@ def plain_tuple(kind: Kind) -> Kind:
 class HitTuple(NamedTuple, Generic[Array]):
     """Closest hits of rays, as tensors or JAX arrays with the rays' leading shape.
 
-    Attributes
-    ----------
-    t : float64
-        Distance along the ray in units of its direction's length; +inf for a miss.
-    prim_id : int32
-        Face that is hit; -1 for a miss. Without a gradient.
-    u, v : float64
-        Weights of the face's second and third vertex; NaN for a miss.
-    position : float64, shape (..., 3)
-        The hit, (1-u-v) v0 + u v1 + v v2; NaN for a miss.
-    front : bool
-        The ray meets the face against its winding normal; False for a miss. Without a gradient.
+    All are as in `Hits`; `t`, `u`, `v` and `position`, shape (..., 3), have gradients, `prim_id`
+    and `front` have none.
 
     Examples
     --------
@@ -74,17 +64,8 @@ class HitTuple(NamedTuple, Generic[Array]):
 class PointTuple(NamedTuple, Generic[Array]):
     """Closest points of a tree, as tensors or JAX arrays with the points' leading shape.
 
-    Attributes
-    ----------
-    distance : float64
-        +inf for a miss.
-    position : float64, shape (..., 3)
-        The closest point; NaN for a miss.
-    prim_id : int32
-        The face that it lies in; -1 for a miss. Without a gradient.
-    u, v : float64
-        Weights of the face's second and third vertex, so that the position is
-        (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+    All are as in `ClosestPoints`; `distance`, `position`, `u` and `v` have gradients, `prim_id` has
+    none.
 
     Examples
     --------
@@ -197,9 +178,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
         Returns
         -------
         HitTuple
-            t, prim_id, u, v, position and front, with the rays' leading shape, and `mask`. t, u, v
-            and position have gradients. A miss has t +inf, prim_id -1, NaN for u, v and position,
-            and no gradient whatever the gradients of its results.
+            A miss has t +inf, prim_id -1, NaN for u, v and position, and no gradient whatever the
+            gradients of its results.
 
         Raises
         ------
@@ -248,9 +228,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
         Returns
         -------
         PointTuple
-            distance, position, prim_id, u and v, with the points' leading shape, and `mask`. All
-            but prim_id have gradients. A miss has distance +inf, prim_id -1, NaN for the rest, and
-            no gradient. Errors are as in `closest_hit`.
+            A miss has distance +inf, prim_id -1, NaN for the rest, and no gradient. Errors are as
+            in `closest_hit`.
 
         Notes
         -----

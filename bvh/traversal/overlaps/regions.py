@@ -14,16 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry import region_overlap as overlap
 from bvh.geometry.arithmetic.floats import INF, finite, largest, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
-from bvh.geometry.region_overlap import (
-    APART,
-    MEET,
-    box_and_sphere,
-    triangle_and_planes,
-    triangle_and_sphere,
-)
+from bvh.geometry.region_overlap import APART, MEET
 from bvh.geometry.triangle_overlap import triangle_meets_box
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
@@ -167,13 +162,13 @@ def _triangle_box(primitives, region, i, prim, scratch):
 
 def _triangle_sphere(primitives, region, i, prim, scratch):
     center, radius = vector(region.center, i), peek(region.radius, i)
-    return triangle_and_sphere(*corners(primitives, prim), center, radius)
+    return overlap.triangle_and_sphere(*corners(primitives, prim), center, radius)
 
 
 def _triangle_planes(primitives, region, i, prim, scratch):
-    v0, v1, v2 = corners(primitives, prim)
-    count = peek(region.shape, 0)
-    return triangle_and_planes(v0, v1, v2, region.planes, i * count, (i + 1) * count, scratch)
+    (v0, v1, v2), count = corners(primitives, prim), peek(region.shape, 0)
+    at, end = i * count, (i + 1) * count
+    return overlap.triangle_and_planes(v0, v1, v2, region.planes, at, end, scratch)
 
 
 def _box_box(primitives, region, i, prim, scratch):
@@ -188,7 +183,7 @@ def _box_box(primitives, region, i, prim, scratch):
 
 def _box_sphere(primitives, region, i, prim, scratch):
     low, high = read_box(primitives.points, prim)
-    return box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
+    return overlap.box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
 
 
 TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}

@@ -23,6 +23,8 @@ from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import child_boxes, node_at
 
+Floats = NDArray[np.float64]
+
 # The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether there is a matrix;
 # whether both trees are parts of one mesh, so that shared corners and edges do not count; whether
 # each tree is an instance under a map, and the rows of both maps.
@@ -50,14 +52,9 @@ largest, _, _ = simd.rows(types.float32, LARGEST * WIDTH)
 
 
 def frame_maps(
-    frames: NDArray[np.float64],
-    maps: NDArray[np.float64],
-    inverses: NDArray[np.float64],
-    others: NDArray[np.float64],
-    other_maps: NDArray[np.float64],
-    transform: NDArray[np.float64] | None,
-    same_mesh: bool,
-) -> NDArray[np.float64]:
+    frames: Floats, maps: Floats, inverses: Floats, others: Floats, other_maps: Floats,
+    transform: Floats | None, same_mesh: bool,
+) -> Floats:  # fmt: skip
     """Return the maps between the trees of n pairs, both moved, (n, TRANSFORM_SIZE)."""
     # A tree has a frame (4, 3) and, as an instance, a map (3, 4), the first of a pair that map's
     # rounded inverse W, too; `transform` moves the second once more. L is W, the transform and the
@@ -100,19 +97,14 @@ def frame_maps(
     return kernel_input(to_first)
 
 
-def frame_map(
-    frame: NDArray[np.float64],
-    other: NDArray[np.float64],
-    transform: NDArray[np.float64] | None,
-    same_mesh: bool,
-) -> NDArray[np.float64]:
+def frame_map(frame: Floats, other: Floats, transform: Floats | None, same_mesh: bool) -> Floats:
     """Return the map from the local frame of `other` to that of a tree, `frame`."""
     still = np.eye(3, 4)[None]
     maps = frame_maps(frame[None], still, still, other[None], still, transform, same_mesh)
     return kernel_input(maps[0])
 
 
-def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _times(matrices: Floats, vectors: Floats) -> Floats:
     """Return the products of matrices (n, 3, 3) and vectors (n, 3), or of one number for all."""
     return np.asarray((matrices * vectors[:, None, :]).sum(axis=2))
 
