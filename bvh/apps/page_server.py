@@ -221,12 +221,10 @@ def public_url(given: str | None) -> tuple[str, str]:
 
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
-    """Make a server that starts within refuse connections from pages of other sites.
-
-    Browsers let the page of any site connect to any server that they can reach, and send its
-    origin; viser does not check it. A server for other machines, whose names for it are not known
-    here, accepts all pages, unless there are origins to choose from.
-    """
+    """Make a server that starts within refuse connections from pages of other sites."""
+    # Browsers let the page of any site connect to any server that they can reach, and send its
+    # origin; viser does not check it. A server for other machines, whose names for it are not known
+    # here, accepts all pages, unless there are origins to choose from.
     if not (allowed or OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}")):
         yield
         return

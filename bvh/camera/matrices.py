@@ -208,11 +208,9 @@ def from_renderer(
 
 
 def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
-    """Return whether a projection seems to multiply row vectors.
-
-    The transpose of most projections is another. But in common ones w has coefficient 1 for depth,
-    or the last row is 0 0 0 1; if only the last column is like that, the matrix is transposed.
-    """
+    """Return whether a projection seems to multiply row vectors."""
+    # The transpose of most projections is another. But in common ones w has coefficient 1 for
+    # depth, or the last row is 0 0 0 1; if only the last column is like that, it is transposed.
     row, column = given[3].tolist(), given[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
     if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:

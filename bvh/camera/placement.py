@@ -134,11 +134,9 @@ def in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vecto
 
 
 def eye_before(points: Vector, slopes: Vector) -> Vector:
-    """Return the eye nearest to points that sees all of them, in coordinates right, up and depth.
-
-    `slopes` are those of the view's sides: the largest |right| / depth and |up| / depth. In the
-    direction that leaves room, the points are centred.
-    """
+    """Return the eye nearest to points that sees them all, in coordinates right, up and depth."""
+    # `slopes` are those of the view's sides: the largest |right| / depth and |up| / depth. In the
+    # direction that leaves room, the points are centred.
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
     last = (sides + slopes * depth[:, None]).min(axis=0)

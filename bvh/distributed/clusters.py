@@ -56,10 +56,8 @@ BANDS = 8
 
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[Client | None]:
-    """Connect to the scheduler, which has workers, of a command; yield None without an address.
-
-    Errors say what is missing, or wrong with the option, or that the scheduler failed meanwhile.
-    """
+    """Connect to the scheduler, which has workers, of a command; yield None without an address."""
+    # Errors say what is missing, or wrong with the option, or that the scheduler failed meanwhile.
     if address is None:
         yield None
         return

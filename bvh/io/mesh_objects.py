@@ -162,15 +162,13 @@ def _of_meshio(mesh: Any) -> Polygons:
 def _surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
-
-    Flat cells are taken as they are, and of solid cells the facets that no other cell shares, solid
-    or flat, wound so that they face outward. Points and lines have no surface; cells of unknown
-    kinds are left out with a warning. Of curved cells only the corners are used.
-
-    `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, a cell
-    a row, and their numbers. Corners and offsets are as of `polygons.corner_lists`, but unchecked.
-    """
+    """Return corners and offsets of the polygons on the surface of cells, and the cell of each."""
+    # Flat cells are taken as they are, and of solid cells the facets that no other cell shares,
+    # solid or flat, wound so that they face outward. Points and lines have no surface; cells of
+    # unknown kinds are left out with a warning. Of curved cells only the corners are used.
+    #
+    # `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, a
+    # cell a row, and their numbers. The result is as of `polygons.corner_lists`, but unchecked.
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
     for name, cells, ids in blocks:

@@ -110,12 +110,10 @@ def _area_sign(plane):
 
 @kernel
 def _obstructs(plane, turn, strict, ear, p, before, after):
-    """Return whether corner p prevents a triangle from being an ear.
-
-    A corner that coincides with one of the triangle's does not, unless the chain that it belongs to
-    runs from there into the triangle. Unless `strict`, a corner on one of the two sides that are
-    the polygon's own does not, either: polygons that touch themselves may have no other ear.
-    """
+    """Return whether corner p prevents a triangle from being an ear."""
+    # A corner that coincides with one of the triangle's does not, unless the chain that it belongs
+    # to runs from there into the triangle. Unless `strict`, a corner on one of the two sides that
+    # are the polygon's own does not, either: polygons that touch themselves may have no other ear.
     a, b, c = ear
     q = _at(plane, p)
     low, high = min(a[0], b[0], c[0]), max(a[0], b[0], c[0])
@@ -206,12 +204,10 @@ def _link_sorted(plane, lower, higher, indices):
 
 @kernel
 def _clip_ears(plane, corners, links, known, faces, row):
-    """Write the triangles of a polygon from face `row` on, one ear after another.
-
-    A corner that is no ear stays so until one of its neighbours is cut off: the corners of a simple
-    polygon are tested three times on average, however many there are. Each test visits the
-    remaining corners between the sides of the triangle along one coordinate.
-    """
+    """Write the triangles of a polygon from face `row` on, one ear after another."""
+    # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
+    # simple polygon are tested three times on average, however many there are. Each test visits the
+    # remaining corners between the sides of the triangle along one coordinate.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
     if turn == 0:
@@ -317,12 +313,10 @@ def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corn
 def triangulated(
     points: NDArray[np.float64], corners: Corners, offsets: Offsets, threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the triangles of polygons, with the same winding, and the polygon of each triangle.
-
-    A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
-    crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not finite
-    gives triangles that all contain it, and so are ignored by trees.
-    """
+    """Return the triangles of polygons, with the same winding, and the polygon of each triangle."""
+    # A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
+    # crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not
+    # finite gives triangles that all contain it, and so are ignored by trees.
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)
     total = int(counts.sum())

@@ -86,11 +86,9 @@ def placements(scene: object) -> list[Placement]:
 
 
 def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
-    """Return a name for each node, the same each time a file is read.
-
-    When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's node
-    and six random digits; a node without a name gets its number as name.
-    """
+    """Return a name for each node, the same each time a file is read."""
+    # When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's
+    # node and six random digits; a node without a name gets its number as name.
     final = NAMED in getattr(scene, "metadata", ())
     wanted: list[str | None] = []
     first_of: dict[Hashable, str] = {}

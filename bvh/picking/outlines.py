@@ -229,10 +229,8 @@ def _outline_spares(outline, deep, a, b, c):
 
 @entry
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
-    """Decide whether triangles first..last-1 touch, or lie inside, an outline's region.
-
-    `points` are homogeneous, `locations` those of `judge_points`; NaN corners touch nothing.
-    """
+    """Decide whether triangles first..last-1 touch, or lie inside, an outline's region."""
+    # `points` are homogeneous, `locations` those of `judge_points`; NaN corners touch nothing.
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
@@ -274,11 +272,9 @@ def judge_points(outline, points, first, last, locations):
 
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
-    """Return whether all of a triangle is in the region of an outline, in rational numbers.
-
-    For what is UNSURE: triangles with all corners in the region, and the outline through them or
-    along them, in lassos that are narrow, touch themselves or run back along themselves.
-    """
+    """Return whether all of a triangle is in the region of an outline, in rational numbers."""
+    # For what is UNSURE: triangles with all corners in the region, and the outline through them or
+    # along them, in lassos that are narrow, touch themselves or run back along themselves.
     around = [_exact(p) for p in outline]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
     a, b, c = (_exact(p) for p in triangle)

@@ -166,11 +166,9 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
-
-    Triangles without area are the segments or points that they are. In plain float64: a distance in
-    pixels decides nothing but which of several things that can be seen is meant.
-    """
+    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture."""
+    # Triangles without area are the segments or points that they are. In plain float64: a distance
+    # in pixels decides nothing but which of several things that can be seen is meant.
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T

@@ -107,13 +107,11 @@ def cells_of(rows: Ints, columns: Ints) -> Ints:
 
 
 def spread(count: int) -> Floats:
-    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2).
-
-    They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
-    "Randomization of number theoretic methods") by a lattice in which neighbours differ most
-    (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
-    second coordinate, so that the error is of high frequency.
-    """
+    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2)."""
+    # They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
+    # "Randomization of number theoretic methods") by a lattice in which neighbours differ most
+    # (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
+    # second coordinate, so that the error is of high frequency.
     k = np.arange(count)
     base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
     cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
@@ -197,11 +195,9 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
 
 
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
-    """Return the up direction of the ground in a picture, or None for no ground.
-
-    For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis
-    that is upright there. None is no ground in a picture that is rolled, or from inside.
-    """
+    """Return the up direction of the ground in a picture, or None for no ground."""
+    # For True and None it is that of a scene, or z, unless it is aslant in the picture: then the
+    # axis that is upright there. None is no ground in a picture that is rolled, or from inside.
     if isinstance(up, bool | np.bool_):
         if not up:
             return None

@@ -125,11 +125,9 @@ class Surfaces:
     def _bent(
         self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
     ) -> tuple[Floats, Floats]:
-        """Return smooth normals, and points lifted from flat faces to the curved surface.
-
-        Without this, flat faces of a round surface shadow each other at grazing light (Hanika 2021,
-        "Hacking the shadow terminator").
-        """
+        """Return smooth normals, and points lifted from flat faces to the curved surface."""
+        # Without this, flat faces of a round surface shadow each other at grazing light (Hanika
+        # 2021, "Hacking the shadow terminator").
         found, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
             known, source = self._normals_of(tree), self.trees[tree]
@@ -214,12 +212,10 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return unit normals, and the index of the normal of each corner of each face.
-
-    A corner's normal is the mean over the faces around its vertex without a crease to its own, each
-    weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from polygonal
-    facets"). Coincident vertices count as one. Zero where faces have no area.
-    """
+    """Return unit normals, and the index of the normal of each corner of each face."""
+    # A corner's normal is the mean over the faces around its vertex without a crease to its own,
+    # each weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from
+    # polygonal facets"). Coincident vertices count as one. Zero where faces have no area.
     vertices = _merged(points)
     owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)

@@ -205,10 +205,8 @@ def find_clearances(
 def find_closest(
     view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int
 ) -> SceneClearances:
-    """Return the clearance of the two instances that are nearest to each other; of none if alone.
-
-    The reach grows until there is a pair within it, so that few pairs are looked at.
-    """
+    """Return the clearance of the two instances nearest to each other; of none if alone."""
+    # The reach grows until there is a pair within it, so that few pairs are looked at.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())

@@ -267,10 +267,8 @@ def _of_columns(
 def of_one_ray(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
-    """Return where one hit is, and the normal there; None where other ways must tell.
-
-    Where it may be on no triangle, and before the kernel is compiled.
-    """
+    """Return where one hit is, and the normal there; None where other ways must tell."""
+    # Where it may be on no triangle, and before the kernel is compiled.
     view, moves, _ = source
     primitives: Any = view
     if type(view) is not Triangles:

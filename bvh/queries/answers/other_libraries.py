@@ -66,10 +66,8 @@ class Library(NamedTuple):
     def result(
         self, found: Any, ids: type[np.generic] = np.int32, whole: type[np.generic] = np.int64
     ) -> Any:
-        """Return the result of a query with its arrays in the library, and numbers as arrays, too.
-
-        `ids` is the type of a `prim_id`, `whole` that of an integer which is all of a result.
-        """
+        """Return the result of a query with its arrays in the library, numbers as arrays, too."""
+        # `ids` is the type of a `prim_id`, `whole` that of an integer which is all of a result.
         if isinstance(found, np.ndarray):
             return self.array(found)
         if is_dataclass(found) and not isinstance(found, type):

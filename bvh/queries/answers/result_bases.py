@@ -16,11 +16,9 @@ Result = TypeVar("Result")
 
 
 def filler(kind: type[Result]) -> Callable[..., Result]:
-    """Return a function (values, source) that makes a result from its fields, in their order.
-
-    `source` is what positions of hits follow from, if anything. As fast as an assignment for each
-    field; the `__init__` of a frozen class takes longer than a ray.
-    """
+    """Return a function (values, source) that makes a result from its fields, in their order."""
+    # `source` is what positions of hits follow from, if anything. As fast as an assignment for each
+    # field; the `__init__` of a frozen class takes longer than a ray.
     targets = ", ".join(f"entries[{field.name!r}]" for field in fields(kind))  # type: ignore[arg-type]
     scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
     exec(

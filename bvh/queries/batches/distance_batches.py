@@ -88,11 +88,9 @@ def find_closest_pair(
     transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return what `find_closest_pairs` does for one transform, or for the maps of instances.
-
-    Maps (3, 4) are rounded correctly, as those of `Scene.flattened` are (see `transforms`). Once
-    `cancel` is not 0, the search ends with results of no meaning.
-    """
+    """Return what `find_closest_pairs` does for one transform, or for the maps of instances."""
+    # Maps (3, 4) are rounded correctly, as those of `Scene.flattened` are (see `transforms`). Once
+    # `cancel` is not 0, the search ends with results of no meaning.
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
         one.matrix[...] = transform
@@ -128,12 +126,10 @@ def find_closest_pairs(
     arrays: TreeArrays, others: TreeArrays, matrices: Reals | None, limits: Reals,
     hints: NDArray[np.int64], count: int, threads: int, progress: Progress | None,
 ) -> Closest:  # fmt: skip
-    """Return the closest pair of faces of two trees over triangles, for each of some transforms.
-
-    Vertices are moved only where the search needs them: those of the other side by `matrices`
-    (count, 4, 4), every operation rounded. Beyond `limits` nothing is searched; `hints` are pairs
-    whose distance is a first bound, as first << 32 | second, -1 for none.
-    """
+    """Return the closest pair of faces of two trees over triangles, for each of some transforms."""
+    # Vertices are moved only where the search needs them: those of the other side by `matrices`
+    # (count, 4, 4), every operation rounded. Beyond `limits` nothing is searched; `hints` are pairs
+    # whose distance is a first bound, as first << 32 | second, -1 for none.
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
     limits, hints = kernel_input(limits), kernel_input(hints)

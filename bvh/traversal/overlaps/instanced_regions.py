@@ -136,10 +136,8 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 
 @by_type()
 def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i in the frame of a leaf's tree into `rows`; return their number.
-
-    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
-    """
+    """Write region i in the frame of a leaf's tree into `rows`; return their number."""
+    # OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
     }[region.instance_class]  # fmt: skip
