@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import surface_of
 from bvh.queries.answers.closest_points import ClosestPoints
+from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.tree_base import OPEN_IS_FINE
@@ -144,19 +145,9 @@ class CastSurface:
             vertices, faces = self.tree.vertices, self.tree.faces
 
             def work(begin: int, end: int) -> None:
-                table[begin:end] = unit_normals(vertices[faces[begin:end]])
+                table[begin:end] = normals_of(vertices[faces[begin:end]])
 
             # Two threads may both fill a table with the same.
             share(len(self.tree), CHUNK, work, threads)
             self._normals[dtype] = table
         return table
-
-
-def unit_normals(corners: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return unit normals of triangles (..., 3, 3) by their winding; NaN for no area."""
-    with np.errstate(all="ignore"):
-        edges = corners[..., 1:, :] - corners[..., :1, :]
-        # Scaled, so that products neither overflow nor underflow.
-        edges = edges / np.abs(edges).max(axis=-1, keepdims=True)
-        normals = np.cross(edges[..., 0, :], edges[..., 1, :])
-        return np.asarray(normals / np.sqrt((normals**2).sum(axis=-1, keepdims=True)))

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.compat.contact_data import ContactData, DistanceData, Names, Reals, common_points
-from bvh.compat.geometries import unit_normals
 from bvh.geometry.transforms import moved
+from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import thread_count
 from bvh.scene.instance_contacts import candidates, find_closest, find_touching
@@ -72,7 +72,7 @@ class ManagedMeshes:
 
         found = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
         corners = [_corners(side, found, k) for k, side in enumerate((view, content))]
-        points, normals = common_points(*corners), unit_normals(corners[0])
+        points, normals = common_points(*corners), normals_of(corners[0])
         owners, faces = found.instance_id.tolist(), found.prim_id.tolist()
         return [
             ContactData(self._pair(other, *pair), (a, b), normal, point)

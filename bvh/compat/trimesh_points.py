@@ -6,7 +6,7 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.geometries import unit_normals
+from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows
 from bvh.runtime.caller_warnings import warn_caller
@@ -196,7 +196,7 @@ def _nearest_facing(
     equal = near.distance <= nearest + MERGE * nearest
     with np.errstate(invalid="ignore", divide="ignore"):
         away = (points[:, None] - near.position) / near.distance[..., None]
-        normals = unit_normals(tree.vertices[tree.faces[near.prim_id]])
+        normals = normals_of(tree.vertices[tree.faces[near.prim_id]])
         cosine = np.einsum("nki,nki->nk", normals, away)
     cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
     # Coplanar faces differ by rounding only; the first of them is the lowest.
@@ -216,7 +216,7 @@ def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:
         return -distance
-    normal = unit_normals(tree.vertices[tree.faces[face]])
+    normal = normals_of(tree.vertices[tree.faces[face]])
     with np.errstate(invalid="ignore"):
         away = points - closest
         height = np.einsum("ni,ni->n", normal, away)

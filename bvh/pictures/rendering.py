@@ -114,10 +114,8 @@ def render(
         `Scene.up`, and z for a tree, or the axis that is upright in the picture. By default there
         is one in the shades "clay" and "material", unless the picture is rolled or the camera is
         inside of the bounds.
-    threads : int, optional
-        Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
-    progress : callable, bool or bar of tqdm, optional
-        Called as progress(done, total) in rays of the camera.
+    threads, progress
+        As in `BVH.closest_hit`; progress counts rays of the camera.
 
     Returns
     -------

@@ -327,10 +327,10 @@ def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
 
 
 def normals_of(corners: Floats) -> Floats:
-    """Return the unit normals of triangles (n, 3, 3), by their winding; NaN without area."""
+    """Return the unit normals of triangles (..., 3, 3), by their winding; NaN without area."""
     with np.errstate(all="ignore"):
-        edges = corners[:, 1:] - corners[:, :1]
-    return unit(np.cross(unit(edges[:, 0]), unit(edges[:, 1])))
+        edges = unit(corners[..., 1:, :] - corners[..., :1, :])
+    return unit(np.cross(edges[..., 0, :], edges[..., 1, :]))
 
 
 def solid_normals(
