@@ -36,6 +36,7 @@ from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import ordinary
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
@@ -104,7 +105,7 @@ class Searched:
             return None
         near = self._near
         if near is None:
-            near = self._near = KeptRow(self.arrays, -1)
+            near = self._near = KeptRow(ordinary(self.arrays), -1)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
@@ -215,11 +216,10 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     """
     # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
     settings()
-    kind = type(arrays.primitives)
-    if kind is Custom or arrays.nodes.data.size == 0:
+    if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     order = n, 0, scratch.NO_PERMUTATION, AUTO, NEVER
-    kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
+    kernel = entry_points.get(("closest_hits", type(arrays.row), ClosestGoal))
     if kernel is None:
         t, prim_id, u, v, front = out
         columns = Columns(t, prim_id, u, v, front.view(np.uint8))
@@ -284,7 +284,7 @@ def _gathered(
         return None
     kept, kind = searched._rays, searched.kind
     if kept is None or kept.call is None or kept.arrays is not searched.arrays:
-        call = kept_call(("gather_hits", kind, AllGoal))
+        call = kept_call(("gather_hits", type(searched.arrays.row), AllGoal))
         if call is None or searched.arrays.nodes.data.size == 0:
             return None
         kept = searched.for_rays()
