@@ -35,7 +35,7 @@ MOST, LONGEST = 32000.0, 2.0**15
 NOTHING = np.int16(-(2**15))
 
 EDGE_SHARE, EDGE_REST = 1.01 * 2.0**24 / 24.0, 6.6 * 2.0**24 / 24.0
-SIZE_SHARE = 0.51 * 2.0**24 / 24.0
+SIZE_SHARE, SIZE_REST = 0.51 * 2.0**24 / 24.0, 6.5 * LONGEST**2 / 96.0
 # Pays for all roundings of sums and bounds here.
 UP = 1.0 + 2.0**-19
 ROUNDED = 1.5 * 2.0**52
@@ -114,12 +114,12 @@ def corners_of(groups, at):
 
 @inlined
 def bounds_of(e1, e2, n, used, step):
-    """Return (tolerance, size, grain): `grain` is what the grid adds to the tolerance."""
+    """Return (tolerance, size, grain) of a group: what the grid adds to the tolerance is grain."""
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
-    m = abs(n[0]) + abs(n[1]) + abs(n[2])
-    step = np.float64(step)
-    grain = simd.fma(s, F(step * EDGE_SHARE), F(step * step * EDGE_REST + 2.0**-100))
-    tolerance = simd.fma(s, F(0.5 * LONGEST * step + UP), grain)
-    size = simd.fma(m, F(step * SIZE_SHARE + UP), F(2.0**-100))
-    size = simd.fma(s * s, F(step * (LONGEST / 90.0) + 2.0**-23), size)
+    m, g = abs(n[0]) + abs(n[1]) + abs(n[2]), simd.splat(step, WIDTH)
+    rest = simd.fma(g * g, F(EDGE_REST), F(2.0**-100))
+    grain = simd.fma(s, g * F(EDGE_SHARE), rest)
+    tolerance = simd.fma(s, simd.fma(g, F(EDGE_SHARE + 0.5 * LONGEST), F(UP)), rest)
+    size = simd.fma(s, g * g * F(SIZE_REST), F(2.0**-100))
+    size = simd.fma(m, simd.fma(g, F(SIZE_SHARE), F(UP)), size)
     return simd.select(used, tolerance, F(-1.0)), size, grain
