@@ -94,7 +94,7 @@ class TreeQueries(
         bits = one_mask(mask)
 
         def rays() -> RaySearch:
-            return RaySearch(ordinary(self._arrays_for(bits)), self._quality == "high", self)
+            return RaySearch(self._arrays_for(bits), self._quality == "high", self)
 
         def winding(threads: int, _: bool) -> WindingTerms:
             return self._winding_terms(threads, bits)

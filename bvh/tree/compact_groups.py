@@ -113,6 +113,14 @@ def corners_of(groups, at):
 
 
 @inlined
+def blurred(groups, at, low, high):
+    """Return bounds of distances, widened by the length of the error of a vertex, below 1.74 g."""
+    _, _, _, upper = _grid(groups, at)
+    off = F(0.9) * simd.as_floats(np.int32(upper << 16))
+    return low - off, high + off
+
+
+@inlined
 def bounds_of(e1, e2, n, used, step):
     """Return (tolerance, size, grain) of a group: what the grid adds to the tolerance is grain."""
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])

@@ -257,6 +257,11 @@ def _load_compact(groups, group):
 
 
 load_group = _by_kind(_load_group, _load_compact)
+# Bounds of the distances to a group's triangles, widened by what these are off.
+blurred = _by_kind(
+    lambda groups, at, low, high: (low, high),
+    lambda groups, at, low, high: compact_groups.blurred(groups, at, low, high),
+)
 # Where the id is, behind the first one, of a position among the rows of groups.
 id_place = _by_kind(
     lambda groups, at: at, lambda groups, at: at - at // GROUP_SIZE * (GROUP_SIZE // 2)

@@ -36,7 +36,6 @@ from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.build import ordinary
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
@@ -105,7 +104,7 @@ class Searched:
             return None
         near = self._near
         if near is None:
-            near = self._near = KeptRow(ordinary(self.arrays), -1)
+            near = self._near = KeptRow(self.arrays, -1)
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
@@ -340,7 +339,7 @@ def _measured(
         return None
     call = near.call
     if call is None:
-        call = near.call = kept_call(("closest_points", kind))
+        call = near.call = kept_call(("closest_points", type(near.arguments[0])))
         if call is None:
             return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
@@ -351,8 +350,10 @@ def _measured(
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in `count` faces."""
     near, kind = searched.for_points(), searched.kind
-    kernel = entry_points.get(("nearest_points", kind))
-    if near is None or kernel is None:
+    if near is None:
+        return None
+    kernel = entry_points.get(("nearest_points", type(near.arguments[0])))
+    if kernel is None:
         return None
     if type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
