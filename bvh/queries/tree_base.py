@@ -212,20 +212,20 @@ class TreeBase:
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of what it keeps for the next query or refit.
 
-        The latter are tables for winding numbers and distances of trees, bits of faces, and the
-        arrays before the first refit. A new tree has none: its bytes are those of `stats`, and of
-        `face_ids`.
+        The latter are tables for winding numbers and distances of trees, bits of faces, the full
+        leaves of a compact tree, and the arrays before the first refit. A new tree has none: its
+        bytes are those of `stats`, and of `face_ids`.
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
         origin, known = self._origin, vars(self._arrays)
-        kept = known.get("_grouped"), known.get("_ordinary"), origin and origin.arrays
-        trees = [t for t in (self._arrays, *kept) if t]
+        trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
+        trees += [vars(t)["_ordinary"] for t in trees if "_ordinary" in vars(t)]
         # Neither frames nor the data of a user's primitives.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = known.get("_winding"), origin and origin.members
-        distances = [kept_tables(arrays) for arrays in trees]
-        return bytes_of(stored, self._groups, self._face_ids, tables, distances)
+        kept = [kept_tables(arrays) for arrays in trees]
+        return bytes_of(stored, self._groups, self._face_ids, tables, kept)
 
     def stats(self, *, epo: bool = False) -> TreeStats:
         """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.

@@ -238,7 +238,7 @@ def pack(
 
 
 def ordinary(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree, or that which is kept with it as its groups are compact: not for rays alone."""
+    """Return a tree, or if it is compact the one with full groups, which is kept with it."""
     if not arrays.compact:
         return arrays
     known: TreeArrays | None = vars(arrays).get("_ordinary")

@@ -22,9 +22,17 @@ from bvh.traversal.rays.ray_batch import Context, RayPointers
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
-from bvh.tree.arrays import CompactRow, CustomRow, SceneRow, TreeArrays, TriangleRow, is_empty, kernel_arrays
-from bvh.tree.instanced import Instanced, leaf_of, prim_of
-from bvh.tree.primitives import Custom, Triangles, is_ray
+from bvh.tree.arrays import (
+    CompactRow,
+    CustomRow,
+    SceneRow,
+    TreeArrays,
+    TriangleRow,
+    is_empty,
+    kernel_arrays,
+)
+from bvh.tree.instanced import leaf_of, prim_of
+from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.solids import SOLIDS
 
 # Where the parts of the scratch memory begin, in bytes.
