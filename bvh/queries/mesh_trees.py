@@ -60,10 +60,10 @@ class MeshTrees(TreeBase):
             to query; "high" also splits large triangles between nodes, which is worthwhile for long
             oblique ones, and takes several times as long to build.
         memory : {"full", "compact"}
-            "compact" has leaves of 16-bit numbers, of half the bytes: about 35 bytes a triangle in
-            place of 60, beside vertices and faces. Answers are the same, and so are files, pickles
-            and refits. Only rays, their filters and `caster` know such leaves: the first query of
-            another kind, and a scene, makes full ones, which the tree then keeps, too.
+            "compact" has leaves of 16-bit numbers, of half the bytes: 31 to 38 bytes a triangle in
+            place of 60, beside vertices and faces. Answers are the same. Only rays and closest
+            points know such leaves: overlaps, distances of trees, and scenes make full ones when
+            they are first asked, which the tree then keeps, too.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity. The
             tree does not depend on it.

@@ -19,7 +19,7 @@ from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, t
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
-from bvh.tree.build import build, ordinary, pack, without_hidden
+from bvh.tree.build import build, in_full, pack, without_hidden
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
@@ -172,7 +172,7 @@ class TreeBase:
         """Return the arrays without faces that have no bits."""
         arrays = self._arrays
         if not len(arrays.face_bits):
-            return ordinary(arrays)
+            return in_full(arrays)
         known: TreeArrays | None = vars(arrays).get("_grouped")
         return known or vars(arrays).setdefault("_grouped", without_hidden(arrays))
 
@@ -220,7 +220,7 @@ class TreeBase:
 
         origin, known = self._origin, vars(self._arrays)
         trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
-        trees += [vars(t)["_ordinary"] for t in trees if "_ordinary" in vars(t)]
+        trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Neither frames nor the data of a user's primitives.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = known.get("_winding"), origin and origin.members

@@ -23,8 +23,8 @@ from bvh.tree.wide_nodes import WideNodes
 
 class _Arrays(NamedTuple):
     nodes: WideNodes
-    # See `triangle_groups`, or, as int16, `compact_groups`; empty for other primitives.
-    groups: NDArray[np.float32] | NDArray[np.int16]
+    # As float32, see `triangle_groups`; as int16, `compact_groups`; empty for other primitives.
+    groups: NDArray[Any]
     primitives: Primitives
     frame: NDArray[np.float64]  # (4, 3): see `frame`
     # Of the face in each row and lane of ids; without rows where all faces count.
@@ -38,7 +38,7 @@ class TriangleRow(NamedTuple):
 
 
 class CompactRow(NamedTuple):
-    """The same, where groups are compact; only for rays."""
+    """The same, where groups are compact: for rays and points."""
 
     address: int
 

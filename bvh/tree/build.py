@@ -237,14 +237,14 @@ def pack(
     return groups
 
 
-def ordinary(arrays: TreeArrays) -> TreeArrays:
+def in_full(arrays: TreeArrays) -> TreeArrays:
     """Return a tree, or if it is compact the one with full groups, which is kept with it."""
     if not arrays.compact:
         return arrays
-    known: TreeArrays | None = vars(arrays).get("_ordinary")
+    known: TreeArrays | None = vars(arrays).get("_full")
     if known is None:
         groups = pack(arrays.primitives, arrays.nodes, arrays.frame, thread_count(None))
-        known = vars(arrays).setdefault("_ordinary", frozen(arrays._replace(groups=groups)))
+        known = vars(arrays).setdefault("_full", frozen(arrays._replace(groups=groups)))
     return known
 
 
@@ -253,7 +253,7 @@ def without_hidden(arrays: TreeArrays) -> TreeArrays:
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():
-        return ordinary(arrays)
+        return in_full(arrays)
     nodes = WideNodes(data, kernel_input(np.where(hidden, np.int32(-1), ids)))
     groups = pack(arrays.primitives, nodes, arrays.frame, thread_count(None))
     return frozen(arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS))

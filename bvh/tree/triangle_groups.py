@@ -118,7 +118,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
     used = prims >= np.int64(0)
     bits = simd.mask_bits(used)
     if bits == 0:
-        put_nothing(groups, at, ids)
+        _put_none(groups, at, ids)
         return (INF, INF, INF), (-INF, -INF, -INF)
     # Unused lanes repeat a triangle until they are stored.
     first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
@@ -127,7 +127,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
     v2 = _corner(triangles, prims, 2)
     opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
     low, high = _lower_corner(v0, v1, v2), vectors.negated(opposite)
-    put(groups, at, used, ids, (v0, v1, v2), (low, high), c, s, extent)
+    _put_triangles(groups, at, used, ids, (v0, v1, v2), (low, high), c, s, extent)
     return low, high
 
 
@@ -172,18 +172,18 @@ def _put_nothing(groups, at, ids):
     simd.store_ints(groups, at + IDS * WIDTH, ids)
 
 
-def _by_kind(ordinary: Callable[..., Any], compact: Callable[..., Any]) -> Callable[..., Any]:
+def _by_kind(full: Callable[..., Any], compact: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of groups that compiles to one of two by their type."""
 
     def choose(groups: Any, *_: Any) -> Any:
-        return compact if groups.dtype == types.int16 else ordinary
+        return compact if groups.dtype == types.int16 else full
 
-    choose.__signature__ = signature(ordinary)  # type: ignore[attr-defined]
+    choose.__signature__ = signature(full)  # type: ignore[attr-defined]
     return by_type(inline=True)(choose)
 
 
-put = _by_kind(_put, _put_compact)
-put_nothing = _by_kind(_put_nothing, compact_groups.put_nothing.py_func)
+_put_triangles = _by_kind(_put, _put_compact)
+_put_none = _by_kind(_put_nothing, compact_groups.put_nothing.py_func)
 
 
 @inlined

@@ -217,7 +217,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= counted_lanes(space.tree, space.mask, group)
         if bits != 0:
-            insert_group(space, ids_at(space, group), bits, p, goal)
+            _insert_group(space, group, bits, p, goal)
             near = simd.peek(goal.distance, goal.k - 1)
     return near, limits_of(space, near), goal
 
@@ -226,7 +226,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = counted_lanes(space.tree, space.mask, group)
-        insert_group(space, ids_at(space, group), bits, p, goal)
+        _insert_group(space, group, bits, p, goal)
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
@@ -338,18 +338,24 @@ def _insert(rows, d, name):
 
 
 @kernel
-def insert_group(space, at, bits, p, rows):
+def insert_group(primitives, ids, base, at, bits, p, rows):
     """Insert the lanes `bits` of a group that are nearer than the last row; its ids are at `at`."""
     stay_outlined()
     for lane in range(WIDTH):
-        prim = simd.peek(space.tree.ids, at + lane)
+        prim = simd.peek(ids, at + lane)
         if bits >> lane & 1 == 0 or prim < 0:
             continue
-        name = space.base | np.int64(prim)
-        face = corners(space.tree.primitives, name)
+        name = base | np.int64(prim)
+        face = corners(primitives, name)
         worst = simd.peek(rows.distance, rows.k - 1)
         if between(p, *face)[0] > worst:
             continue
         d = nearest_on_triangle(p, *face)[0]
         if d < worst or (d == worst and name < simd.peek(rows.names, rows.k - 1)):
             _insert(rows, d, name)
+
+
+@inlined
+def _insert_group(space, group, bits, p, rows):
+    tree = space.tree
+    insert_group(tree.primitives, tree.ids, space.base, ids_at(space, group), bits, p, rows)
