@@ -18,7 +18,7 @@ from ..processes import Row
 from ..scenes import Scene
 from .task import Picked, Setting, Task
 
-QUALITIES = ("low", "medium", "high")
+QUALITIES, COMPACT = ("low", "medium", "high"), "compact"
 
 
 def builds(setting: Setting) -> Iterator[Task]:
@@ -43,8 +43,8 @@ def rebuild(mesh: Scene, names: tuple[str, ...], peer: Caster, picked: Picked) -
 
 
 def builders(names: list[str] | None) -> list[str]:
-    """Return the qualities and peers whose memory is measured, each in a process of its own."""
-    return [*QUALITIES, *(p.name for p in available(names) if p.name in EMBREE)]
+    """Return the trees and peers whose memory is measured, each in a process of its own."""
+    return [*QUALITIES, COMPACT, *(p.name for p in available(names) if p.name in EMBREE)]
 
 
 def memory(setting: Setting) -> Iterator[Row]:
@@ -55,7 +55,8 @@ def memory(setting: Setting) -> Iterator[Row]:
         build = partial(peer, *peer.converted(mesh.vertices, mesh.faces))
         peer.of_mesh(np.eye(3), np.array([[0, 1, 2]]))
     else:
-        ours = partial(bvh.BVH.from_triangles, quality=builder, threads=setting.threads)
+        how = {"memory": builder} if builder == COMPACT else {"quality": builder}
+        ours: Any = partial(bvh.BVH.from_triangles, **how, threads=setting.threads)
         build = partial(ours, mesh.vertices, mesh.faces)
         # Compile or load the kernels, and start the threads.
         ours(mesh.vertices, mesh.faces[:20_000])

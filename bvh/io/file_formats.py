@@ -34,6 +34,7 @@ trees have a column for whether they have a material, and materials are behind t
 triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
 and are packed anew when read. Faces have bits from version 4 on. From version 5 on their groups
 have the ids, in a row more, and the array of ids is empty; older groups are packed anew, too.
+Version 6 is that of compact groups, of int16; others are still written in version 5.
 """
 
 import math
@@ -55,7 +56,7 @@ from bvh.tree.solids import SOLIDS
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes. Trees of boxes, and scenes without materials in which z is up
 # everywhere, are still written in version 1; other scenes without materials in version 2.
-VERSION, SCENE_VERSION = 5, 3
+VERSION, SCENE_VERSION = 6, 3
 # Rows of triangle groups in older versions.
 OLD_GROUP_ROWS = {1: 14, 2: 14, 3: 11, 4: 11}
 # Kinds of primitives by their codes, and numbers of a point of each.
@@ -95,6 +96,7 @@ class Header(NamedTuple):
     has_face_ids: bool = False
     group_rows: int = triangle_groups.ROWS
     has_face_bits: bool = False
+    compact: bool = False
 
     @property
     def version(self) -> int:
@@ -104,7 +106,7 @@ class Header(NamedTuple):
         if self.has_old_groups:
             oldest = self.group_rows == OLD_GROUP_ROWS[1]
             return 1 + self.has_face_ids if oldest else 3 + self.has_face_bits
-        return VERSION
+        return VERSION if self.compact else VERSION - 1
 
     @property
     def has_old_groups(self) -> bool:
@@ -139,11 +141,12 @@ def entries_of(header: Header) -> list[container.ArrayEntry]:
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
     own_ids = not triangles or header.has_old_groups
+    lanes = "<i2" if header.compact else "<f4"
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * wide_nodes.ROWS * width, 0),
         ("ids", "<i4", header.rows if own_ids else 0, width if triangles else 1),
-        ("groups", "<f4", header.rows * header.group_rows * width if triangles else 0, 0),
+        ("groups", lanes, header.rows * header.group_rows * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),
     ]
     if triangles:
@@ -192,7 +195,7 @@ def unpacked(data: bytes, size: int) -> Header:
     digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     group_rows = OLD_GROUP_ROWS.get(version if triangles else VERSION, triangle_groups.ROWS)
-    has = has_face_ids, group_rows, has_face_bits
+    has = has_face_ids, group_rows, has_face_bits, triangles and version == VERSION
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
     return header
@@ -230,7 +233,7 @@ def tree_contents(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
         count_of(primitives), nodes.size, len(nodes.rows), seconds,
         tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,
-        has_face_bits=face_bits is not None,
+        has_face_bits=face_bits is not None, compact=arrays.compact,
     )  # fmt: skip
     entries = entries_of(header)
     pieces = container.file_pieces(

@@ -220,7 +220,7 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
     """Check that triangle groups equal those packed from their triangles, bit for bit."""
     (_, rows), groups, primitives, frame, _ = arrays
-    scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
+    scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, groups.dtype)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)
         part = kernel_input(rows[start : start + count])

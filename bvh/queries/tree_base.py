@@ -19,7 +19,7 @@ from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, t
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
-from bvh.tree.build import build, pack, without_hidden
+from bvh.tree.build import build, in_full, pack, without_hidden
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
@@ -172,7 +172,7 @@ class TreeBase:
         """Return the arrays without faces that have no bits."""
         arrays = self._arrays
         if not len(arrays.face_bits):
-            return arrays
+            return in_full(arrays)
         known: TreeArrays | None = vars(arrays).get("_grouped")
         return known or vars(arrays).setdefault("_grouped", without_hidden(arrays))
 
@@ -212,14 +212,15 @@ class TreeBase:
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of what it keeps for the next query or refit.
 
-        The latter are tables for winding numbers and distances of trees, bits of faces, and the
-        arrays before the first refit. A new tree has none: its bytes are those of `stats`, and of
-        `face_ids`.
+        The latter are tables for winding numbers and distances of trees, bits of faces, the full
+        leaves of a compact tree, and the arrays before the first refit. A new tree has none: its
+        bytes are those of `stats`, and of `face_ids`.
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
         origin, known = self._origin, vars(self._arrays)
         trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
+        trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Neither frames nor the data of a user's primitives.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = known.get("_winding"), origin and origin.members
@@ -339,15 +340,17 @@ class TreeBase:
         if state["_width"] == WIDTH:
             nodes, groups, primitives, frame, _ = state["_arrays"]
             if isinstance(primitives, Triangles):
-                groups = nodes.rows.view(np.float32).reshape(-1)
-                if nodes.rows.shape[1] != GROUP_SIZE:
+                kind = groups.dtype
+                groups = nodes.rows.view(kind).reshape(-1)
+                if len(groups) != GROUP_SIZE * len(nodes.rows):
                     # Pickled when ids were not in triangle groups, or these had normals.
                     groups = pack(primitives, nodes, frame, thread_count(None))
             self._set_arrays(frozen(TreeArrays(nodes, groups, primitives, frame)))
         else:
             # Pickled with another width of vectors.
             primitives = frozen_primitives(state["_arrays"].primitives)
-            self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
+            kind = state["_arrays"].groups.dtype
+            self._set_arrays(build(primitives, self._quality, thread_count(None), None, kind)[0])
         self._set_groups(None if bits is None else kernel_input(bits))
 
     def _set_arrays(self, arrays: TreeArrays) -> None:

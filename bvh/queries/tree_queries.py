@@ -21,6 +21,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import in_full
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
 
@@ -159,7 +160,7 @@ class TreeQueries(
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)
-        bits, arrays = one_mask(mask), self._arrays
+        bits, arrays = one_mask(mask), in_full(self._arrays)
         if bits == -1 and not len(arrays.face_bits):
             return search_of(arrays, self._bounds)
         return search_of(
@@ -170,7 +171,8 @@ class TreeQueries(
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        return partial(find_pairs, self._arrays, self._other_tree(query, other)._arrays)
+        others = self._other_tree(query, other)._arrays
+        return partial(find_pairs, in_full(self._arrays), in_full(others))
 
 
 def counted_ids(

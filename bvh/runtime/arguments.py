@@ -24,6 +24,7 @@ EdgeRule = Literal["closed", "once"]
 InsideRule = Literal["parity", "winding"]
 INSIDE_RULES = get_args(InsideRule)
 Quality = Literal["low", "medium", "high"]
+Memory = Literal["full", "compact"]
 
 # What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
 # are. `Any` stands for the number of a single query, and for arrays of other libraries.

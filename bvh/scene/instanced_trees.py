@@ -28,7 +28,7 @@ from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.tree import instanced
 from bvh.tree.arrays import TreeArrays, bytes_of
-from bvh.tree.build import without_hidden
+from bvh.tree.build import in_full, without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
 from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
@@ -86,7 +86,7 @@ class InstancedTrees(Searched):
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
         # The BLAS, each once. Kernels have the addresses of their rows: these must stay alive.
-        self.trees = [tree._grouped_arrays() for tree in trees]
+        self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
         self._inverses, _ = inverses(self._maps)

@@ -16,6 +16,7 @@ Each file imports only from those above it.
 | `primitives.py` | Primitives of a tree: triangles, solids and users' own, with one ray test |
 | `open_edges.py` | Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
+| `compact_groups.py` | Compact groups: triangle groups of 16-bit numbers, of half the bytes, on a grid of their own |
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
 | `wide_nodes.py` | Wide nodes, which queries traverse: their memory layout and accessors |
 | `face_bits.py` | Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them |

@@ -23,7 +23,8 @@ from bvh.tree.wide_nodes import WideNodes
 
 class _Arrays(NamedTuple):
     nodes: WideNodes
-    groups: NDArray[np.float32]  # see `triangle_groups`; empty for other primitives
+    # As float32, see `triangle_groups`; as int16, `compact_groups`; empty for other primitives.
+    groups: NDArray[Any]
     primitives: Primitives
     frame: NDArray[np.float64]  # (4, 3): see `frame`
     # Of the face in each row and lane of ids; without rows where all faces count.
@@ -32,6 +33,12 @@ class _Arrays(NamedTuple):
 
 class TriangleRow(NamedTuple):
     """The row of a tree over triangles (see `rows`), as kernels take it."""
+
+    address: int
+
+
+class CompactRow(NamedTuple):
+    """The same, where groups are compact: for rays and points."""
 
     address: int
 
@@ -50,7 +57,7 @@ class SceneRow(NamedTuple):
     address: int
 
 
-TreeRow = TriangleRow | BoxRow | ObbRow | CustomRow | SceneRow
+TreeRow = TriangleRow | CompactRow | BoxRow | ObbRow | CustomRow | SceneRow
 
 ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),
@@ -70,7 +77,13 @@ class TreeArrays(_Arrays):
         words = self.__dict__.setdefault("_words", self.words())
         primitives = self.primitives
         users = primitives[1:] if isinstance(primitives, Custom) else ()
-        return ROWS[type(primitives)][1](words.ctypes.data, *users)
+        kind = CompactRow if self.compact else ROWS[type(primitives)][1]
+        return kind(words.ctypes.data, *users)
+
+    @property
+    def compact(self) -> bool:
+        """Whether the groups are compact."""
+        return self.groups.dtype == np.int16
 
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
@@ -113,9 +126,14 @@ def _tree_pointers(arrays):
 @inlined
 def pointers_at(row, primitives):
     """Return the pointers of a tree at a row, with its primitives."""
+    return _pointers_with(row, rows.groups(row), primitives)
+
+
+@inlined
+def _pointers_with(row, groups, primitives):
     return TreePointers(
-        rows.blocks(row), rows.ids(row), rows.groups(row), primitives, rows.frame(row),
-        rows.bits(row), rows.has_bits(row),
+        rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
+        rows.has_bits(row),
     )  # fmt: skip
 
 
@@ -123,6 +141,12 @@ def pointers_at(row, primitives):
 def _triangle_pointers(arrays):
     row = rows.row_at(arrays.address)
     return pointers_at(row, Triangles(rows.points(row), rows.faces(row)))
+
+
+@pointers_of(CompactRow)
+def _compact_pointers(arrays):
+    row = rows.row_at(arrays.address)
+    return _pointers_with(row, rows.compact(row), Triangles(rows.points(row), rows.faces(row)))
 
 
 def _solid_pointers(kind: type) -> Callable[..., object]:

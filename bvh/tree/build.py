@@ -1,10 +1,10 @@
 """Build of a tree: from primitives to records in a local frame, to nodes, to its arrays."""
 
 from collections.abc import Callable
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime import simd
@@ -181,9 +181,11 @@ def check_quality(quality: str) -> None:
 
 
 def build(
-    primitives: Primitives, quality: str, threads: int, progress: Progress | None
-) -> tuple[TreeArrays, NDArray[np.float64]]:
+    primitives: Primitives, quality: str, threads: int, progress: Progress | None,
+    lanes: DTypeLike = np.float32,
+) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
     """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
+    # `lanes` is the type of the numbers in triangle groups.
     check_quality(quality)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
@@ -191,7 +193,7 @@ def build(
     frame = np.vstack([frame, root])
     # Not kept while groups are made.
     del binary, root
-    groups = pack(primitives, nodes, frame, threads)
+    groups = pack(primitives, nodes, frame, threads, lanes)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
 
@@ -219,13 +221,14 @@ def build_binary(
 
 
 def pack(
-    primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int
-) -> NDArray[np.float32]:
+    primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int,
+    lanes: DTypeLike = np.float32,
+) -> NDArray[Any]:  # fmt: skip
     """Return the triangle groups of all leaves; empty for other primitives."""
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
-        return aligned(0, np.float32)
+        return aligned(0, lanes)
     points, faces = primitives
-    groups = aligned(len(nodes.rows) * GROUP_SIZE, np.float32)
+    groups = aligned(len(nodes.rows) * GROUP_SIZE, lanes)
     rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
         len(rows), PACK_CHUNK,
@@ -234,12 +237,23 @@ def pack(
     return groups
 
 
+def in_full(arrays: TreeArrays) -> TreeArrays:
+    """Return a tree, or if it is compact the one with full groups, which is kept with it."""
+    if not arrays.compact:
+        return arrays
+    known: TreeArrays | None = vars(arrays).get("_full")
+    if known is None:
+        groups = pack(arrays.primitives, arrays.nodes, arrays.frame, thread_count(None))
+        known = vars(arrays).setdefault("_full", frozen(arrays._replace(groups=groups)))
+    return known
+
+
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
     """Return a tree without its faces that have no bits, for kernels that know nothing of bits."""
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():
-        return arrays
+        return in_full(arrays)
     nodes = WideNodes(data, kernel_input(np.where(hidden, np.int32(-1), ids)))
     groups = pack(arrays.primitives, nodes, arrays.frame, thread_count(None))
     return frozen(arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS))

@@ -210,11 +210,12 @@ def refitted(
         corners = kernel_input(lower), kernel_input(upper)
     if np.isnan(bounds[0, 0]):
         none = aligned(0, np.float32)
-        empty = TreeArrays(WideNodes(none, rows[:0]), none, moved, np.zeros((4, 3)))
+        groups = aligned(0, arrays.groups.dtype)
+        empty = TreeArrays(WideNodes(none, rows[:0]), groups, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
     whole = np.vstack([frame, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
-    groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, np.float32)
+    groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, arrays.groups.dtype)
     frame, old = kernel_input(whole), arrays.nodes.data
 
     def fit(begin: int, end: int) -> None:

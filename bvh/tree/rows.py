@@ -67,8 +67,10 @@ def _pointer(word: int, like: object) -> Dispatcher:
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 
-# See `wide_nodes`, `triangle_groups`, `frame`, `face_bits`; ids: of groups at `group_at`.
+# See `wide_nodes`, `triangle_groups` and `compact_groups`, `frame`, `face_bits`; ids: of groups at
+# `id_place`.
 blocks, ids, groups = _pointer(NODES, F4), _pointer(IDS, I4), _pointer(GROUPS, F4)
+compact = _pointer(GROUPS, np.int16(0))
 frame, bits = _pointer(FRAME, F8), _pointer(BITS, I4)
 # The vertices of triangles, or the numbers of other primitives.
 points, faces = _pointer(POINTS, F8), _pointer(FACES, I4)

@@ -166,7 +166,7 @@ def check(arrays: TreeArrays) -> None:
     lower, upper, valid = world_bounds(arrays.primitives)
     ids = np.flatnonzero(valid).astype(np.int32)
     check_wide(arrays.nodes, local_boxes(lower, upper, arrays.frame), ids)
-    groups = pack(arrays.primitives, arrays.nodes, arrays.frame, 1)
+    groups = pack(arrays.primitives, arrays.nodes, arrays.frame, 1, arrays.groups.dtype)
     if not np.array_equal(groups.view(np.int32), arrays.groups.view(np.int32)):
         raise ValueError("a triangle group differs from its triangles")
 

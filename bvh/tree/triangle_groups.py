@@ -57,13 +57,18 @@ times nothing be no number, and 2**-126 is added to the bound of T.
 An unused lane has a negative tolerance, which fails every comparison, and the id -1.
 """
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import numpy as np
 
 from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined, types
+from bvh.runtime.jit import by_type, entry, inlined, types
 from bvh.runtime.simd import WIDTH
+from bvh.tree import compact_groups
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
 
@@ -95,7 +100,7 @@ _longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs
 
 
 @inlined
-def _put(groups, at, row, values, used):
+def _put_row(groups, at, row, values, used):
     """Store a row of a group, zero in unused lanes."""
     none = simd.splat(np.float32(0.0), WIDTH)
     values = simd.convert(values, np.float32(0.0))
@@ -113,22 +118,36 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
     used = prims >= np.int64(0)
     bits = simd.mask_bits(used)
     if bits == 0:
-        for row in range(IDS):
-            simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
-        simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
-        simd.store_ints(groups, at + IDS * WIDTH, ids)
+        _put_none(groups, at, ids)
         return (INF, INF, INF), (-INF, -INF, -INF)
     # Unused lanes repeat a triangle until they are stored.
     first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
     prims = simd.select(used, prims, simd.splat(first, WIDTH))
     v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
     v2 = _corner(triangles, prims, 2)
+    opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
+    low, high = _lower_corner(v0, v1, v2), vectors.negated(opposite)
+    _put_triangles(groups, at, used, ids, (v0, v1, v2), (low, high), c, s, extent)
+    return low, high
+
+
+def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
+    v0, v1, v2 = corners
+    local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
+    compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
+
+
+_local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
+
+
+def _put(groups, at, used, ids, corners, box, c, s, extent):
+    v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = vectors.cross(e1, e2)
     for axis in range(3):
-        _put(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
-        _put(groups, at, E1 + axis, e1[axis], used)
-        _put(groups, at, E2 + axis, e2[axis], used)
+        _put_row(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
+        _put_row(groups, at, E1 + axis, e1[axis], used)
+        _put_row(groups, at, E2 + axis, e2[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = simd.greater(_longest(e1), _longest(e2))
     up = 1.0 + 2.0**-20
@@ -139,13 +158,32 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
         + abs(e1[2]) * (abs(e2[0]) + abs(e2[1]))
     )
     size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * (longest / (24.0 * extent) + 2.0**-22)
-    _put(groups, at, SIZE, size * up + 2.0**-100, used)
+    _put_row(groups, at, SIZE, size * up + 2.0**-100, used)
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
     simd.store(groups, at + TOLERANCE * WIDTH, tolerance)
     simd.store_ints(groups, at + IDS * WIDTH, ids)
-    opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
-    return _lower_corner(v0, v1, v2), vectors.negated(opposite)
+
+
+def _put_nothing(groups, at, ids):
+    for row in range(IDS):
+        simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
+    simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
+    simd.store_ints(groups, at + IDS * WIDTH, ids)
+
+
+def _by_kind(full: Callable[..., Any], compact: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of groups that compiles to one of two by their type."""
+
+    def choose(groups: Any, *_: Any) -> Any:
+        return compact if groups.dtype == types.int16 else full
+
+    choose.__signature__ = signature(full)  # type: ignore[attr-defined]
+    return by_type(inline=True)(choose)
+
+
+_put_triangles = _by_kind(_put, _put_compact)
+_put_none = _by_kind(_put_nothing, compact_groups.put_nothing.py_func)
 
 
 @inlined
@@ -200,15 +238,34 @@ def group_normal(groups, at):
     return cross(e1, e2)
 
 
-@inlined
-def load_group(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size) of a group's triangles, vectors of lanes."""
+def _load_group(groups, group):
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
+    # The grain is the part of the tolerance that holds for near origins, too.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (
         group_origin(groups, at), e1, e2, cross(e1, e2), group_tolerance(groups, at),
-        group_sizes(groups, at),
+        group_sizes(groups, at), simd.splat(np.float32(0.0), WIDTH),
     )  # fmt: skip
+
+
+def _load_compact(groups, group):
+    v0, e1, e2, used, step = compact_groups.corners_of(groups, group_at(group))
+    n = cross(e1, e2)
+    tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
+    return v0, e1, e2, n, tolerance, size, grain
+
+
+load_group = _by_kind(_load_group, _load_compact)
+# Bounds of the distances to a group's triangles, widened by what these are off.
+blurred = _by_kind(
+    lambda groups, at, low, high: (low, high),
+    lambda groups, at, low, high: compact_groups.blurred(groups, at, low, high),
+)
+# Where the id is, behind the first one, of a position among the rows of groups.
+id_place = _by_kind(
+    lambda groups, at: at, lambda groups, at: at - at // GROUP_SIZE * (GROUP_SIZE // 2)
+)
 
 
 @inlined
@@ -247,11 +304,12 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 def test_edges_near(point, rest, d, triangles, edge, extent):
     """Return masks as `test_edges` does, by a point of rays, in two parts, near the triangles."""
     # `triangles` is what `load_group` returns; `edge` times a tolerance is the margin anywhere.
-    v0, e1, e2, n, tolerance, _ = triangles
+    v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
     near = _longest(vectors.minus(v0, rest)) + _longest(e1)
     share = simd.fma(near, np.float32(0.5 / extent), np.float32(1.04 / 24.0))
-    maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, edge * tolerance * share)
+    margin = edge * simd.fma(tolerance, share, grain)
+    maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, margin)
     return maybe, passes
 
 

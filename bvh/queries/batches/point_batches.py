@@ -99,7 +99,7 @@ class PointSearch(NamedTuple):
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, where it is."""
         arrays = self.rays().arrays
-        kind = type(arrays.primitives)
+        kind = type(arrays.row)
         searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
             searched = SceneTarget(arrays.row, self.metrics(), self.mask)

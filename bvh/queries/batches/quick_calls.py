@@ -215,11 +215,10 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     """
     # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
     settings()
-    kind = type(arrays.primitives)
-    if kind is Custom or arrays.nodes.data.size == 0:
+    if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     order = n, 0, scratch.NO_PERMUTATION, AUTO, NEVER
-    kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
+    kernel = entry_points.get(("closest_hits", type(arrays.row), ClosestGoal))
     if kernel is None:
         t, prim_id, u, v, front = out
         columns = Columns(t, prim_id, u, v, front.view(np.uint8))
@@ -284,7 +283,7 @@ def _gathered(
         return None
     kept, kind = searched._rays, searched.kind
     if kept is None or kept.call is None or kept.arrays is not searched.arrays:
-        call = kept_call(("gather_hits", kind, AllGoal))
+        call = kept_call(("gather_hits", type(searched.arrays.row), AllGoal))
         if call is None or searched.arrays.nodes.data.size == 0:
             return None
         kept = searched.for_rays()
@@ -340,7 +339,7 @@ def _measured(
         return None
     call = near.call
     if call is None:
-        call = near.call = kept_call(("closest_points", kind))
+        call = near.call = kept_call(("closest_points", type(near.arguments[0])))
         if call is None:
             return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
@@ -351,8 +350,10 @@ def _measured(
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in `count` faces."""
     near, kind = searched.for_points(), searched.kind
-    kernel = entry_points.get(("nearest_points", kind))
-    if near is None or kernel is None:
+    if near is None:
+        return None
+    kernel = entry_points.get(("nearest_points", type(near.arguments[0])))
+    if kernel is None:
         return None
     if type(count) is not int or not 1 <= count <= MOST_FACES:
         return None

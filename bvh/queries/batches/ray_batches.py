@@ -36,7 +36,7 @@ from bvh.traversal.rays.ray_batch import (
     row_length,
 )
 from bvh.traversal.rays.trials import UNMEASURED
-from bvh.tree.arrays import TreeArrays, kernel_arrays
+from bvh.tree.arrays import CustomRow, TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
@@ -182,10 +182,10 @@ def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
 
     It is called without Numba's dispatcher, which takes longer than to trace 50 rays.
     """
-    kinds = type(arrays.primitives), type(goal)
+    kinds = type(arrays.row), type(goal)
     kernel = entry_points.get(("closest_hits", *kinds))
     if kernel is None:
-        if kinds[0] is Custom or kinds[1] is FirstGoal:
+        if kinds[0] is CustomRow or kinds[1] is FirstGoal:
             return closest_hits
         with SHELF.scratch() as kept:
             arguments = arrays.row, read_only(rays), order, kept, goal, 0, 0, out
@@ -290,8 +290,8 @@ def _gather(
     ids = ids_of(arrays.primitives)
     shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
     # Only users' functions and data vary in type.
-    kinds = type(arrays.primitives), FirstGoal if ranked else AllGoal
-    plain = options.accept is None and kinds[0] is not Custom
+    kinds = type(arrays.row), FirstGoal if ranked else AllGoal
+    plain = options.accept is None and kinds[0] is not CustomRow
 
     def work(order: Order, begin: int, end: int) -> None:
         first, pieces = begin, []

@@ -22,11 +22,12 @@ INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
 LLVM = {
     types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: INT,
     types.int64: LONG, types.boolean: BIT, types.uint8: ir.IntType(8),
+    types.int16: ir.IntType(16),
 }  # fmt: skip
 
 
 class Vec(types.Type):
-    """`n` lanes of float32, float64, int32, int64, or of booleans (a mask)."""
+    """`n` lanes of float32, float64, int16, int32, int64, or of booleans (a mask)."""
 
     def __init__(self, dtype: types.Type, n: int) -> None:
         self.dtype = dtype

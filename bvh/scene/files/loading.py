@@ -232,7 +232,8 @@ class _SavedTree:
             if header.width == WIDTH:
                 groups = aligned(0, np.float32) if header.has_old_groups else stored["groups"]
                 has_ids = kind is not Triangles or header.has_old_groups
-                rows = stored["ids"] if has_ids else groups.view(np.int32).reshape(-1, GROUP_SIZE)
+                size = GROUP_SIZE // 2 if header.compact else GROUP_SIZE
+                rows = stored["ids"] if has_ids else groups.view(np.int32).reshape(-1, size)
                 nodes = WideNodes(stored["blocks"], rows)
                 arrays = frozen(TreeArrays(nodes, groups, primitives, stored["frame"]))
                 if verify:
@@ -248,7 +249,8 @@ class _SavedTree:
                 primitives = frozen_primitives(kind(*(array.copy() for array in points)))
                 face_ids = None if face_ids is None else face_ids.copy()
                 bits = None if bits is None else bits.copy()
-                arrays, tree._bounds = build(primitives, header.quality, self.threads, None)
+                lanes = np.int16 if header.compact else np.float32
+                arrays, tree._bounds = build(primitives, header.quality, self.threads, None, lanes)
         tree._face_ids = None if face_ids is None else kernel_input(face_ids)
         tree._set_arrays(arrays)
         tree._set_groups(None if bits is None else kernel_input(bits))

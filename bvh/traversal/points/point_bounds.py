@@ -17,7 +17,7 @@ from the difference: u (3 P + 7 B). A product with a direction of length 1 adds 
 to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u (P + B). The point
 guessed, of weights that are not negative and at most 1 + 4 u in sum, is off by less. So
 32 u (P + B) covers both sides, and the 4 units in the last place of a double that the leaf test may
-be wrong by.
+be wrong by. Triangles of compact groups are off by more (see `compact_groups`).
 
 In float64, bounds of boxes are exact, so errors come only from the point, transformed to the local
 frame, and from the operations: 4 * 2**-53 of the point's largest coordinate P, and as much of the
@@ -34,14 +34,7 @@ from bvh.runtime.simd import WIDTH, Vec
 from bvh.runtime.simd.lanes import compress_order
 from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
-from bvh.tree.triangle_groups import (
-    dot,
-    group_at,
-    group_edges,
-    group_normal,
-    group_origin,
-    group_tolerance,
-)
+from bvh.tree.triangle_groups import blurred, dot, group_at, load_group
 
 # A vector; its coordinates, each in all lanes.
 Point = tuple[float, float, float]
@@ -134,10 +127,10 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 def group_bounds(groups, group, p):
     """Return (low, high) of the distances to the triangles of a group, less all errors."""
     # `low` is infinite in lanes without a triangle, `high` where there is no bound.
-    at = group_at(group)
-    v0, (e1, e2), n = group_origin(groups, at), group_edges(groups, at), group_normal(groups, at)
+    v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
-    return corner_bounds(a, e1, e2, n, group_tolerance(groups, at))
+    low, high = corner_bounds(a, e1, e2, n, tolerance)
+    return blurred(groups, group_at(group), low, high)
 
 
 @inlined

@@ -32,7 +32,7 @@ from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
 from bvh.tree.primitives import corners
-from bvh.tree.triangle_groups import group_at
+from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
@@ -169,6 +169,10 @@ def triangle_bounds(space, group):
     )
 
 
+# Where the ids of a group begin.
+ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group)))
+
+
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     """Collect the triangles that may be the closest."""
     bound, square = limits
@@ -189,8 +193,8 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if bits == 0:
             continue
         order = compress_order(bits)
-        ids = simd.permute(simd.load(space.tree.ids, group_at(group), WIDTH), order)
-        collect(space, scratch, count, simd.permute(low, order), ids)
+        ids = simd.load(space.tree.ids, ids_at(space, group), WIDTH)
+        collect(space, scratch, count, simd.permute(low, order), simd.permute(ids, order))
         count += simd.popcount(bits)
         if count > CAPACITY - WIDTH:
             count = keep_near(space, scratch, count, near, bound)
@@ -213,7 +217,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= counted_lanes(space.tree, space.mask, group)
         if bits != 0:
-            insert_group(space.tree.primitives, space.tree.ids, space.base, group, bits, p, goal)
+            _insert_group(space, group, bits, p, goal)
             near = simd.peek(goal.distance, goal.k - 1)
     return near, limits_of(space, near), goal
 
@@ -222,7 +226,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = counted_lanes(space.tree, space.mask, group)
-        insert_group(space.tree.primitives, space.tree.ids, space.base, group, bits, p, goal)
+        _insert_group(space, group, bits, p, goal)
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
@@ -334,11 +338,11 @@ def _insert(rows, d, name):
 
 
 @kernel
-def insert_group(primitives, ids, base, group, bits, p, rows):
-    """Insert the lanes `bits` of a group that are nearer than the last of the rows."""
+def insert_group(primitives, ids, base, at, bits, p, rows):
+    """Insert the lanes `bits` of a group that are nearer than the last row; its ids are at `at`."""
     stay_outlined()
     for lane in range(WIDTH):
-        prim = simd.peek(ids, group_at(group) + lane)
+        prim = simd.peek(ids, at + lane)
         if bits >> lane & 1 == 0 or prim < 0:
             continue
         name = base | np.int64(prim)
@@ -349,3 +353,9 @@ def insert_group(primitives, ids, base, group, bits, p, rows):
         d = nearest_on_triangle(p, *face)[0]
         if d < worst or (d == worst and name < simd.peek(rows.names, rows.k - 1)):
             _insert(rows, d, name)
+
+
+@inlined
+def _insert_group(space, group, bits, p, rows):
+    tree = space.tree
+    insert_group(tree.primitives, tree.ids, space.base, ids_at(space, group), bits, p, rows)

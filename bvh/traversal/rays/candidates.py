@@ -115,7 +115,7 @@ def filter_group(tree, block, memory, slot, group):
 @inlined
 def filter_ray(primitives, triangles, ray, end):
     """Filter a group, as by `load_group`, for a ray, as by `ray_numbers`, up to `end`."""
-    v0, e1, e2, n, tolerance, size = triangles
+    v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)
     maybe, passes, c, den = test_edges(o, d, v0, e1, e2, n, margin)

@@ -22,9 +22,17 @@ from bvh.traversal.rays.ray_batch import Context, RayPointers
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
-from bvh.tree.arrays import CustomRow, SceneRow, TreeArrays, TriangleRow, is_empty, kernel_arrays
-from bvh.tree.instanced import Instanced, leaf_of, prim_of
-from bvh.tree.primitives import Custom, Triangles, is_ray
+from bvh.tree.arrays import (
+    CompactRow,
+    CustomRow,
+    SceneRow,
+    TreeArrays,
+    TriangleRow,
+    is_empty,
+    kernel_arrays,
+)
+from bvh.tree.instanced import leaf_of, prim_of
+from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.solids import SOLIDS
 
 # Where the parts of the scratch memory begin, in bytes.
@@ -188,9 +196,8 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 
 
 CASTS: dict[type, Any] = {
-    Triangles: _cast_in(TriangleRow),
-    Instanced: _cast_in(SceneRow),
-    **{solid.arrays: _cast_in(solid.row) for solid in SOLIDS},
+    row: _cast_in(row)
+    for row in (TriangleRow, CompactRow, SceneRow, *(solid.row for solid in SOLIDS))
 }
 
 
@@ -209,11 +216,10 @@ def cast_function(
     if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit as an object of a
     class, with its last field. Both return None for points that methods do not read.
     """
-    primitives: type = type(arrays.primitives)
-    if primitives is Custom:
+    if type(arrays.primitives) is Custom:
         return _cast_with_users_code(arrays, cull, doc, forms)
     own = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
-    return calls.new_function(CASTS[primitives], doc, own, RayCaster)
+    return calls.new_function(CASTS[type(arrays.row)], doc, own, RayCaster)
 
 
 def _cast_with_users_code(

@@ -27,7 +27,7 @@ from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE, SLOTS
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
-from bvh.tree.triangle_groups import group_at
+from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import child_codes, child_orders, leaf_rows, node_at, prefetch_child
 
 F = np.float32
@@ -65,11 +65,11 @@ def count_node(goal, block, r):
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
-    _, _, ids = slots.current_arrays(tree, memory, slot)
+    _, groups, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     first, last, lanes = tested
     for row in range(first, last):
-        at = group_at(row) if lanes > 1 else row
+        at = id_place(groups, group_at(row)) if lanes > 1 else row
         for k in range(lanes):
             used += np.int32(simd.peek(ids, at + k) >= 0)
     simd.poke(goal.tests, i, simd.peek(goal.tests, i) + used)

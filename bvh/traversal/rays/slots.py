@@ -36,6 +36,7 @@ from bvh.traversal.rays import ray_numbers as numbers
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.tree.instanced import by_scene, code_of, is_mirrored, row_of
 from bvh.tree.rows import GROUPS, IDS, NODES
+from bvh.tree.triangle_groups import id_place
 from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
 
 # Rays that are traced in turn, each in a slot.
@@ -200,7 +201,7 @@ current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 
 def _id_in_tree(tree, memory, slot, row):
     """Return the primitive of the query in a row of the ids of the tree that a slot's ray is in."""
-    return np.int64(peek(tree.ids, row))
+    return np.int64(peek(tree.ids, id_place(tree.groups, row)))
 
 
 def _code_in_scene(tree, memory, slot, row):

@@ -106,7 +106,7 @@ def test_every_byte_counts(tmp_path: Path, rng: Rng) -> None:
 
 # Where in the header, what to write there, and what is said; its checksum is right.
 HEADERS: dict[str, tuple[int, str, Any, str]] = {
-    "future version": (8, "<I", 6, "format version 6"),
+    "future version": (8, "<I", 7, "format version 7"),
     "other byte order": (12, ">I", 0x01020304, "byte order mark"),
     "size of the header": (16, "<I", 4096, "contradicts"),
     "kind": (20, "<I", 3, "unknown kind"),

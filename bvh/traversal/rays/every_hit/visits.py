@@ -41,11 +41,8 @@ from bvh.tree.triangle_groups import (
     TINY,
     dot,
     group_at,
-    group_edges,
-    group_normal,
-    group_origin,
-    group_sizes,
-    group_tolerance,
+    id_place,
+    load_group,
     test_edges,
 )
 from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, near_planes, node_at
@@ -92,17 +89,14 @@ def _set_limits(lanes):
 
 
 @inlined
-def _filter(groups, at, ray):
+def _filter(groups, group, ray):
     """Return which triangles of a group a ray may hit, surely hits, sees from behind, as bits."""
-    n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
-    e1, e2 = group_edges(groups, at)
-    maybe, passes, c, den = test_edges(
-        ray_numbers.origin(ray), ray_numbers.direction(ray), group_origin(groups, at), e1, e2, n,
-        ray_numbers.edge(ray) * tolerance,
-    )  # fmt: skip
+    v0, e1, e2, n, tolerance, sizes, _ = load_group(groups, group)
+    o, d, margin = ray_numbers.origin(ray), ray_numbers.direction(ray), ray_numbers.edge(ray)
+    maybe, passes, c, den = test_edges(o, d, v0, e1, e2, n, margin * tolerance)
     size = abs(den)
     t = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
-    margin = simd.fma(ray_numbers.t_error(ray), group_sizes(groups, at), simd.splat(TINY, WIDTH))
+    margin = simd.fma(ray_numbers.t_error(ray), sizes, simd.splat(TINY, WIDTH))
     maybe = (
         maybe
         & (t <= simd.fma(ray_numbers.end(ray), size, margin))
@@ -131,7 +125,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
         r = np.int64(simd.peek(visits.leaf_rays, i))
         first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
-            bits, certain, back = _filter(groups, group_at(group), blocks.numbers_of(lanes, r))
+            bits, certain, back = _filter(groups, group, blocks.numbers_of(lanes, r))
             if bits != 0:
                 bits = counted_of_group(tree, rays, group, batch_index(block, r), bits)
                 certain &= bits
@@ -146,7 +140,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
             while bits != 0:
                 k = simd.lowest_bit(bits)
                 bits &= bits - 1
-                prim = np.int64(simd.peek(tree.ids, group_at(group) + k))
+                prim = np.int64(simd.peek(tree.ids, id_place(groups, group_at(group) + k)))
                 # What surely passes all edges meets none, however little it is moved.
                 if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
                     append_hit(goal, r, prim)
