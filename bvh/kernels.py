@@ -145,10 +145,6 @@ def any_hit(
     arrays, origin, direction, t_min, t_max
         As in `closest_hit`.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import bvh, numba

@@ -50,7 +50,7 @@ class Camera(View):
         Parameters
         ----------
         eye, target : array_like, shape (3,)
-            Position of the camera, and the point at the centre of the picture.
+            Position of the camera, and another point, at the centre of the picture.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
             Up direction of the picture, not parallel to the view; for a scene, `Scene.up`.
         fov_y : float
@@ -63,11 +63,6 @@ class Camera(View):
             Direction of y in the picture.
         pixel_ratio : float
             Device pixels to a unit of x and y; above 0.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If eye and target coincide, `up` is parallel to the view, or a number is out of range.
 
         Examples
         --------
@@ -102,7 +97,7 @@ class Camera(View):
         near, far : float
             Range of visible depths, near < far. A negative `near` shows what is behind the eye.
         width, height, y, pixel_ratio
-            As in `look_at`, as are errors.
+            As in `look_at`.
 
         Examples
         --------
@@ -130,8 +125,8 @@ class Camera(View):
         Parameters
         ----------
         bounds : BVH or Scene, or array_like, shape (2, 3)
-            A tree or scene, whose vertices are fitted, as they are seen; or a lower and an upper
-            corner, like `BVH.bounds`, whose eight corners are, about the centre of the box.
+            A tree or scene, whose vertices are fitted, as they are seen; or a finite lower and an
+            upper corner, like `BVH.bounds`, whose eight corners are, about the centre of the box.
         direction : array_like, shape (3,), optional
             View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
@@ -140,11 +135,6 @@ class Camera(View):
             Share of the picture's width or height, whichever is reached first; above 0, at most 1.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If bounds are not finite, `up` is parallel to the view, or a number is out of range.
 
         Examples
         --------
@@ -213,11 +203,6 @@ class Camera(View):
         width, height, near, far, y, pixel_ratio
             As in `look_at`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a matrix is not of that form, the lens distorts, or an argument is out of range.
-
         Examples
         --------
         >>> import bvh
@@ -244,8 +229,9 @@ class Camera(View):
             From world to camera; affine and invertible. It may scale and mirror: t of a ray is
             still depth in world units.
         projection : array_like, shape (4, 4)
-            From camera to clip space; perspective or parallel, also off centre, skewed, and with an
-            infinite far plane. Or the product of both, with the identity as view.
+            From camera to clip space, for column vectors; perspective or parallel, also off centre,
+            skewed, and with an infinite far plane. Or the product of both, with the identity as
+            view.
         width, height : int
             Device pixels that clip space from -1 to 1 covers.
         depth : {"opengl", "vulkan", "direct3d"}
@@ -264,12 +250,6 @@ class Camera(View):
         Camera
             With `near` and `far` of the projection. Rays of a parallel projection start in the
             plane of the view's origin, and `near` may be negative.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a matrix is singular, not finite or not of that kind, multiplies row vectors
-            (transpose it), or has reversed depths; or an argument is out of range.
 
         Examples
         --------
@@ -305,11 +285,6 @@ class Camera(View):
         y : {"down", "up"}
             As in `look_at`. Positions of the mouse in VTK count from below: "up".
 
-        Raises
-        ------
-        ValueError, TypeError
-            If the source is of another type, there is no size, or a number is out of range.
-
         Examples
         --------
         >>> import bvh
@@ -339,15 +314,10 @@ class Camera(View):
         source : trimesh.Scene or trimesh.scene.Camera
             For a scene without a camera, trimesh creates one.
         transform : array_like, shape (4, 4), optional
-            From camera to world; that of the scene by default, or the identity. The camera looks
-            along its -z, with y up.
+            From camera to world, invertible; that of the scene by default, or the identity. The
+            camera looks along its -z, with y up.
         near, far, y, pixel_ratio
             As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For another type, a transform not affine and invertible, or a number out of range.
 
         Examples
         --------

@@ -114,14 +114,9 @@ class View:
         return self.far
 
     def resized(self, width: int, height: int) -> Self:
-        """Return the same view in a picture of another size, as when a window is resized.
+        """Return the same view in a picture of `width` x `height` pixels, as of a resized window.
 
         The vertical field of view and the shape of pixels stay, the horizontal one changes.
-
-        Parameters
-        ----------
-        width, height : int
-            Device pixels, at least 1.
 
         Examples
         --------
@@ -217,19 +212,9 @@ class View:
         return self.ray(x, y[:, None])
 
     def cursor_ray(self, x: float, y: float) -> tuple[float, float, float, float, float, float]:
-        """Return the ray through one point of the picture as six floats.
+        """Return the ray through one point (x, y) of the picture: (ox, oy, oz, dx, dy, dz).
 
-        They are those of `ray`, bit for bit, in half a microsecond.
-
-        Parameters
-        ----------
-        x, y : float
-            As in `ray`.
-
-        Returns
-        -------
-        tuple of float
-            Origin and direction: (ox, oy, oz, dx, dy, dz).
+        They are the numbers of `ray`, bit for bit, in half a microsecond.
 
         Examples
         --------

@@ -175,17 +175,12 @@ class RaySource:
             is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
-            Of the query; `t_min` and `t_max` are numbers.
+            Of the query, without `progress`; `t_min` and `t_max` are numbers.
 
         Returns
         -------
         dask.delayed.Delayed
             The sum. That of floats may depend on the chunks in its last bits.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If `verb` is none of these, `function` is not callable, or `progress` is given.
 
         Examples
         --------

@@ -40,9 +40,6 @@ class KernelPlugin(WorkerPlugin):
 
     Raises
     ------
-    ValueError
-        If there are no kernels of such a name; the message lists all names. Or if `keep_memory` is
-        no number of bytes.
     ImportError
         If `distributed` is not installed: ``pip install "raybvh[dask]"``.
 

@@ -225,18 +225,12 @@ def ray_obb(
     lower, upper : array_like, shape (..., 3)
         Corners in local coordinates; infinite, inverted and NaN ones as in `ray_box`.
     transform : array_like, shape (..., 4, 4)
-        From local to world coordinates; the last row is (0, 0, 0, 1).
+        From local to world coordinates, invertible; the last row is (0, 0, 0, 1).
 
     Returns
     -------
     hit, t_near, t_far
         As in `ray_box`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type, or a matrix is singular, not finite, or
-        not affine; the message names it.
 
     Notes
     -----

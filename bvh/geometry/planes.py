@@ -204,11 +204,6 @@ def ray_plane(
         In units of the direction's length, correctly rounded. +inf for a miss; NaN, and no hit,
         if the ray is in the plane. A zero normal, or a plane or ray that is not finite, is a miss.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
-
     Notes
     -----
     t = -(n.o + c) / (n.d); see Ericson 2005, "Real-Time Collision Detection", section 5.3.1, whose

@@ -235,11 +235,6 @@ def ray_sphere(
         direction, or of the positions, differ by a factor beyond 2**400. Both ends are equal where
         the line touches the ball.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape, type or range; the message names it.
-
     Notes
     -----
     Haines et al. 2019, "Precision improvements for ray/sphere intersection", Ray Tracing Gems,

@@ -57,24 +57,14 @@ def chart(tree: BVH, title: str | None = None) -> Figure:
 
     Six panels: expected visits of a random ray by level, by the surface area heuristic (MacDonald
     and Booth 1990); nodes and leaves by level; overlap of the boxes in a node; children of nodes;
-    primitives of leaves; and memory. Notebooks show the figure.
+    primitives of leaves; and memory. Notebooks show the figure. Of a scene, the trees are
+    ``scene.leaves.trees``.
 
     Parameters
     ----------
     tree : BVH
     title : str, optional
         Title of the chart; by default the number of primitives.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    TypeError
-        If it is not a tree; those of a scene are ``scene.leaves.trees``.
     """
     if not isinstance(tree, BVH):
         raise TypeError(f"tree must be a BVH, got {type(tree).__name__}")

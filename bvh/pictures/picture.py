@@ -82,15 +82,6 @@ class Picture:
         path : path-like
             Any format in which pillow writes colours; or .npy for numbers: the `data` of the shade,
             or the pixels if there are none.
-
-        Raises
-        ------
-        ImportError
-            If pillow is needed and is not installed.
-        ValueError
-            If the suffix is unknown.
-        OSError
-            If the file cannot be written.
         """
         check_picture_path(path)
         file, stream = Path(path), io.BytesIO()
@@ -107,11 +98,6 @@ class Picture:
         ----------
         widest : int, optional
             Largest width in pixels; a wider picture is scaled down.
-
-        Raises
-        ------
-        ImportError
-            If pillow is not installed.
         """
         image = need_pillow().fromarray(self.pixels)
         if widest is not None and image.width > widest:

@@ -88,8 +88,9 @@ def render(
         - "depth": the farther away, the darker
         - "id": a colour for each face; "instance": one for each instance, darker at a slant
         - "uv": texture coordinates as a checkerboard of sixteenths; grey for meshes without any in
-          a scene where others have some
-        - "cost": visited nodes and groups of triangles, black for none, white from `hottest` on
+          a scene where others have some; not of parts
+        - "cost": visited nodes and groups of triangles, black for none, white from `hottest` on;
+          not of parts
     samples : int
         Rays along each side of a pixel: 2 means four rays per pixel.
     data : str or iterable of str
@@ -116,16 +117,6 @@ def render(
         inside of the bounds.
     threads, progress
         As in `BVH.closest_hit`; progress counts rays of the camera.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is invalid, or the tree holds custom primitives, which have no normals; of
-        parts, for costs, which depend on the cuts, and the shade "uv".
 
     Notes
     -----

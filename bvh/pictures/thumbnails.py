@@ -53,14 +53,6 @@ def show(
     Picture
         Its `repr` is one line, for terminals; `save` writes it to a file.
 
-    Raises
-    ------
-    ImportError
-        If pillow is not installed.
-    ValueError, TypeError
-        If there is nothing to show, hits do not have the shape of a picture, or lack what `by`
-        names.
-
     Examples
     --------
     >>> import bvh

@@ -38,6 +38,11 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     or that require gradients, and JAX without its ``jax_enable_x64``, are a TypeError. Constructors
     take all these arrays, too.
 
+    Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
+    names them, in constructors and methods alike. So do queries that are not for what a tree, or an
+    instance that counts, is over: those of points and pairs need triangles, those of regions
+    triangles or boxes.
+
     Examples
     --------
     >>> import bvh
@@ -65,10 +70,6 @@ class BVH(MeshTrees, Refitting, TreeQueries):
             a `BVHWarning` tells so.
         quality, threads, progress
             As in `from_triangles`.
-
-        Returns
-        -------
-        BVH
 
         Examples
         --------
@@ -98,18 +99,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         lower, upper : array_like, shape (n, 3)
             Corners in local coordinates, as in `from_boxes`.
         transforms : array_like, shape (n, 4, 4)
-            Affine matrices from local to world coordinates. `ray_obb` says what is exact.
+            From local to world coordinates: affine, invertible. `ray_obb` says what is exact.
         quality, threads, progress
             As in `from_triangles`.
-
-        Returns
-        -------
-        BVH
-
-        Raises
-        ------
-        ValueError
-            If a matrix is singular, not finite, or not affine.
 
         Examples
         --------
@@ -148,10 +140,6 @@ class BVH(MeshTrees, Refitting, TreeQueries):
             copied and must not change.
         threads, progress
             As in `from_triangles`.
-
-        Returns
-        -------
-        BVH
 
         Examples
         --------

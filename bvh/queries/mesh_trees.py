@@ -71,15 +71,6 @@ class MeshTrees(TreeBase):
             Called as progress(done, total) in primitives, a few times a second. True shows a bar
             of rich or tqdm; a bar or the class of tqdm is accepted, too.
 
-        Returns
-        -------
-        BVH
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape, type or range; the message names it.
-
         Warns
         -----
         BVHWarning
@@ -152,11 +143,6 @@ class MeshTrees(TreeBase):
             Over triangles. If faces were cut into triangles, or are numbered as cells, `face_ids`
             gives the face or cell of each triangle, and `face_of` that of a hit.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If the mesh is something else, or a face has an index without a vertex.
-
         Notes
         -----
         A polygon of n corners becomes n - 2 triangles with its corners and winding. They share its
@@ -209,11 +195,6 @@ class MeshTrees(TreeBase):
             meshes, such as .glb, are flattened: `bvh.load_scene` keeps their instances and names.
         groups, quality, memory, threads, progress
             As in `from_mesh`.
-
-        Returns
-        -------
-        BVH
-            As that of `from_mesh`.
 
         Raises
         ------

@@ -135,11 +135,6 @@ class TreeBase:
         int or ndarray of int32
             Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If there is no such triangle.
-
         Examples
         --------
         >>> import bvh
@@ -235,11 +230,6 @@ class TreeBase:
         epo : bool
             Also compute the effective partial overlap. This clips every triangle to every box that
             it reaches into and takes ten times as long as building the tree.
-
-        Returns
-        -------
-        TreeStats
-            `str` of it is a table.
 
         Examples
         --------

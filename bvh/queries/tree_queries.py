@@ -58,22 +58,12 @@ class TreeQueries(
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
     ) -> Any:
-        """Return the nearest hit under a cursor, or None, as `Scene.pick` does.
-
-        Parameters
-        ----------
-        camera, x, y, radius, mask
-            As in `Scene.pick`.
+        """Return the nearest hit under a cursor, or None; all arguments are as in `Scene.pick`.
 
         Returns
         -------
         Pick or None
             Without an instance: `instance_id` and `leaf` are -1, `name` is None.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `Scene.pick`; with a radius, also for custom primitives.
 
         Examples
         --------

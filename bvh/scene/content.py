@@ -124,11 +124,6 @@ class SceneContent(InstanceHolder):
         epo : bool
             Also compute the effective partial overlap of each tree, as in `BVH.stats`: slow.
 
-        Returns
-        -------
-        SceneStats
-            `str` of it is a table, with a row for each tree.
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -145,12 +140,7 @@ class SceneContent(InstanceHolder):
         return Leaves(self._current_leaves())
 
     def path(self, leaf: int) -> tuple[int, ...]:
-        """Return the ids of the instances on a leaf's path, from the outermost inward.
-
-        Parameters
-        ----------
-        leaf : int
-            As in `hits.leaf`.
+        """Return the ids of the instances on the path of a `leaf` of hits, outermost first.
 
         Examples
         --------
@@ -198,15 +188,7 @@ class SceneContent(InstanceHolder):
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
 
-        Parameters
-        ----------
-        child : BVH
-            A tree of this scene, or of one nested in it.
-
-        Returns
-        -------
-        Attributes
-            Those of the mesh that the tree was built from; all None without a mesh.
+        `child` is a tree of this scene or of one nested in it; all are None without a mesh.
 
         Examples
         --------
@@ -237,11 +219,6 @@ class SceneContent(InstanceHolder):
         int or ndarray of int32
             What `BVH.face_of` of the leaf's tree returns; -1 for a miss.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If there is no such leaf or triangle.
-
         Examples
         --------
         >>> import bvh
@@ -271,7 +248,7 @@ class SceneContent(InstanceHolder):
     def flattened(
         self, mask: int = arguments.ALL_BITS
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Return the scene as one mesh in world coordinates.
+        """Return the scene, which must be over triangles, as one mesh in world coordinates.
 
         Parameters
         ----------
@@ -287,13 +264,6 @@ class SceneContent(InstanceHolder):
             The leaf of each face.
         prim_id : ndarray of int32, shape (m,)
             The id of each face in its leaf's tree.
-
-        Raises
-        ------
-        TypeError
-            If there is a tree over anything but triangles.
-        ValueError
-            If there are too many vertices for int32 indices, or the mask is not one 32-bit integer.
 
         Examples
         --------

@@ -29,21 +29,7 @@ class InstanceAccess(SceneContent):
         return self._instances.column("ids").copy()
 
     def instance(self, instance_id: int) -> Instance:
-        """Return a snapshot of an instance, like `scene[instance_id]`.
-
-        Parameters
-        ----------
-        instance_id : int
-
-        Returns
-        -------
-        Instance
-            Its id, child, transform, name, mask and visibility.
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
+        """Return a snapshot of an instance, like `scene[instance_id]`; KeyError if there is none.
 
         Examples
         --------
@@ -77,14 +63,6 @@ class InstanceAccess(SceneContent):
     def find(self, name: str) -> NDArray[np.int64]:
         """Return the ids of the instances with a name, ascending; nested scenes are not searched.
 
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        ndarray of int64, shape (k,)
-
         Examples
         --------
         >>> import bvh
@@ -105,7 +83,7 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         instance_ids : int or array_like of int, shape (...)
-            For example ``hits.instance_id``; -1 for a miss.
+            For example ``hits.instance_id``; -1 for a miss. KeyError for unknown ones.
         missing : str, optional
             What a miss has, and an instance without a name. Names of which none is None can be
             sorted, and counted by `numpy.unique`.
@@ -114,11 +92,6 @@ class InstanceAccess(SceneContent):
         -------
         str or None, or ndarray of object, shape (...)
             Names of instances of this scene; `name_of` has those within nested scenes.
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
 
         Examples
         --------
@@ -132,11 +105,7 @@ class InstanceAccess(SceneContent):
         return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
     def remove(self, ids: int | ArrayLike) -> None:
-        """Remove one instance or many; their ids are not reused. KeyError for those not there.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
+        """Remove one instance or many, by `ids`, which are not reused. KeyError for unknown ones.
 
         Examples
         --------
@@ -151,13 +120,9 @@ class InstanceAccess(SceneContent):
         self._instances.remove(np.unique(self._rows(ids)))
 
     def replace(self, instance_id: int, child: Any) -> None:
-        """Replace the child of an instance, which keeps its id, transform, name and mask.
+        """Replace the child of the instance `instance_id` by another `child`, as `add` takes it.
 
-        Parameters
-        ----------
-        instance_id : int
-        child : BVH, Scene or mesh
-            As in `add`.
+        It keeps its id, transform, name and mask.
 
         Examples
         --------
@@ -171,13 +136,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(self._row(instance_id), self._child_number(child))
 
     def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
-        """Change the transform of an instance, in microseconds however many there are.
-
-        Parameters
-        ----------
-        instance_id : int
-        transform : array_like, shape (4, 4)
-            As in `add`.
+        """Change the transform of the instance `instance_id`, among many in microseconds, too.
 
         Examples
         --------
@@ -218,12 +177,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("maps", rows, maps)
 
     def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
-        """Show or hide instances.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
-        visible : bool or array_like of bool, shape (n,)
+        """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.
 
         Examples
         --------
@@ -239,13 +193,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("visible", found, values)
 
     def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
-        """Change the masks of instances.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
-        mask : int or array_like of int, shape (n,)
-            As in `add`.
+        """Change the masks of instances, as in `add`; `ids` and `mask` are as in `set_visible`.
 
         Examples
         --------
@@ -260,12 +208,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
 
     def rename(self, instance_id: int, name: str | None) -> None:
-        """Change or remove the name of an instance.
-
-        Parameters
-        ----------
-        instance_id : int
-        name : str or None
+        """Change the `name` of the instance `instance_id`; None removes it.
 
         Examples
         --------

@@ -38,18 +38,9 @@ class Picking(SceneQueries):
         x, y : float
             The cursor, in the camera's pixels.
         radius : float
-            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
+            In pixels, finite; with 0 the answer is that of `closest_hit` for the ray at (x, y).
         mask : int, optional
             Instances whose mask, and faces whose groups, share no bit with it are ignored.
-
-        Returns
-        -------
-        Pick or None
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the radius is negative or not finite, or the camera is not a `Camera`.
 
         Examples
         --------
@@ -116,17 +107,7 @@ class Picking(SceneQueries):
     def pick_all(
         self, camera: Camera, x: float, y: float, *, mask: int | None = None
     ) -> list[Pick]:
-        """Return all hits of a cursor's ray, front to back.
-
-        Parameters
-        ----------
-        camera, x, y, mask
-            As in `pick`.
-
-        Returns
-        -------
-        list of Pick
-            By t; of equal t, by leaf and face.
+        """Return all hits of a cursor's ray by t, leaf and face; arguments are as in `pick`.
 
         Examples
         --------
@@ -182,17 +163,6 @@ class Picking(SceneQueries):
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
 
-        Returns
-        -------
-        Selection
-            Empty if nothing is selected.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong type or range, or a tree in the region is over custom
-            primitives (or has no vertices, with `what="vertices"`).
-
         Examples
         --------
         >>> import bvh
@@ -220,19 +190,10 @@ class Picking(SceneQueries):
         ----------
         camera : Camera
         polygon : array_like, shape (n, 2)
-            Corners in the camera's pixels, the last joined to the first. It may cross itself: the
-            region is the polygon with all points of odd winding number.
+            Three corners or more in the camera's pixels, the last joined to the first. It may cross
+            itself: the region is the polygon with all points of odd winding number.
         what, mode, visible_only, samples, mask, threads
             As in `pick_rect`.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `pick_rect`; also if the polygon has fewer than three corners, or not finite ones.
 
         Examples
         --------

@@ -34,7 +34,8 @@ class Scene(Picking, SceneSaving, InstanceAccess):
     ascending order and never reuses one.
 
     Dask arrays give lazy results, as in `BVH`; these are of the scene as it is when it is queried.
-    Arrays of other libraries, such as PyTorch's, give arrays of their library, as in `BVH`.
+    Arrays of other libraries, such as PyTorch's, give arrays of their library, and errors are as
+    in `BVH`.
 
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
     threads may query a scene together, but neither it nor its contents may be changed meanwhile. It
@@ -78,10 +79,6 @@ class Scene(Picking, SceneSaving, InstanceAccess):
             The axis that is up (see `Scene.up`); by default y in scenes of glTF files, else z.
         quality, threads, progress
             As in `BVH.from_triangles`.
-
-        Returns
-        -------
-        Scene
 
         Examples
         --------
@@ -143,12 +140,13 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         self, child: Any, transform: ArrayLike | None = None, name: str | None = None,
         mask: int = ALL_BITS, visible: bool = True,
     ) -> int:  # fmt: skip
-        """Add an instance.
+        """Add an instance, and return its id.
 
         Parameters
         ----------
         child : BVH, Scene or mesh
-            A mesh is anything that `BVH.from_mesh` takes; added again, it shares its tree.
+            A mesh is anything that `BVH.from_mesh` takes; added again, it shares its tree. A scene
+            must not hold this one.
         transform : array_like, shape (4, 4), optional
             From the child's coordinates to the scene's: affine and invertible, which includes
             reflections, shear and any scale. The identity by default.
@@ -158,16 +156,6 @@ class Scene(Picking, SceneSaving, InstanceAccess):
             32 bits; rays whose mask shares no bit with it ignore the instance.
         visible : bool
             Rays ignore instances that are not visible.
-
-        Returns
-        -------
-        int
-            The id of the instance.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape, type or range, or the child contains this scene.
 
         Examples
         --------
@@ -193,7 +181,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         self, child: Any, transforms: ArrayLike, names: Sequence[str | None] | None = None,
         masks: ArrayLike = ALL_BITS, visible: ArrayLike = True,
     ) -> NDArray[np.int64]:  # fmt: skip
-        """Add many instances of one child.
+        """Add many instances of one child, and return their ids.
 
         Parameters
         ----------
@@ -203,11 +191,6 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         names : sequence of str or None, length n, optional
         masks : int or array_like of int, shape (n,)
         visible : bool or array_like of bool, shape (n,)
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            The ids of the instances.
 
         Examples
         --------

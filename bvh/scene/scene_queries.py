@@ -202,13 +202,6 @@ class SceneQueries(
             Ids of the two instances, the lower one first; rows ascending. Leaves that are not
             visible, or whose mask is 0, are ignored.
 
-        Raises
-        ------
-        TypeError
-            If an instance that counts is not over triangles; the message names it.
-        ValueError
-            If there is no instance with an id or a name in `ignore`; the message names it.
-
         Examples
         --------
         Links of an arm overlap where they are joined. Bent to a square, the last meets the first.
@@ -267,11 +260,6 @@ class SceneQueries(
         SceneClearances
             One row a pair of instances, ascending. An instance without faces is in no pair, nor is
             one that is not visible, or whose mask is 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `collisions`; a `max_distance` that is NaN or negative.
 
         Examples
         --------

@@ -283,9 +283,6 @@ def view(
     ------
     ImportError
         If viser is not installed: ``pip install "raybvh[view]"``.
-    ValueError, TypeError
-        If the source cannot be shown, such as a tree over custom primitives, or another argument
-        is out of range.
     OSError
         If the host is not an address of this machine, or no port from `port` on is free.
 

@@ -52,10 +52,6 @@ class PartContent:
 
         A group has the ids and the bounds of the whole, and answers for its own parts alone.
 
-        Returns
-        -------
-        list of Parts
-
         Examples
         --------
         >>> import bvh, tempfile
@@ -147,11 +143,6 @@ class PartContent:
         ndarray of float64, shape (..., 3, 3)
             Rows are vertices; NaN for -1.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an id is not an integer, or not one of the parts'.
-
         Examples
         --------
         >>> import bvh, tempfile
@@ -172,7 +163,7 @@ class PartContent:
     def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
         """Return the bits of triangles, by which `mask` of a query tells those that count.
 
-        It opens every part. `prim_id`, shape (...), and errors are as in `corners`.
+        It opens every part. `prim_id`, shape (...), is as in `corners`.
 
         Returns
         -------
@@ -241,7 +232,7 @@ class PartContent:
     def source_of(self, prim_id: ArrayLike) -> tuple[CountResult, CountResult]:
         """Return the source of each triangle, and the face in it.
 
-        `prim_id`, shape (...), and errors are as in `corners`.
+        `prim_id`, shape (...), is as in `corners`.
 
         Returns
         -------

@@ -84,8 +84,6 @@ def partition(
 
     Raises
     ------
-    ValueError, TypeError
-        If an argument, or a part of the source, is not what is wanted; the message names it.
     FileExistsError
         If the folder has files in it.
 

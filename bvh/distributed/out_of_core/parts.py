@@ -105,10 +105,8 @@ class Parts(
         smooth : bool
             Have what smooth normals depend on, for clay, material, ambient occlusion and shadows:
             all parts are read once more.
-        threads : int, optional
-            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in rays.
+        threads, progress
+            As in `closest_hit`.
 
         Returns
         -------
@@ -116,11 +114,6 @@ class Parts(
             For pictures of this camera, with so many samples. Its `surface` is a `BVH` over the
             triangles that are seen, `ids` has their ids in the mesh, and rays to lights are cast
             at the parts.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument is invalid.
 
         Examples
         --------

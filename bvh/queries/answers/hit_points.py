@@ -167,11 +167,6 @@ class LocatedPerQuery(Located, PerQuery):
         Hits
             Of the same class, with its other arrays; scalars become those of numpy.
 
-        Raises
-        ------
-        TypeError
-            If it is no type of floats.
-
         Examples
         --------
         >>> import bvh

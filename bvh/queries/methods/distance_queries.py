@@ -43,7 +43,7 @@ class DistanceQueries(TreeBase):
         other : BVH
             Over triangles.
         transform : array_like, shape (..., 4, 4), optional
-            Affine matrices that bring `other` into this tree's world, one query each. Its vertices
+            Finite affine matrices that bring `other` to this tree's world, a query each. Vertices
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
             these; faces whose vertices are not finite, or overflow, count for nothing.
         max_distance : array_like, shape (...)
@@ -59,14 +59,6 @@ class DistanceQueries(TreeBase):
         -------
         Clearances
             Distance, positions and faces for each transform; a float and small arrays for one.
-
-        Raises
-        ------
-        TypeError
-            If one of both trees is not over triangles, or `other` is no tree.
-        ValueError
-            If a transform is not an affine matrix of finite numbers, an argument has the wrong
-            shape, or a hint names faces that are not there.
 
         Examples
         --------

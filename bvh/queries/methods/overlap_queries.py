@@ -48,7 +48,7 @@ class RegionQueries(Generic[Found]):
         self, lower: ArrayLike, upper: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Found:  # fmt: skip
-        """Find the primitives that have a point in common with an axis-aligned box.
+        """Find the triangles, or boxes, that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
         without area is the segment or point that it is. By separating axes (Akenine-Möller 2001),
@@ -59,7 +59,7 @@ class RegionQueries(Generic[Found]):
         ----------
         lower, upper : array_like, shape (..., 3)
             Corners, broadcast against each other; they may be infinite. A box with a NaN meets
-            nothing, nor does one of several with lower > upper.
+            nothing, nor does one of several with lower > upper, which alone is an error.
         mask : int, optional
             As in `closest_point`.
         threads, progress
@@ -70,12 +70,6 @@ class RegionQueries(Generic[Found]):
         Overlaps or SceneOverlaps
             The ids of each box, ascending. The result of a single box is a sequence of ids. In a
             scene also `instance_id` and `leaf`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, the only box has lower > upper, or the
-            tree is not over triangles or boxes, an instance not over triangles.
 
         Examples
         --------
@@ -105,7 +99,7 @@ class RegionQueries(Generic[Found]):
         self, center: ArrayLike, radius: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Found:  # fmt: skip
-        """Find the primitives that overlap a ball.
+        """Find the triangles, or boxes, that overlap a ball; returned as by `overlap_box`.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
         is found. Contact to within about 2**-45 is decided in rational numbers, which takes a tenth
@@ -119,16 +113,6 @@ class RegionQueries(Generic[Found]):
             Radii, broadcast against the centres; with 0, what contains the centre is found. One for
             all must be finite and at least 0; of several, those that are not meet nothing.
         mask, threads, progress
-            As in `overlap_box`.
-
-        Returns
-        -------
-        Overlaps or SceneOverlaps
-            As in `overlap_box`.
-
-        Raises
-        ------
-        ValueError, TypeError
             As in `overlap_box`.
 
         Examples
@@ -152,8 +136,8 @@ class RegionQueries(Generic[Found]):
     ) -> Found:  # fmt: skip
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
-        Decided as real arithmetic on the given doubles decides it, also where no single plane
-        separates a triangle from the polytope.
+        They are returned as by `overlap_box`, and decided as real arithmetic on the given doubles
+        decides it, also where no single plane separates a triangle from the polytope.
 
         Parameters
         ----------
@@ -163,17 +147,6 @@ class RegionQueries(Generic[Found]):
             finite has nothing inside.
         mask, threads, progress
             As in `overlap_box`.
-
-        Returns
-        -------
-        Overlaps or SceneOverlaps
-            As in `overlap_box`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree or an instance is not over
-            triangles.
 
         Examples
         --------
@@ -230,13 +203,6 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
         ndarray of int32, shape (m, 2), or ScenePairs
             Rows (own id, other's id), ascending; of a scene `ScenePairs`.
 
-        Raises
-        ------
-        TypeError
-            If one of both is not over triangles, or `other` is no tree nor, for a scene, a scene.
-        ValueError
-            If the transform is not an affine matrix of finite numbers.
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -286,11 +252,6 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
         ndarray of int32, shape (m, 2), or ScenePairs
             Rows (i, j) of face ids, i < j, ascending. In a scene, the face of the lower leaf, then
             prim_id, comes first.
-
-        Raises
-        ------
-        TypeError
-            If the tree, or an instance that counts, is not over triangles; the message names it.
 
         Examples
         --------

@@ -76,12 +76,6 @@ class PointQueries(Generic[Points]):
             With fields of the points' leading shape; scalars for a single point. A miss has
             distance +inf, prim_id -1, else NaN. In a scene also `instance_id` and `leaf`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree, or an instance that counts,
-            is not over triangles.
-
         Notes
         -----
         A flat face is taken for its edges where its height is below 2**-90 of its length.
@@ -129,12 +123,7 @@ class PointQueries(Generic[Points]):
         self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return the distance of each point from the surface, as `closest_point` has it.
-
-        Parameters
-        ----------
-        points, max_distance, mask, threads, progress
-            As in `closest_point`.
+        """Return the distance of each point from the surface; arguments are as in `closest_point`.
 
         Returns
         -------
@@ -253,11 +242,6 @@ class PointQueries(Generic[Points]):
         -------
         ndarray of bool or bool, shape (...)
 
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_point`; also if `method` is unknown.
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -321,11 +305,6 @@ class PointQueries(Generic[Points]):
         -------
         ndarray of float64 or float, shape (...)
             NaN for points that are not finite. On the surface either side's value, or the middle.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_point`; also if `accuracy` is below 1 or not a number.
 
         Notes
         -----

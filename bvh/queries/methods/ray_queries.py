@@ -134,11 +134,6 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             misses, which have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type; the message names it.
-
         Notes
         -----
         Two levels of trees in a scene: Wald et al. 2003, "Distributed interactive ray tracing of
@@ -268,11 +263,6 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         -------
         AllHits or SceneAllHits
             Flat arrays, and offsets to each ray's hits; `position` and `normal` on demand.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape, type or range; the message names it.
 
         Examples
         --------

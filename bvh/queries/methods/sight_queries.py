@@ -48,9 +48,9 @@ class SightQueries:
             Points, broadcast against each other; the order of the two does not matter, except that
             one `p` for all is the fastest.
         margin : float
-            How much of the line is left out at both ends, as a share of the largest coordinate of p
-            and q. Computed points of a surface, such as `Hits.position`, are off by some 1e-16 of
-            their coordinates, and a line at a low angle passes by for a longer way. Take 1e-6 for
+            How much of the line is left out at both ends, at least 0: a share of the largest
+            coordinate of p and q. Computed points of a surface, such as `Hits.position`, are off by
+            some 1e-16 of that, and a line at a low angle passes by for a longer way. Take 1e-6 for
             points that were rounded to float32; with 0, nothing but the end points is left out.
         mask, cull, threads, progress, sort
             As in `closest_hit`.
@@ -62,11 +62,6 @@ class SightQueries:
         ndarray of bool or bool, shape (...)
             True for equal points, and for those nearer to each other than two margins. False if one
             of the two is not finite.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, or `margin` is negative or not finite.
 
         Notes
         -----
