@@ -27,15 +27,19 @@ from numba.core import (
     errors,
     funcdesc,
     ir,
+    ir_utils,
     lowering,
+    postproc,
+    ssa,
     typed_passes,
     typeinfer,
     types,
     untyped_passes,
 )
+from numba.core.rewrites import static_binop, static_getitem
 
 from bvh.runtime.compiler.code_generator import kernel_context
-from bvh.runtime.compiler.code_types import Builder, Signature, Type, Value, Values
+from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, Value, Values
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
@@ -45,6 +49,11 @@ for _name in (
     getattr(codegen.JITCodeLibrary, _name)
 
 Emitter = Callable[[Builder, Values], Value]
+
+REWRITES = (
+    static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
+    static_binop.DetectStaticBinops,
+)  # fmt: skip
 
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
@@ -90,6 +99,9 @@ class HelperLibrary(codegen.JITCodeLibrary):
 
 class EntryLibrary(codegen.JITCodeLibrary):
     """The code of an entry and of all that it calls, optimised and emitted together."""
+
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         self._codegen._check_llvm_bugs()
@@ -166,6 +178,51 @@ class KernelTypeInferer(typeinfer.TypeInferer):
             if found is not None:
                 _signatures[key] = found
         return found
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class KernelRewrites(compiler_machinery.FunctionPass):
+    """Rewrite what has constant indices, and give each variable one value: Numba's passes.
+
+    Numba finds the lives of all variables after each of them, which nothing reads before the last.
+    """
+
+    _name = "bvh_rewrites"
+
+    def __init__(self) -> None:
+        compiler_machinery.FunctionPass.__init__(self)
+
+    def run_pass(self, state: compiler.StateDict) -> bool:
+        code = state.func_ir
+        for kind in REWRITES:
+            for key, block in code.blocks.items():
+                rewrite = kind(state)
+                if rewrite.match(code, block, None, None):
+                    code.blocks[key] = rewrite.apply()
+        state.func_ir = ssa.reconstruct_ssa(code)
+        code._definitions = ir_utils.build_definitions(code.blocks)
+        return True
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLegalization(typed_passes.PreLowerStripPhis):
+    """Strip phi nodes, and tell where variables that count references end."""
+
+    _name = "bvh_legalization"
+
+    def run_pass(self, state: compiler.StateDict) -> bool:
+        code = state.func_ir = self._strip_phi_nodes(state.func_ir)
+        code._definitions = ir_utils.build_definitions(code.blocks)
+        if any(is_counted(state.targetctx, kind) for kind in set(state.typemap.values())):
+            postproc.PostProcessor(code).run(emit_dels=True)
+        return True
+
+
+def is_counted(context: Context, kind: Type) -> bool:
+    """Return whether values of a type count references."""
+    if kind not in _counted:
+        _counted[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
+    return _counted[kind]
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
@@ -246,27 +303,22 @@ class KernelLower(lowering.Lower):
         kind = self.context.get_value_type(type)
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
-    def is_counted(self, kind: Type) -> bool:
-        if kind not in _counted:
-            _counted[kind] = self.context.data_model_manager[kind].contains_nrt_meminfo()
-        return _counted[kind]
-
     def incref(self, typ: Type, val: Value) -> None:
-        if self.is_counted(typ):
+        if is_counted(self.context, typ):
             super().incref(typ, val)
 
     def decref(self, typ: Type, val: Value) -> None:
-        if self.is_counted(typ):
+        if is_counted(self.context, typ):
             super().decref(typ, val)
 
     def delvar(self, name: str) -> None:
-        if self.is_counted(self.typeof(name)):
+        if is_counted(self.context, self.typeof(name)):
             super().delvar(name)
 
     def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
         kind = self.typeof(name)
         # With debug information, every variable is in memory.
-        if self.is_counted(kind) or self._disable_sroa_like_opt:
+        if is_counted(self.context, kind) or self._disable_sroa_like_opt:
             super().storevar(value, name, argidx)
             return
         self._alloca_var(name, kind)
@@ -341,8 +393,7 @@ class EntryLowering(typed_passes.NativeLowering):
 PASSES = (
     untyped_passes.TranslateByteCode, untyped_passes.FixupArgs,
     untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
-    untyped_passes.GenericRewrites, untyped_passes.ReconstructSSA, KernelTypeInference,
-    typed_passes.PreLowerStripPhis, typed_passes.IRLegalization, typed_passes.AnnotateTypes,
+    KernelRewrites, KernelTypeInference, KernelLegalization, typed_passes.AnnotateTypes,
 )  # fmt: skip
 
 
