@@ -13,11 +13,11 @@ Numba compile kernels as any function: with the same results, but several times 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from llvmlite import binding
-from llvmlite.binding import ModuleRef, ValueRef
+from llvmlite.binding import ModuleRef, ValueRef, newpassmanagers
 from numba import _dynfunc
 from numba.core import (
     cgutils,
@@ -58,12 +58,6 @@ REWRITES = (
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
 
-# The function passes of each code generator; creating them takes as long as running them.
-_function_passes: dict[
-    codegen.CPUCodegen,
-    tuple[binding.newpassmanagers.FunctionPassManager, binding.newpassmanagers.PassBuilder],
-] = {}
-
 
 class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
@@ -73,9 +67,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
 
     def _optimize_functions(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
-        if self._codegen not in _function_passes:
-            _function_passes[self._codegen] = self._codegen._function_pass_manager()
-        manager, builder = _function_passes[self._codegen]
+        manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
             manager.run(function, builder)
 
@@ -119,6 +111,17 @@ class EntryLibrary(codegen.JITCodeLibrary):
                 function.linkage = "internal"
         self._final_module.verify()
         self._finalize_final_module()
+
+
+@lru_cache
+def _simplifier(
+    generator: codegen.CPUCodegen,
+) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
+    """Return what makes helpers shorter, as quickly as they then are linked and optimised."""
+    manager = newpassmanagers.create_new_function_pass_manager()
+    manager.add_sroa_pass()
+    manager.add_simplify_cfg_pass()
+    return manager, generator._pass_builder()
 
 
 def _own_functions(module: ModuleRef) -> list[ValueRef]:
@@ -272,6 +275,12 @@ class KernelLower(lowering.Lower):
                 self.loc = instruction.loc
                 self.lower_inst(instruction)
         self.post_block(block)
+
+    def lower_assign(self, ty: Type, inst: ir.Assign) -> Value:
+        # The address of a function that is called by its name, which nothing reads.
+        if isinstance(ty, types.Dispatcher):
+            return self.context.get_dummy_value()
+        return super().lower_assign(ty, inst)
 
     def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
