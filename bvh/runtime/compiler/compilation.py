@@ -43,8 +43,8 @@ from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, V
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
-    "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
-    "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
+    "_optimize_functions", "_finalize_final_module", "_finalize_dynamic_globals",
+     "_get_module_for_linking", "_raise_if_finalized",
 ):  # fmt: skip
     getattr(codegen.JITCodeLibrary, _name)
 
@@ -104,7 +104,9 @@ class EntryLibrary(codegen.JITCodeLibrary):
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "linkonce_odr"
-        self._optimize_final_module()
+        # Not Numba's cheap passes before the full ones: few references are counted.
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
         for function in _own_functions(self._final_module):
             if function.name not in public:
