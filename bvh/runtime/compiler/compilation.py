@@ -13,7 +13,9 @@ Numba compile kernels as any function: with the same results, but several times 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -65,11 +67,17 @@ class HelperLibrary(codegen.JITCodeLibrary):
     _whole: ModuleRef | None = None
     key: str | None = None
 
-    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+    def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
+        codegen.CodeLibrary.__init__(self, generator, name)
+        self._linking_libraries: list[codegen.CodeLibrary] = []
+
+    def add_llvm_module(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
             manager.run(function, builder)
+        # It is all that a helper has.
+        self._final_module = ll_module
 
     def finalize(self) -> None:
         self._raise_if_finalized()
@@ -163,6 +171,7 @@ def _short_name(name: str) -> str:
 
 # Results that Numba computes each time: the signature of a call by its function and argument types,
 # and whether a type counts references.
+FUNCTIONS = FunctionType, BuiltinFunctionType
 _signatures: dict[tuple[object, ...], Signature] = {}
 _counted: dict[Type, bool] = {}
 
@@ -183,6 +192,18 @@ class KernelTypeInferer(typeinfer.TypeInferer):
             if found is not None:
                 _signatures[key] = found
         return found
+
+    def resolve_value_type(self, inst: ir.Assign, val: object) -> Type:
+        # Numba looks for types of functions only after it has failed to find one of their value.
+        known = type(val) in FUNCTIONS and self.context._get_global_type(val)
+        return known or super().resolve_value_type(inst, val)
+
+
+class NoWarnings:
+    """In the place of what collects warnings of type inference, at each constraint."""
+
+    def catch_warnings(self, **place: object) -> nullcontext[None]:
+        return nullcontext()
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
@@ -241,10 +262,9 @@ class KernelTypeInference(compiler_machinery.FunctionPass):
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         context, code = state.typingctx, state.func_ir
-        warnings = errors.WarningsFixer(errors.NumbaWarning)
-        inferer = KernelTypeInferer(context, code, warnings)
+        inferer = KernelTypeInferer(context, code, NoWarnings())
         target = state.targetctx.target
-        with context.callstack.register(target, inferer, code.func_id, state.args), warnings:
+        with context.callstack.register(target, inferer, code.func_id, state.args):
             for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
                 inferer.seed_argument(name, index, kind)
             if state.return_type is not None:
@@ -252,6 +272,8 @@ class KernelTypeInference(compiler_machinery.FunctionPass):
             inferer.build_constraint()
             state.typing_errors = inferer.propagate(raise_errors=True)
             state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
+        # It refers to itself.
+        inferer.__dict__.clear()
         return True
 
 
@@ -266,6 +288,16 @@ class KernelLower(lowering.Lower):
     def init(self) -> None:
         super().init()
         self.operations: dict[tuple[object, ...], Emitter] = {}
+
+    def lower(self) -> None:
+        super().lower()
+        # Half a second of search for garbage is left out where this is in no cycle.
+        for function in self.module.functions:
+            for block in function.blocks:
+                block.instructions.clear()
+                block.terminator = None
+            function.blocks.clear()
+            function.args = ()
 
     def lower_block(self, block: ir.Block) -> None:
         self.pre_block(block)
