@@ -9,7 +9,7 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 from functools import lru_cache
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen, registry
+from numba.core import codegen, cpu, registry
 
 from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
@@ -40,13 +40,30 @@ def host_features() -> dict[str, bool]:
 @lru_cache(maxsize=1)
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
-    context = registry.cpu_target.target_context
-    _delay_interrupts(context.codegen())
-    if target().level == NATIVE:
-        return context
-    generator = _generator(target())
-    _delay_interrupts(generator)
-    return context.subtarget(_internal_codegen=generator)
+    numbas = registry.cpu_target.target_context
+    _delay_interrupts(numbas.codegen())
+    if _left_to_numba:
+        return numbas
+    context = numbas.subtarget()
+    context.__class__ = KernelContext
+    if target().level != NATIVE:
+        context._internal_codegen = _generator(target())
+        _delay_interrupts(context.codegen())
+    return context
+
+
+class KernelContext(cpu.CPUContext):
+    """Numba's target context, which imports its registries once, and not for each function."""
+
+    def load_additional_registries(self) -> None:
+        for known in [*self._registries]:
+            self.install_registry(known)
+        if not self._registries:
+            super().load_additional_registries()
+
+    def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
+        # Numba asks for this at each use of an array; no registry has it.
+        return super().get_function(fn, sig, _firstcall and fn != "__array__")
 
 
 def _generator(target: Target) -> codegen.CPUCodegen:
