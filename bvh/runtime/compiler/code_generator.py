@@ -9,13 +9,16 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 from functools import lru_cache
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen, cpu, registry
+from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
 from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
+
+# Code generators of functions for types of arguments.
+_found: dict[tuple[object, object], object] = {}
 
 
 def leave_to_numba() -> None:
@@ -62,8 +65,17 @@ class KernelContext(cpu.CPUContext):
             super().load_additional_registries()
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
-        # Numba asks for this at each use of an array; no registry has it.
-        return super().get_function(fn, sig, _firstcall and fn != "__array__")
+        # Numba asks for this at each use of an array, and imports all registries, which have none.
+        if fn == "__array__":
+            raise NotImplementedError
+        if not isinstance(fn, str | types.Function):
+            return super().get_function(fn, sig, _firstcall)
+        if (fn, sig) not in _found:
+            _found[fn, sig] = super().get_function(fn, sig, _firstcall)
+        # The same for other flags.
+        found = object.__new__(base._wrap_impl)
+        found.__dict__.update(_found[fn, sig].__dict__, _context=self)
+        return found
 
 
 def _generator(target: Target) -> codegen.CPUCodegen:

@@ -26,8 +26,8 @@ from numba.core import (
     codegen,
     compiler,
     compiler_machinery,
-    errors,
     funcdesc,
+    interpreter,
     ir,
     ir_utils,
     lowering,
@@ -50,8 +50,10 @@ for _name in (
 ):  # fmt: skip
     getattr(codegen.JITCodeLibrary, _name)
 
+Function = Callable[..., object]
 Emitter = Callable[[Builder, Values], Value]
 
+UNUSED = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
 REWRITES = (
     static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
     static_binop.DetectStaticBinops,
@@ -198,12 +200,43 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         known = type(val) in FUNCTIONS and self.context._get_global_type(val)
         return known or super().resolve_value_type(inst, val)
 
+    def propagate(self, raise_errors: bool = True) -> object:
+        # Without loops, what defines a variable is before what uses it.
+        if any(
+            target <= key
+            for key, block in self.blocks.items()
+            for target in block.terminator.get_targets()
+        ) or self.constraints.propagate(self):
+            return super().propagate(raise_errors)
+        return None
+
 
 class NoWarnings:
     """In the place of what collects warnings of type inference, at each constraint."""
 
     def catch_warnings(self, **place: object) -> nullcontext[None]:
         return nullcontext()
+
+
+class KernelInterpreter(interpreter.Interpreter):
+    """Numba's translator, without a search for `with` and dictionaries, which no kernel has."""
+
+    def post_process(self, peepholes: list[Function], func_ir: ir.FunctionIR) -> ir.FunctionIR:
+        return super().post_process([step for step in peepholes if step not in UNUSED], func_ir)
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class KernelTranslation(compiler_machinery.FunctionPass):
+    """Translate bytecode to Numba's instructions."""
+
+    _name = "bvh_translation"
+
+    def __init__(self) -> None:
+        compiler_machinery.FunctionPass.__init__(self)
+
+    def run_pass(self, state: compiler.StateDict) -> bool:
+        state.func_ir = KernelInterpreter(state.func_id).interpret(state.bc)
+        return True
 
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
@@ -307,7 +340,12 @@ class KernelLower(lowering.Lower):
                 self.delvar(instruction.value)
             else:
                 self.loc = instruction.loc
-                self.lower_inst(instruction)
+                if isinstance(instruction, ir.Assign) and not self.flags.debuginfo:
+                    # Without a text of the instruction, which `lower_inst` makes.
+                    name = instruction.target.name
+                    self.storevar(self.lower_assign(self.typeof(name), instruction), name)
+                else:
+                    self.lower_inst(instruction)
         self.post_block(block)
 
     def lower_assign(self, ty: Type, inst: ir.Assign) -> Value:
@@ -316,7 +354,7 @@ class KernelLower(lowering.Lower):
             return self.context.get_dummy_value()
         return super().lower_assign(ty, inst)
 
-    def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
+    def lower_binop(self, resty: Type, expr: ir.Expr, op: Function) -> Value:
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
@@ -332,7 +370,7 @@ class KernelLower(lowering.Lower):
         result = self.operations[key](self.builder, operands)
         return self.context.cast(self.builder, result, signature.return_type, resty)
 
-    def operation(self, op: Callable[..., object], kinds: Sequence[Type]) -> Emitter:
+    def operation(self, op: Function, kinds: Sequence[Type]) -> Emitter:
         """Return the code generator of an operator for operands of some types."""
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
@@ -434,7 +472,7 @@ class EntryLowering(typed_passes.NativeLowering):
 
 
 PASSES = (
-    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs,
+    KernelTranslation, untyped_passes.FixupArgs,
     untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
     KernelRewrites, KernelTypeInference, KernelLegalization, typed_passes.AnnotateTypes,
 )  # fmt: skip
