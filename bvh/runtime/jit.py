@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import extending, typeof, types
-from numba.core import sigutils
+from numba.core import event, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning, TypingError
@@ -105,7 +105,8 @@ def _for_types(compiled: Dispatcher) -> Dispatcher:
         def compile_quietly(signature):
             kinds, result = sigutils.normalize_signature(signature)
             if kinds not in compiled.overloads:
-                with global_compiler_lock, compiled._compiling_counter:
+                told = event.trigger_event("numba:compile", {"dispatcher": compiled, "args": kinds})
+                with global_compiler_lock, compiled._compiling_counter, told:
                     compiled.add_overload(compiled._compiler.compile(kinds, result))
             return compiled.overloads[kinds].entry_point
 
