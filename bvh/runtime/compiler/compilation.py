@@ -26,6 +26,7 @@ from numba.core import (
     codegen,
     compiler,
     compiler_machinery,
+    errors,
     funcdesc,
     interpreter,
     ir,
@@ -212,7 +213,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
 
 
 class NoWarnings:
-    """In the place of what collects warnings of type inference, at each constraint."""
+    """In the place of what collects warnings: those of a function are, not of each constraint."""
 
     def catch_warnings(self, **place: object) -> nullcontext[None]:
         return nullcontext()
@@ -235,6 +236,11 @@ class KernelTranslation(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        # Python 3.11 has empty places among its instructions, through which Numba would step.
+        for instruction in reversed(state.bc.table.values()):
+            after = state.bc.table.get(instruction.next)
+            if after is not None and after.opname == "CACHE":
+                instruction.next = after.next
         state.func_ir = KernelInterpreter(state.func_id).interpret(state.bc)
         return True
 
@@ -296,8 +302,9 @@ class KernelTypeInference(compiler_machinery.FunctionPass):
     def run_pass(self, state: compiler.StateDict) -> bool:
         context, code = state.typingctx, state.func_ir
         inferer = KernelTypeInferer(context, code, NoWarnings())
-        target = state.targetctx.target
-        with context.callstack.register(target, inferer, code.func_id, state.args):
+        target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
+        caught = fixer.catch_warnings(code.loc.filename, code.loc.line)
+        with context.callstack.register(target, inferer, code.func_id, state.args), fixer, caught:
             for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
                 inferer.seed_argument(name, index, kind)
             if state.return_type is not None:
