@@ -3,19 +3,15 @@
 Numba links, optimises and emits machine code for every function that it compiles, so the function
 at the end of a chain of thirty calls is optimised thirty times, although only the entry is called
 from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
-is optimised and emitted once, as a translation unit in C is. Passes that no kernel needs are left
-out (closures, array expressions, `with` blocks), and results that Numba computes again for every
-instruction are cached.
+is optimised and emitted once, as a translation unit in C is.
 
 All this is internal to Numba. If a version of it differs, this import fails, and `runtime.jit` lets
 Numba compile kernels as any function: with the same results, but several times as slowly.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -26,23 +22,16 @@ from numba.core import (
     codegen,
     compiler,
     compiler_machinery,
-    errors,
     funcdesc,
-    interpreter,
     ir,
-    ir_utils,
     lowering,
-    postproc,
-    ssa,
     typed_passes,
-    typeinfer,
     types,
-    untyped_passes,
 )
-from numba.core.rewrites import static_binop, static_getitem
 
 from bvh.runtime.compiler.code_generator import kernel_context
-from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, Value, Values
+from bvh.runtime.compiler.code_types import Builder, Type, Value, Values
+from bvh.runtime.compiler.front_end import FrontEnd, is_counted, known_signatures
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
@@ -51,14 +40,7 @@ for _name in (
 ):  # fmt: skip
     getattr(codegen.JITCodeLibrary, _name)
 
-Function = Callable[..., object]
 Emitter = Callable[[Builder, Values], Value]
-
-UNUSED = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
-REWRITES = (
-    static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
-    static_binop.DetectStaticBinops,
-)  # fmt: skip
 
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
@@ -172,151 +154,6 @@ def _short_name(name: str) -> str:
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-# Results that Numba computes each time: the signature of a call by its function and argument types,
-# and whether a type counts references.
-FUNCTIONS = FunctionType, BuiltinFunctionType
-_signatures: dict[tuple[object, ...], Signature] = {}
-_counted: dict[Type, bool] = {}
-
-
-class KernelTypeInferer(typeinfer.TypeInferer):
-    """Numba's type inference with a cache of the signatures of calls."""
-
-    def resolve_call(
-        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
-    ) -> Signature | None:
-        if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
-            return super().resolve_call(fnty, pos_args, kw_args)
-        key = fnty, tuple(pos_args), tuple(kw_args.items())
-        found = _signatures.get(key)
-        if found is None:
-            found = super().resolve_call(fnty, pos_args, kw_args)
-            # None is an error, or unknown yet.
-            if found is not None:
-                _signatures[key] = found
-        return found
-
-    def resolve_value_type(self, inst: ir.Assign, val: object) -> Type:
-        # Numba looks for types of functions only after it has failed to find one of their value.
-        known = type(val) in FUNCTIONS and self.context._get_global_type(val)
-        return known or super().resolve_value_type(inst, val)
-
-    def propagate(self, raise_errors: bool = True) -> object:
-        # Without loops, what defines a variable is before what uses it.
-        if any(
-            target <= key
-            for key, block in self.blocks.items()
-            for target in block.terminator.get_targets()
-        ) or self.constraints.propagate(self):
-            return super().propagate(raise_errors)
-        return None
-
-
-class NoWarnings:
-    """In the place of what collects warnings: those of a function are, not of each constraint."""
-
-    def catch_warnings(self, **place: object) -> nullcontext[None]:
-        return nullcontext()
-
-
-class KernelInterpreter(interpreter.Interpreter):
-    """Numba's translator, without a search for `with` and dictionaries, which no kernel has."""
-
-    def post_process(self, peepholes: list[Function], func_ir: ir.FunctionIR) -> ir.FunctionIR:
-        return super().post_process([step for step in peepholes if step not in UNUSED], func_ir)
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class KernelTranslation(compiler_machinery.FunctionPass):
-    """Translate bytecode to Numba's instructions."""
-
-    _name = "bvh_translation"
-
-    def __init__(self) -> None:
-        compiler_machinery.FunctionPass.__init__(self)
-
-    def run_pass(self, state: compiler.StateDict) -> bool:
-        # Python 3.11 has empty places among its instructions, through which Numba would step.
-        for instruction in reversed(state.bc.table.values()):
-            after = state.bc.table.get(instruction.next)
-            if after is not None and after.opname == "CACHE":
-                instruction.next = after.next
-        state.func_ir = KernelInterpreter(state.func_id).interpret(state.bc)
-        return True
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class KernelRewrites(compiler_machinery.FunctionPass):
-    """Rewrite what has constant indices, and give each variable one value: Numba's passes.
-
-    Numba finds the lives of all variables after each of them, which nothing reads before the last.
-    """
-
-    _name = "bvh_rewrites"
-
-    def __init__(self) -> None:
-        compiler_machinery.FunctionPass.__init__(self)
-
-    def run_pass(self, state: compiler.StateDict) -> bool:
-        code = state.func_ir
-        for kind in REWRITES:
-            for key, block in code.blocks.items():
-                rewrite = kind(state)
-                if rewrite.match(code, block, None, None):
-                    code.blocks[key] = rewrite.apply()
-        state.func_ir = ssa.reconstruct_ssa(code)
-        code._definitions = ir_utils.build_definitions(code.blocks)
-        return True
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLegalization(typed_passes.PreLowerStripPhis):
-    """Strip phi nodes, and tell where variables that count references end."""
-
-    _name = "bvh_legalization"
-
-    def run_pass(self, state: compiler.StateDict) -> bool:
-        code = state.func_ir = self._strip_phi_nodes(state.func_ir)
-        code._definitions = ir_utils.build_definitions(code.blocks)
-        if any(is_counted(state.targetctx, kind) for kind in set(state.typemap.values())):
-            postproc.PostProcessor(code).run(emit_dels=True)
-        return True
-
-
-def is_counted(context: Context, kind: Type) -> bool:
-    """Return whether values of a type count references."""
-    if kind not in _counted:
-        _counted[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
-    return _counted[kind]
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class KernelTypeInference(compiler_machinery.FunctionPass):
-    """Infer the types of a kernel's variables."""
-
-    _name = "bvh_type_inference"
-
-    def __init__(self) -> None:
-        compiler_machinery.FunctionPass.__init__(self)
-
-    def run_pass(self, state: compiler.StateDict) -> bool:
-        context, code = state.typingctx, state.func_ir
-        inferer = KernelTypeInferer(context, code, NoWarnings())
-        target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
-        caught = fixer.catch_warnings(code.loc.filename, code.loc.line)
-        with context.callstack.register(target, inferer, code.func_id, state.args), fixer, caught:
-            for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
-                inferer.seed_argument(name, index, kind)
-            if state.return_type is not None:
-                inferer.seed_return(state.return_type)
-            inferer.build_constraint()
-            state.typing_errors = inferer.propagate(raise_errors=True)
-            state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
-        # It refers to itself.
-        inferer.__dict__.clear()
-        return True
-
-
 class KernelLower(lowering.Lower):
     """Numba's lowering without what kernels do not need.
 
@@ -361,7 +198,7 @@ class KernelLower(lowering.Lower):
             return self.context.get_dummy_value()
         return super().lower_assign(ty, inst)
 
-    def lower_binop(self, resty: Type, expr: ir.Expr, op: Function) -> Value:
+    def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
@@ -377,14 +214,14 @@ class KernelLower(lowering.Lower):
         result = self.operations[key](self.builder, operands)
         return self.context.cast(self.builder, result, signature.return_type, resty)
 
-    def operation(self, op: Function, kinds: Sequence[Type]) -> Emitter:
+    def operation(self, op: Callable[..., object], kinds: Sequence[Type]) -> Emitter:
         """Return the code generator of an operator for operands of some types."""
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
-        if key not in _signatures:
-            _signatures[key] = function.get_call_type(typing, kinds, {})
-        emitter: Emitter = self.context.get_function(function, _signatures[key])
+        if key not in known_signatures:
+            known_signatures[key] = function.get_call_type(typing, kinds, {})
+        emitter: Emitter = self.context.get_function(function, known_signatures[key])
         return emitter
 
     def alloca(self, name: str, type: Type) -> Value:
@@ -478,13 +315,6 @@ class EntryLowering(typed_passes.NativeLowering):
         return bool(super().run_pass(state))
 
 
-PASSES = (
-    KernelTranslation, untyped_passes.FixupArgs,
-    untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
-    KernelRewrites, KernelTypeInference, KernelLegalization, typed_passes.AnnotateTypes,
-)  # fmt: skip
-
-
 class KernelFlags(compiler.Flags):
     """Numba's flags, compared as they were set: every use of an overload looks them up."""
 
@@ -520,7 +350,12 @@ class KernelCompiler(compiler.CompilerBase):
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
         manager = KernelPasses("bvh")
-        for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
+        for step in (
+            FrontEnd,
+            typed_passes.AnnotateTypes,
+            self.lowering,
+            typed_passes.NoPythonBackend,
+        ):
             manager.add_pass(step, step.__name__)
         manager.finalize()
         return [manager]
