@@ -17,6 +17,7 @@ p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
@@ -227,12 +228,22 @@ def _outline_spares(outline, deep, a, b, c):
     return MEET if deep else UNSURE
 
 
+@inlined
+def _box_of(outline):
+    """Return the box around an outline; methods of its arrays take a second to compile."""
+    low_x, low_y, high_x, high_y = inf, inf, -inf, -inf
+    for i in range(len(outline)):
+        x, y = outline[i, 0], outline[i, 1]
+        low_x, low_y = min(low_x, x), min(low_y, y)
+        high_x, high_y = max(high_x, x), max(high_y, y)
+    return low_x, low_y, high_x, high_y
+
+
 @entry
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Decide whether triangles first..last-1 touch, or lie inside, an outline's region."""
     # `points` are homogeneous, `locations` those of `judge_points`; NaN corners touch nothing.
-    low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
-    low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
+    low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
         fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
         a, b, c = vector(points, fa), vector(points, fb), vector(points, fc)
@@ -260,8 +271,7 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
 @entry
 def judge_points(outline, points, first, last, locations):
     """Classify points first..last-1; those behind the eye are OUTSIDE."""
-    low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
-    low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
+    low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
         v = vector(points, i)
         locations[i] = OUTSIDE

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numba
 from numba import extending, typeof, types
+from numba.core import event, sigutils
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning, TypingError
 
@@ -100,7 +102,18 @@ def _for_types(compiled: Dispatcher) -> Dispatcher:
             general = tuple(types.unliteral(arg) for arg in args)
             return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
 
+        def compile_quietly(signature):
+            kinds, result = sigutils.normalize_signature(signature)
+            if kinds not in compiled.overloads:
+                told = event.trigger_event("numba:compile", {"dispatcher": compiled, "args": kinds})
+                with global_compiler_lock, compiled._compiling_counter, told:
+                    compiled.add_overload(compiled._compiler.compile(kinds, result))
+            return compiled.overloads[kinds].entry_point
+
         compiled.get_call_template = of_types
+        if HELPER:
+            # Numba times each, by events of all that it calls.
+            compiled.compile = compile_quietly
     return compiled
 
 

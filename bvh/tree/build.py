@@ -155,7 +155,7 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     count = len(triangles.faces)
     chunks = max(-(-count // CHUNK), 1)
     boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
-    joined = np.empty((chunks, 2, RECORD), np.float32)
+    joined = np.zeros((chunks, 2, RECORD), np.float32)
 
     def survey(begin: int, end: int) -> None:
         valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])

@@ -227,17 +227,18 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
         whole[BEGIN] = len(order)
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
-            shape[:] = 0.0
-            part[:] = 0.0
-            if code > 0:
-                shape[:] = sums.shapes[code]
-                part[:] = sums.poles[code]
-            elif code < 0:
+            # Not slices of arrays: Numba would compile a text that tells both shapes.
+            for i in range(SHAPE):
+                shape[i] = sums.shapes[code, i] if code > 0 else 0.0
+            for i in range(2):
+                for k in range(SLOTS):
+                    part[i, k] = sums.poles[code, i, k] if code > 0 else 0.0
+            if code < 0:
                 first, count = leaf_faces(code)
                 one = parts.poles[LANES]
                 _sum_leaf(triangles, frame, order, first, count, shape, part, one, away)
                 _pack_leaf(triangles, frame, order, first, count, faces)
-            else:
+            elif code == 0:
                 shape[REACH] = -1.0
                 continue
             _weigh(whole, shape[AREA], _centre(shape))

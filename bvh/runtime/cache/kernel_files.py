@@ -63,6 +63,9 @@ class KernelLocks:
     has none, or the wait is too long, a kernel is compiled twice.
     """
 
+    # Whether no more are taken: others shall not wait for a process of low priority.
+    waived = False
+
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
         if hasattr(os, "register_at_fork"):
@@ -70,6 +73,8 @@ class KernelLocks:
 
     def take(self, folder: KernelFolder, name: str) -> bool:
         """Wait for a lock; return False if another process may still have it."""
+        if self.waived:
+            return False
         until = time.monotonic() + PATIENCE_SECONDS
         while folder.path / name not in self._files:
             try:
@@ -112,7 +117,7 @@ def locked_file(folder: KernelFolder, name: str) -> int | None:
     return locked
 
 
-_locks = KernelLocks()
+locks = KernelLocks()
 
 
 class KernelFiles:
@@ -135,12 +140,12 @@ class KernelFiles:
     def claim(self, key: object) -> None:
         """Lock `key`, waiting for another process that compiles it."""
         if self._folder is not None:
-            _locks.take(self._folder, self._name(key) + ".lock")
+            locks.take(self._folder, self._name(key) + ".lock")
 
     def release(self, key: object) -> None:
         """Unlock `key`."""
         if self._folder is not None:
-            _locks.release(self._folder, self._name(key) + ".lock")
+            locks.release(self._folder, self._name(key) + ".lock")
 
     def load(self, key: object) -> Any:
         """Return what `save` stored under `key`; None if it is absent or damaged."""

@@ -2,8 +2,8 @@
 
 It is started by the first compilation of a process, on a CPU that is idle. What both need is
 compiled by one of them, and the other waits for the file. After the first rays it goes on to other
-queries at a low priority, ends with the process that has started it, and is not started again once
-it has compiled all of them.
+queries at a low priority, where nobody waits for it, ends with the process that has started it, and
+is not started again once it has compiled all of them.
 """
 
 import atexit
@@ -19,7 +19,7 @@ from typing import Any
 
 from bvh.runtime import jit
 from bvh.runtime.cache.kernel_cache import cache_folder, kernel_shelves, notice
-from bvh.runtime.cache.kernel_files import helpers, locked_file
+from bvh.runtime.cache.kernel_files import helpers, locked_file, locks
 from bvh.runtime.cpus import default_threads
 from bvh.runtime.registry import enrolled
 
@@ -135,6 +135,7 @@ def compile_ahead(first: Sequence[str], then: Sequence[str]) -> None:
         jit.recipes[name]()
     if hasattr(os, "nice"):
         os.nice(NICENESS)
+        locks.waived = True
     for name in then:
         jit.all_recipes()[name]()
     with contextlib.suppress(OSError):

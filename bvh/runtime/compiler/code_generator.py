@@ -9,13 +9,16 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 from functools import lru_cache
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen, registry
+from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
 from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
+
+# Code generators of functions for types of arguments.
+_found: dict[tuple[object, object], object] = {}
 
 
 def leave_to_numba() -> None:
@@ -40,13 +43,39 @@ def host_features() -> dict[str, bool]:
 @lru_cache(maxsize=1)
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
-    context = registry.cpu_target.target_context
-    _delay_interrupts(context.codegen())
-    if target().level == NATIVE:
-        return context
-    generator = _generator(target())
-    _delay_interrupts(generator)
-    return context.subtarget(_internal_codegen=generator)
+    numbas = registry.cpu_target.target_context
+    _delay_interrupts(numbas.codegen())
+    if _left_to_numba:
+        return numbas
+    context = numbas.subtarget()
+    context.__class__ = KernelContext
+    if target().level != NATIVE:
+        context._internal_codegen = _generator(target())
+        _delay_interrupts(context.codegen())
+    return context
+
+
+class KernelContext(cpu.CPUContext):
+    """Numba's target context, which imports its registries once, and not for each function."""
+
+    def load_additional_registries(self) -> None:
+        for known in [*self._registries]:
+            self.install_registry(known)
+        if not self._registries:
+            super().load_additional_registries()
+
+    def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
+        # Numba asks for this at each use of an array, and imports all registries, which have none.
+        if fn == "__array__":
+            raise NotImplementedError
+        if not isinstance(fn, str | types.Function):
+            return super().get_function(fn, sig, _firstcall)
+        if (fn, sig) not in _found:
+            _found[fn, sig] = super().get_function(fn, sig, _firstcall)
+        # The same for other flags.
+        found = object.__new__(base._wrap_impl)
+        found.__dict__.update(_found[fn, sig].__dict__, _context=self)
+        return found
 
 
 def _generator(target: Target) -> codegen.CPUCodegen:

@@ -3,44 +3,40 @@
 Numba links, optimises and emits machine code for every function that it compiles, so the function
 at the end of a chain of thirty calls is optimised thirty times, although only the entry is called
 from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
-is optimised and emitted once, as a translation unit in C is. Passes that no kernel needs are left
-out (closures, array expressions, `with` blocks), and results that Numba computes again for every
-instruction are cached.
+is optimised and emitted once, as a translation unit in C is.
 
 All this is internal to Numba. If a version of it differs, this import fails, and `runtime.jit` lets
 Numba compile kernels as any function: with the same results, but several times as slowly.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from llvmlite import binding
-from llvmlite.binding import ModuleRef, ValueRef
+from llvmlite.binding import ModuleRef, ValueRef, newpassmanagers
 from numba import _dynfunc
 from numba.core import (
     cgutils,
     codegen,
     compiler,
     compiler_machinery,
-    errors,
     funcdesc,
     ir,
     lowering,
     typed_passes,
-    typeinfer,
     types,
-    untyped_passes,
 )
 
 from bvh.runtime.compiler.code_generator import kernel_context
-from bvh.runtime.compiler.code_types import Builder, Signature, Type, Value, Values
+from bvh.runtime.compiler.code_types import Builder, Type, Value, Values
+from bvh.runtime.compiler.front_end import FrontEnd, is_counted, known_signatures
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
-    "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
-    "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
+    "_optimize_functions", "_finalize_final_module", "_finalize_dynamic_globals",
+     "_get_module_for_linking", "_raise_if_finalized",
 ):  # fmt: skip
     getattr(codegen.JITCodeLibrary, _name)
 
@@ -49,12 +45,6 @@ Emitter = Callable[[Builder, Values], Value]
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
 
-# The function passes of each code generator; creating them takes as long as running them.
-_function_passes: dict[
-    codegen.CPUCodegen,
-    tuple[binding.newpassmanagers.FunctionPassManager, binding.newpassmanagers.PassBuilder],
-] = {}
-
 
 class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
@@ -62,13 +52,17 @@ class HelperLibrary(codegen.JITCodeLibrary):
     _whole: ModuleRef | None = None
     key: str | None = None
 
-    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+    def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
+        codegen.CodeLibrary.__init__(self, generator, name)
+        self._linking_libraries: list[codegen.CodeLibrary] = []
+
+    def add_llvm_module(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
-        if self._codegen not in _function_passes:
-            _function_passes[self._codegen] = self._codegen._function_pass_manager()
-        manager, builder = _function_passes[self._codegen]
+        manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
             manager.run(function, builder)
+        # It is all that a helper has.
+        self._final_module = ll_module
 
     def finalize(self) -> None:
         self._raise_if_finalized()
@@ -91,6 +85,9 @@ class HelperLibrary(codegen.JITCodeLibrary):
 class EntryLibrary(codegen.JITCodeLibrary):
     """The code of an entry and of all that it calls, optimised and emitted together."""
 
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
     def finalize(self) -> None:
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
@@ -100,13 +97,26 @@ class EntryLibrary(codegen.JITCodeLibrary):
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "linkonce_odr"
-        self._optimize_final_module()
+        # Not Numba's cheap passes before the full ones: few references are counted.
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "internal"
         self._final_module.verify()
         self._finalize_final_module()
+
+
+@lru_cache
+def _simplifier(
+    generator: codegen.CPUCodegen,
+) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
+    """Return what makes helpers shorter, as quickly as they then are linked and optimised."""
+    manager = newpassmanagers.create_new_function_pass_manager()
+    manager.add_sroa_pass()
+    manager.add_simplify_cfg_pass()
+    return manager, generator._pass_builder()
 
 
 def _own_functions(module: ModuleRef) -> list[ValueRef]:
@@ -144,55 +154,6 @@ def _short_name(name: str) -> str:
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-# Results that Numba computes each time: the signature of a call by its function and argument types,
-# and whether a type counts references.
-_signatures: dict[tuple[object, ...], Signature] = {}
-_counted: dict[Type, bool] = {}
-
-
-class KernelTypeInferer(typeinfer.TypeInferer):
-    """Numba's type inference with a cache of the signatures of calls."""
-
-    def resolve_call(
-        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
-    ) -> Signature | None:
-        if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
-            return super().resolve_call(fnty, pos_args, kw_args)
-        key = fnty, tuple(pos_args), tuple(kw_args.items())
-        found = _signatures.get(key)
-        if found is None:
-            found = super().resolve_call(fnty, pos_args, kw_args)
-            # None is an error, or unknown yet.
-            if found is not None:
-                _signatures[key] = found
-        return found
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class KernelTypeInference(compiler_machinery.FunctionPass):
-    """Infer the types of a kernel's variables."""
-
-    _name = "bvh_type_inference"
-
-    def __init__(self) -> None:
-        compiler_machinery.FunctionPass.__init__(self)
-
-    def run_pass(self, state: compiler.StateDict) -> bool:
-        context, code = state.typingctx, state.func_ir
-        warnings = errors.WarningsFixer(errors.NumbaWarning)
-        inferer = KernelTypeInferer(context, code, warnings)
-        target = state.targetctx.target
-        with context.callstack.register(target, inferer, code.func_id, state.args), warnings:
-            for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
-                inferer.seed_argument(name, index, kind)
-            if state.return_type is not None:
-                inferer.seed_return(state.return_type)
-            inferer.build_constraint()
-            state.typing_errors = inferer.propagate(raise_errors=True)
-            state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
-        return True
-
-
 class KernelLower(lowering.Lower):
     """Numba's lowering without what kernels do not need.
 
@@ -205,6 +166,16 @@ class KernelLower(lowering.Lower):
         super().init()
         self.operations: dict[tuple[object, ...], Emitter] = {}
 
+    def lower(self) -> None:
+        super().lower()
+        # Half a second of search for garbage is left out where this is in no cycle.
+        for function in self.module.functions:
+            for block in function.blocks:
+                block.instructions.clear()
+                block.terminator = None
+            function.blocks.clear()
+            function.args = ()
+
     def lower_block(self, block: ir.Block) -> None:
         self.pre_block(block)
         for instruction in block.body:
@@ -213,8 +184,19 @@ class KernelLower(lowering.Lower):
                 self.delvar(instruction.value)
             else:
                 self.loc = instruction.loc
-                self.lower_inst(instruction)
+                if isinstance(instruction, ir.Assign) and not self.flags.debuginfo:
+                    # Without a text of the instruction, which `lower_inst` makes.
+                    name = instruction.target.name
+                    self.storevar(self.lower_assign(self.typeof(name), instruction), name)
+                else:
+                    self.lower_inst(instruction)
         self.post_block(block)
+
+    def lower_assign(self, ty: Type, inst: ir.Assign) -> Value:
+        # The address of a function that is called by its name, which nothing reads.
+        if isinstance(ty, types.Dispatcher):
+            return self.context.get_dummy_value()
+        return super().lower_assign(ty, inst)
 
     def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
@@ -237,36 +219,31 @@ class KernelLower(lowering.Lower):
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
-        if key not in _signatures:
-            _signatures[key] = function.get_call_type(typing, kinds, {})
-        emitter: Emitter = self.context.get_function(function, _signatures[key])
+        if key not in known_signatures:
+            known_signatures[key] = function.get_call_type(typing, kinds, {})
+        emitter: Emitter = self.context.get_function(function, known_signatures[key])
         return emitter
 
     def alloca(self, name: str, type: Type) -> Value:
         kind = self.context.get_value_type(type)
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
-    def is_counted(self, kind: Type) -> bool:
-        if kind not in _counted:
-            _counted[kind] = self.context.data_model_manager[kind].contains_nrt_meminfo()
-        return _counted[kind]
-
     def incref(self, typ: Type, val: Value) -> None:
-        if self.is_counted(typ):
+        if is_counted(self.context, typ):
             super().incref(typ, val)
 
     def decref(self, typ: Type, val: Value) -> None:
-        if self.is_counted(typ):
+        if is_counted(self.context, typ):
             super().decref(typ, val)
 
     def delvar(self, name: str) -> None:
-        if self.is_counted(self.typeof(name)):
+        if is_counted(self.context, self.typeof(name)):
             super().delvar(name)
 
     def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
         kind = self.typeof(name)
         # With debug information, every variable is in memory.
-        if self.is_counted(kind) or self._disable_sroa_like_opt:
+        if is_counted(self.context, kind) or self._disable_sroa_like_opt:
             super().storevar(value, name, argidx)
             return
         self._alloca_var(name, kind)
@@ -338,14 +315,6 @@ class EntryLowering(typed_passes.NativeLowering):
         return bool(super().run_pass(state))
 
 
-PASSES = (
-    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs,
-    untyped_passes.RewriteSemanticConstants, untyped_passes.DeadBranchPrune,
-    untyped_passes.GenericRewrites, untyped_passes.ReconstructSSA, KernelTypeInference,
-    typed_passes.PreLowerStripPhis, typed_passes.IRLegalization, typed_passes.AnnotateTypes,
-)  # fmt: skip
-
-
 class KernelFlags(compiler.Flags):
     """Numba's flags, compared as they were set: every use of an overload looks them up."""
 
@@ -381,7 +350,12 @@ class KernelCompiler(compiler.CompilerBase):
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
         manager = KernelPasses("bvh")
-        for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
+        for step in (
+            FrontEnd,
+            typed_passes.AnnotateTypes,
+            self.lowering,
+            typed_passes.NoPythonBackend,
+        ):
             manager.add_pass(step, step.__name__)
         manager.finalize()
         return [manager]

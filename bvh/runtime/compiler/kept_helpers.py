@@ -109,7 +109,7 @@ class StoredLibrary(HelperLibrary):
     def __init__(
         self, generator: codegen.CPUCodegen, key: str, code: bytes, called: list[HelperLibrary]
     ) -> None:
-        codegen.CodeLibrary.__init__(self, generator, key)
+        super().__init__(generator, key)
         self.key, self._code, self._linking_libraries = key, code, called
         self._finalized = True
 

@@ -1,0 +1,149 @@
+"""From Python's bytecode to typed instructions: Numba's steps, without what no kernel needs.
+
+Left out are `with` blocks, closures, array expressions, texts of errors that nobody reads, and the
+lives of variables, which Numba finds after each step. Results that Numba computes each time are
+kept. As internal to Numba as `compilation`, which tells what happens with another version.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from types import BuiltinFunctionType, FunctionType
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from numba.core import (
+    analysis,
+    compiler,
+    compiler_machinery,
+    errors,
+    interpreter,
+    ir,
+    ir_utils,
+    postproc,
+    ssa,
+    typed_passes,
+    typeinfer,
+    types,
+)
+from numba.core.rewrites import static_binop, static_getitem
+
+from bvh.runtime.compiler.code_types import Context, Signature, Type
+
+Step = Callable[[ir.FunctionIR], ir.FunctionIR]
+
+UNUSED = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
+REWRITES = (
+    static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
+    static_binop.DetectStaticBinops,
+)  # fmt: skip
+FUNCTIONS = FunctionType, BuiltinFunctionType
+
+# Results that Numba computes each time: the signature of a call by its function and argument types,
+# and whether a type counts references.
+known_signatures: dict[tuple[object, ...], Signature] = {}
+_counted: dict[Type, bool] = {}
+
+
+def is_counted(context: Context, kind: Type) -> bool:
+    """Return whether values of a type count references."""
+    if kind not in _counted:
+        _counted[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
+    return _counted[kind]
+
+
+class KernelInterpreter(interpreter.Interpreter):
+    """Numba's translator, without a search for `with` and dictionaries."""
+
+    def post_process(self, peepholes: list[Step], func_ir: ir.FunctionIR) -> ir.FunctionIR:
+        return super().post_process([step for step in peepholes if step not in UNUSED], func_ir)
+
+
+class KernelTypeInferer(typeinfer.TypeInferer):
+    """Numba's type inference, with what is known already."""
+
+    def resolve_call(
+        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
+    ) -> Signature | None:
+        if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
+            return super().resolve_call(fnty, pos_args, kw_args)
+        key = fnty, tuple(pos_args), tuple(kw_args.items())
+        found = known_signatures.get(key)
+        if found is None:
+            found = super().resolve_call(fnty, pos_args, kw_args)
+            # None is an error, or unknown yet.
+            if found is not None:
+                known_signatures[key] = found
+        return found
+
+    def resolve_value_type(self, inst: ir.Assign, val: object) -> Type:
+        # Numba looks for types of functions only after it has failed to find one of their value.
+        known = type(val) in FUNCTIONS and self.context._get_global_type(val)
+        return known or super().resolve_value_type(inst, val)
+
+    def propagate(self, raise_errors: bool = True) -> object:
+        # Without loops, what defines a variable is before what uses it.
+        if any(
+            target <= key
+            for key, block in self.blocks.items()
+            for target in block.terminator.get_targets()
+        ) or self.constraints.propagate(self):
+            return super().propagate(raise_errors)
+        return None
+
+
+class NoWarnings:
+    """In the place of what collects warnings: those of a function are, not of each constraint."""
+
+    def catch_warnings(self, **place: object) -> nullcontext[None]:
+        return nullcontext()
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class FrontEnd(compiler_machinery.FunctionPass):
+    """Translate a kernel's bytecode, and find the types of its variables."""
+
+    _name = "bvh_front_end"
+
+    def __init__(self) -> None:
+        compiler_machinery.FunctionPass.__init__(self)
+
+    def run_pass(self, state: compiler.StateDict) -> bool:
+        # Python 3.11 has empty places among its instructions, through which Numba would step.
+        for instruction in reversed(state.bc.table.values()):
+            after = state.bc.table.get(instruction.next)
+            if after is not None and after.opname == "CACHE":
+                instruction.next = after.next
+        code = KernelInterpreter(state.func_id).interpret(state.bc)
+        state.nargs = code.arg_count
+        analysis.rewrite_semantic_constants(code, state.args)
+        analysis.dead_branch_prune(code, state.args)
+        for kind in REWRITES:
+            for key, block in code.blocks.items():
+                rewrite = kind(state)
+                if rewrite.match(code, block, None, None):
+                    code.blocks[key] = rewrite.apply()
+        code = ssa.reconstruct_ssa(code)
+        code._definitions = ir_utils.build_definitions(code.blocks)
+        _infer(state, code)
+        code = state.func_ir = typed_passes.PreLowerStripPhis()._strip_phi_nodes(code)
+        code._definitions = ir_utils.build_definitions(code.blocks)
+        if any(is_counted(state.targetctx, kind) for kind in set(state.typemap.values())):
+            postproc.PostProcessor(code).run(emit_dels=True)
+        return True
+
+
+def _infer(state: compiler.StateDict, code: ir.FunctionIR) -> None:
+    """Find the types of all variables and calls."""
+    context, place = state.typingctx, (code.loc.filename, code.loc.line)
+    inferer = KernelTypeInferer(context, code, NoWarnings())
+    target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
+    frame = context.callstack.register(target, inferer, code.func_id, state.args)
+    with frame, fixer, fixer.catch_warnings(*place):
+        for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
+            inferer.seed_argument(name, index, kind)
+        if state.return_type is not None:
+            inferer.seed_return(state.return_type)
+        inferer.build_constraint()
+        state.typing_errors = inferer.propagate(raise_errors=True)
+        state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
+    # It refers to itself.
+    inferer.__dict__.clear()
