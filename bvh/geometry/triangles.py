@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import edge_sides, floats
-from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, vertex_of
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned, vertex_of
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
@@ -126,14 +126,15 @@ def _solve(o, d, e, k, v0, v1, v2):
 
 
 @kernel
-def distance(o, d, e, k, v0, v1, v2, vertex):
+def distance(o, d, e, k, corners, vertex):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
 
     `vertex` is what `sides` returns.
     """
     stay_outlined()
+    v0, v1, v2 = corners
     if vertex != NO_VERTEX:
-        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        decided, t = _distance_to_vertex(o, d, turned(corners, vertex)[0])
         if decided:
             return t
     # Double-doubles first: one cross product and two dot products.
@@ -153,22 +154,13 @@ def _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e):
     # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     p, q, r = volume
-    # By integers, however small the volume is beside its terms. It is linear in each vector, so
-    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
-    x, y, z = floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
-    value, size, f, known = (0.0, 0.0), 0.0, 0, True
-    for i in range(8):
-        a = floats.low(x) if i & 1 else floats.high(x)
-        b = floats.low(y) if i & 2 else floats.high(y)
-        c = floats.low(z) if i & 4 else floats.high(z)
-        if known and min(floats.largest(a), min(floats.largest(b), floats.largest(c))) != 0.0:
-            known, term, g = integer_volume(a, b, c)
-            f = g if size == 0.0 else f
-            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
-            value, size = floats.dd_add(value, term), size + abs(term[0])
-    if known and size == 0.0:
+    # By integers, however small the volume is beside its terms.
+    known, value, f = integer_volume(
+        floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
+    )
+    if known and value[0] == 0.0:
         return 0.0
-    decided, t = _quotient(value, size, whole, whole_size, f - e)
+    decided, t = _quotient(value, abs(value[0]), whole, whole_size, f - e)
     if known and decided:
         return t
     n_sum, d_sum = new_sum(), new_sum()
@@ -197,11 +189,11 @@ def exact_details(o, d, v0, v1, v2):
     side = edge_sides.filtered_side(v0, d_scaled, floor, v1, v2)
     vertex = vertex_of(o, d, v0, v1, v2)
     if vertex != NO_VERTEX:
-        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        decided, t = _distance_to_vertex(o, d, turned((v0, v1, v2), vertex)[0])
         if decided and side != 0:
             return t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0, side < 0
     if side == 0:
-        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, (v0, v1, v2), 0, 0, 0)
+        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, (v0, v1, v2), 0)
     decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
     e = 2 * e + k
     if not decided:
@@ -237,7 +229,7 @@ def _ray_triangle(rays, triangles, cull, hits):
         ):
             continue
         d_scaled, floor, _, _ = scaled_ray(o, d, floats.reach_of(a, b, c))
-        side, _ = sides(o, d, d_scaled, floor, a, b, c)
+        side, _ = sides(o, d, d_scaled, floor, (a, b, c))
         if side == 0 or side == cull:
             continue
         at, x, y, _ = exact_details(o, d, a, b, c)

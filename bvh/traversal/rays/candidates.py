@@ -12,8 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.edge_sides import (
+    NO_VERTEX,
+    filtered_sides,
+    passing,
+    passing_nothing,
+    side_at,
+    turned,
+)
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
-from bvh.geometry.triangles import scaled_ray
+from bvh.geometry.triangles import distance, scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
@@ -25,7 +33,7 @@ from bvh.traversal.rays.ray_batch import read_ray
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
 from bvh.tree.frame import bound, farthest, into_frame
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
-from bvh.tree.primitives import MISS, Triangles, intersect, meet_on_ray
+from bvh.tree.primitives import MISS, Triangles, corner_at, corners, intersect, meets
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import (
     TINY,
@@ -159,22 +167,29 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
-    best = slots.best(memory, slot)
-    if best <= prim and slots.exact(memory, slot) == best:
-        # Where the ray passes through a corner that they share, both are hit there: the best stays.
-        if meet_on_ray(tree.primitives, best, prim, o, d):
-            return False
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
+    accept_hit(context_ref, memory, slot, prim, t)
+    return True
+
+
+@kernel
+def accept_hit(context_ref, memory, slot, prim, t):
+    """Keep a hit at an exact distance if it is the closest."""
+    stay_outlined()
+    tree, rays, block = follow(context_ref)
+    best = slots.best(memory, slot)
     low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
     if best >= 0 and high >= slots.best_low(memory, slot):
         if low > slots.end(memory, slot) or best == prim:
-            return True
+            return
         # Both are hits: compare their exact distances.
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
+            o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+            scaled = scaled_ray(o, d, farthest(tree.frame))
             best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
@@ -182,7 +197,6 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     _set_closest(memory, slot, prim, low, high)
     slots.set_exact(memory, slot, prim)
     slots.set_exact_t(memory, slot, t)
-    return True
 
 
 @inlined
@@ -194,6 +208,14 @@ def accept_certain(context_ref, memory, slot, prim, low, high, cull):
         _set_closest(memory, slot, prim, low, high)
     else:
         accept_exact(context_ref, memory, slot, prim, cull)
+
+
+@inlined
+def _sure_lanes(ray, memory):
+    """Return the candidates whose distances, as stored, are surely in the range of a ray."""
+    first, last = slots.intervals(memory, 0, WIDTH)
+    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
+    return np.int64(mask_bits(sure))
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
@@ -224,10 +246,8 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
     triangles, edge = load_group(tree.groups, group), ray_numbers.edge(ray)
     direction, extent = ray_numbers.direction(ray), bound(tree.frame)
     maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
-    first, last = slots.intervals(memory, 0, WIDTH)
-    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
     bits &= np.int64(mask_bits(maybe)) | certain
-    return bits, certain | (bits & np.int64(mask_bits(passes & sure)))
+    return bits, certain | (bits & np.int64(mask_bits(passes)) & _sure_lanes(ray, memory))
 
 
 _refined = by_scene(
@@ -243,17 +263,48 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     tree, rays, block = follow(context_ref)
     bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
+    o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+    d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
+    # What is known of a vertex serves all of its triangles.
+    near = passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
+        low, high = slots.interval(memory, k)
         if certain >> k & 1:
             if culled >> k & 1:
                 continue
-            low, high = slots.interval(memory, k)
             accept_certain(context_ref, memory, slot, prim, low, high, cull)
-        elif not accept_exact(context_ref, memory, slot, prim, cull):
-            continue
+        else:
+            vertices, best = corners(tree.primitives, prim), slots.best(memory, slot)
+            side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
+            if vertex == NO_VERTEX:
+                side, vertex = filtered_sides(o, d_scaled, floor, vertices)
+                if vertex != NO_VERTEX:
+                    near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
+            tied = False
+            if vertex != NO_VERTEX:
+                # If both are hit where the ray passes through a vertex of theirs, at the same t.
+                tied = near.through and best >= 0 and meets(tree.primitives, best, near.vertex)
+                if tied and best <= prim:
+                    continue
+                side = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
+            if side == MISS or side == cull:
+                continue
+            if tied:
+                if slots.exact(memory, slot) == best:
+                    slots.set_exact(memory, slot, prim)
+                slots.set_best(memory, slot, prim)
+            elif sure >> k & 1 and high < slots.best_low(memory, slot):
+                _set_closest(memory, slot, prim, low, high)
+            elif not (sure >> k & 1 and low > slots.end(memory, slot)):
+                vertex = vertex if near.through else NO_VERTEX
+                t = distance(o, d, e, f, vertices, vertex)
+                if not t_min <= t <= t_max:
+                    continue
+                accept_hit(context_ref, memory, slot, prim, t)
         if any_hit:
             # Nothing is left to find.
             slots.set_end(memory, slot, F(-INF))
