@@ -210,13 +210,3 @@ def _is_zero(d, p, i, j):
     return floats.are_equal_products(
         d[i], p[j][0], d[j], p[i][0]
     ) and floats.are_equal_products(d[i], p[j][1], d[j], p[i][1])
-
-
-@inlined
-def vertex_of(o, d, v0, v1, v2):
-    """Return the vertex, 0, 1 or 2, that a ray's line surely passes exactly through."""
-    if passes_through(o, d, v0):
-        return 0
-    if passes_through(o, d, v1):
-        return 1
-    return 2 if passes_through(o, d, v2) else NO_VERTEX
