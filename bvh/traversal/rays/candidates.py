@@ -28,6 +28,7 @@ from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index, double_index
 from bvh.traversal.rays.counted_faces import counted_lanes
+from bvh.traversal.rays.hit_details import prefetch_primitive, prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
@@ -261,6 +262,11 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
+    others = bits & ~certain
+    while others != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
+        prefetch_primitive(tree.primitives, prim)
+        others &= others - 1
     bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
@@ -268,6 +274,11 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
     # What is known of a vertex serves all of its triangles.
     near = passing_nothing()
+    others = bits & ~certain
+    while others != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
+        prefetch_vertices(tree.primitives, prim)
+        others &= others - 1
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
