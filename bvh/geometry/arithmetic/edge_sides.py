@@ -77,20 +77,18 @@ def sides(o, d, d_scaled, floor, corners):
 def filtered_sides(o, d_scaled, floor, corners):
     """Return (side, vertex): as `sides`, or the vertex of an edge that the filter leaves open."""
     v0, v1, v2 = corners
-    # Two edges of opposite signs are a miss whatever the third is.
+    # Two edges of opposite signs are a miss, and two that are open tell the vertex, whatever the
+    # third is.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
-    if s0 * s1 < 0:
-        return 0, NO_VERTEX
+    if s0 * s1 < 0 or (s0 == 0 and s1 == 0):
+        return 0, (1 if s0 == 0 else NO_VERTEX)
     s2 = filtered_side(o, d_scaled, floor, v2, v0)
     if s0 * s2 < 0 or s1 * s2 < 0:
         return 0, NO_VERTEX
     if s0 * s1 * s2 != 0:
         return s0, NO_VERTEX
-    # Of two that are open, the vertex between them.
-    if s0 == 0:
-        return 0, (1 if s1 == 0 else 0)
-    return 0, (2 if s2 == 0 else 1)
+    return 0, (0 if s0 == 0 else (2 if s2 == 0 else 1))
 
 
 @kernel
@@ -207,6 +205,7 @@ def passes_through(o, d, v):
 @inlined
 def _is_zero(d, p, i, j):
     """Return whether a component of d x p is surely zero."""
-    return floats.are_equal_products(
-        d[i], p[j][0], d[j], p[i][0]
-    ) and floats.are_equal_products(d[i], p[j][1], d[j], p[i][1])
+    (x, x_low), (y, y_low) = p[i], p[j]
+    return floats.are_equal_products(d[i], y, d[j], x) and (
+        (x_low == 0.0 and y_low == 0.0) or floats.are_equal_products(d[i], y_low, d[j], x_low)
+    )
