@@ -31,12 +31,14 @@ REACH = 500
 SIDE_ERROR = 9.0 * 2.0**-53
 
 NO_VERTEX = -1
+NOWHERE = (NAN, NAN, NAN)
 
 
 class Passing(NamedTuple):
     """A vertex, and how a ray passes it; inside kernels."""
 
     vertex: tuple[float, float, float]
+    end: tuple[float, float, float]  # of an edge of it whose line the ray surely meets, or NaN
     moment: tuple[tuple[float, float], ...]  # d x (vertex - o), double-doubles
     sizes: tuple[float, float, float]  # of the terms of its components
     through: bool  # whether the ray's line surely passes exactly through it
@@ -97,7 +99,7 @@ def open_sides(o, d, d_scaled, floor, corners, k):
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
-    side = side_at(o, d, d_scaled, floor, near, corners)
+    side, near = side_at(o, d, d_scaled, floor, near, corners)
     return side, (k if near.through and side != 0 else NO_VERTEX)
 
 
@@ -116,42 +118,50 @@ def passing(o, d, d_scaled, v):
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
-    return Passing(v, moment, sizes, through)
+    return Passing(v, NOWHERE, moment, sizes, through)
 
 
 # What no vertex is equal to.
 passing_nothing = inlined(
-    lambda: Passing((NAN, NAN, NAN), ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
+    lambda: Passing(NOWHERE, NOWHERE, ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
 )
 
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return the side on which a ray passes a triangle, by how it passes its first vertex."""
+    """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex."""
+    # The first one; with an edge on the ray, if one was found, `near` is returned.
     _, after, before = corners
-    s1 = 0
+    s0 = s1 = s2 = 0
     if not near.through:
-        s0 = _moment_side(near, floor, near.vertex, after)
-        s2 = _moment_side(near, floor, before, near.vertex)
+        on_first, on_last = after == near.end, before == near.end
+        if not on_first:
+            s0 = _moment_side(near, floor, near.vertex, after)
+        if not on_last:
+            s2 = _moment_side(near, floor, before, near.vertex)
         if s0 * s2 < 0:
-            return 0
+            return 0, near
         s1 = filtered_side(o, d_scaled, floor, after, before)
         if s0 * s1 < 0 or s1 * s2 < 0:
-            return 0
-        if s0 == 0:
+            return 0, near
+        if s0 == 0 and not on_first:
             s0 = _close_side(o, d, floor, near, near.vertex, after)
-        if s2 == 0 and s0 * s1 >= 0:
+        if s0 * s1 < 0:
+            return 0, near
+        if s2 == 0 and not on_last:
             s2 = _close_side(o, d, floor, near, before, near.vertex)
-        if s0 * s1 < 0 or s0 * s2 < 0 or s1 * s2 < 0:
-            return 0
+        if s0 == 0 or s2 == 0:
+            end = after if s0 == 0 else before
+            near = Passing(near.vertex, end, near.moment, near.sizes, near.through)
+        if s0 * s2 < 0 or s1 * s2 < 0:
+            return 0, near
     else:
-        s0 = s2 = 0
         s1 = filtered_side(o, d_scaled, floor, after, before)
     if s1 == 0:
         s1 = exact_side(o, d, d_scaled, floor, after, before)
         if s0 * s1 < 0 or s1 * s2 < 0:
-            return 0
-    return floats.sign(s0 + s1 + s2)
+            return 0, near
+    return floats.sign(s0 + s1 + s2), near
 
 
 @inlined

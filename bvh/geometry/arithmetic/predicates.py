@@ -115,18 +115,19 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 
 @inlined
-def _integer(x, k):
-    """Return x * 2**k of a double as an integer below 2**60, and whether it is one."""
-    y = x * floats.from_bits((k + 1023) << 52)
-    inside = abs(k) <= 1000 and 1.0 <= abs(y) < 2.0**60
-    n = np.int64(y if inside else 0.0)
-    return n, x == 0.0 or (inside and np.float64(n) == y)
+def _integer(x, s):
+    """Return x * s of a double as an integer, and whether it is one below 2**60."""
+    y = x * s
+    n = np.int64(y if abs(y) < 2.0**60 else 0.0)
+    # What underflows is no zero.
+    return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 
 @inlined
 def _whole(x, k):
-    """Return the same of a double-double."""
-    (n, fits), (m, too) = _integer(x[0], k), _integer(x[1], k)
+    """Return x * 2**k of a double-double as an integer below 2**60, and whether it is one."""
+    s = floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 else 0.0
+    (n, fits), (m, too) = _integer(x[0], s), _integer(x[1], s)
     return n + m, fits and too
 
 
@@ -140,6 +141,13 @@ def _integers(v, i, j, k):
     return (x, y, z), e, x_fits and y_fits and z_fits
 
 
+@inlined
+def _without(v, x, y, z):
+    """Return a vector of double-doubles without its components along some axes."""
+    none = (0.0, 0.0)
+    return none if x else v[0], none if y else v[1], none if z else v[2]
+
+
 @kernel
 def integer_volume(p, q, r):
     """Return (decided, value, e): the volume r . (p x q) of double-doubles is value * 2**e.
@@ -149,15 +157,15 @@ def integer_volume(p, q, r):
     """
     # Scaled are the axes, by the components of p and q, and then each vector.
     stay_outlined()
+    # A component of r counts where p and q have some along both other axes; theirs where r has one.
+    x, y, z = r[0][0] == 0.0, r[1][0] == 0.0, r[2][0] == 0.0
+    if x or y or z:
+        p, q = _without(p, y and z, z and x, x and y), _without(q, y and z, z and x, x and y)
     x, y = max(abs(p[0][0]), abs(q[0][0])), max(abs(p[1][0]), abs(q[1][0]))
     z = max(abs(p[2][0]), abs(q[2][0]))
-    # Where p and q have no component along an axis, only that of r counts.
-    none = (0.0, 0.0)
     if x == 0.0 or y == 0.0 or z == 0.0:
-        r = (
-            none if y == 0.0 or z == 0.0 else r[0],
-            none if z == 0.0 or x == 0.0 else r[1],
-            none if x == 0.0 or y == 0.0 else r[2],
+        r = _without(
+            r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0
         )
     i, j, k = exponent(x), exponent(y), exponent(z)
     p, e, p_fits = _integers(p, -i, -j, -k)

@@ -34,7 +34,7 @@ from bvh.traversal.rays.ray_batch import read_ray
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
 from bvh.tree.frame import bound, farthest, into_frame
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
-from bvh.tree.primitives import MISS, Triangles, corner_at, corners, intersect, meets
+from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import (
     TINY,
@@ -191,7 +191,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
         if slots.exact(memory, slot) != best:
             o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
             scaled = scaled_ray(o, d, farthest(tree.frame))
-            best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
+            best_t = distance_of(tree.primitives, best, o, d, scaled, t_min, t_max)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
@@ -297,11 +297,16 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
             tied = False
             if vertex != NO_VERTEX:
-                # If both are hit where the ray passes through a vertex of theirs, at the same t.
-                tied = near.through and best >= 0 and meets(tree.primitives, best, near.vertex)
+                # If both are hit where the ray meets a vertex or an edge of theirs, at the same t.
+                tied = (
+                    best >= 0
+                    and (near.through or corner_at(vertices, near.end) != NO_VERTEX)
+                    and meets(tree.primitives, best, near.vertex)
+                    and (near.through or meets(tree.primitives, best, near.end))
+                )
                 if tied and best <= prim:
                     continue
-                side = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
+                side, near = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
             if side == MISS or side == cull:
                 continue
             if tied:
