@@ -188,20 +188,28 @@ def exact_side(o, d, d_scaled, floor, a, b):
 def _close_side(o, d, floor, near, a, b):
     """Return the exact side of an edge of a vertex."""
     stay_outlined()
-    p, q = floats.difference(near.vertex, o, 0), floats.difference(b, a, 0)
+    q = floats.difference(b, a, 0)
     value, size = floats.sized_dot(near.moment, near.sizes, q)
     side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
     if side != 0:
         return side
-    # Common for rays and edges along axes: of each axis, one component is exactly zero.
-    zero = True
-    for i in range(3):
-        if a[i] != b[i] and not _is_zero(d, p, (i + 1) % 3, (i + 2) % 3):
-            zero = False
-    if zero:
+    if _vanishes(o, d, a, q) or _vanishes(o, d, b, q):
         return 0
+    p = floats.difference(near.vertex, o, 0)
     decided, value, _ = integer_volume(p, q, floats.unrounded(d, 0))
     return floats.sign(value[0]) if decided else triple_sign(o, d, a, b)
+
+
+@inlined
+def _vanishes(o, d, v, e):
+    """Return whether, of each axis, the moment of a vertex or the edge e is surely zero."""
+    # Common for rays and edges along axes, and for rays through a vertex of an edge.
+    p = floats.difference(v, o, 0)
+    return (
+        (e[0][0] == 0.0 or _is_zero(d, p, 1, 2))
+        and (e[1][0] == 0.0 or _is_zero(d, p, 2, 0))
+        and (e[2][0] == 0.0 or _is_zero(d, p, 0, 1))
+    )
 
 
 @kernel

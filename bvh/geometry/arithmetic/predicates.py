@@ -123,22 +123,23 @@ def _integer(x, s):
     return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 
-@inlined
-def _whole(x, k):
-    """Return x * 2**k of a double-double as an integer below 2**60, and whether it is one."""
-    s = floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 else 0.0
-    (n, fits), (m, too) = _integer(x[0], s), _integer(x[1], s)
-    return n + m, fits and too
+# 2**k, or 0 where that is out of reach.
+_power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 else 0.0)
 
 
 @inlined
 def _integers(v, i, j, k):
     """Return (vector, e, fit): v times 2**i, 2**j and 2**k is the vector of integers times 2**e."""
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
-    x, x_fits = _whole(v[0], i - e)
-    y, y_fits = _whole(v[1], j - e)
-    z, z_fits = _whole(v[2], k - e)
-    return (x, y, z), e, x_fits and y_fits and z_fits
+    a, b, c = _power(i - e), _power(j - e), _power(k - e)
+    (x, x_fits), (y, y_fits) = _integer(v[0][0], a), _integer(v[1][0], b)
+    z, z_fits = _integer(v[2][0], c)
+    fit = x_fits and y_fits and z_fits
+    if v[0][1] != 0.0 or v[1][1] != 0.0 or v[2][1] != 0.0:
+        (f, x_fits), (g, y_fits) = _integer(v[0][1], a), _integer(v[1][1], b)
+        h, z_fits = _integer(v[2][1], c)
+        x, y, z, fit = x + f, y + g, z + h, fit and x_fits and y_fits and z_fits
+    return (x, y, z), e, fit
 
 
 @inlined

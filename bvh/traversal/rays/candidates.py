@@ -284,6 +284,8 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         low, high = slots.interval(memory, k)
+        if low > slots.end(memory, slot):
+            continue
         if certain >> k & 1:
             if culled >> k & 1:
                 continue
@@ -315,7 +317,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
                 slots.set_best(memory, slot, prim)
             elif sure >> k & 1 and high < slots.best_low(memory, slot):
                 _set_closest(memory, slot, prim, low, high)
-            elif not (sure >> k & 1 and low > slots.end(memory, slot)):
+            else:
                 vertex = vertex if near.through else NO_VERTEX
                 t = distance(o, d, e, f, vertices, vertex)
                 if not t_min <= t <= t_max:
