@@ -165,9 +165,7 @@ def integer_volume(p, q, r):
     x, y = max(abs(p[0][0]), abs(q[0][0])), max(abs(p[1][0]), abs(q[1][0]))
     z = max(abs(p[2][0]), abs(q[2][0]))
     if x == 0.0 or y == 0.0 or z == 0.0:
-        r = _without(
-            r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0
-        )
+        r = _without(r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0)
     i, j, k = exponent(x), exponent(y), exponent(z)
     p, e, p_fits = _integers(p, -i, -j, -k)
     q, f, q_fits = _integers(q, -i, -j, -k)
