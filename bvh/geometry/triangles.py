@@ -216,11 +216,11 @@ def exact_details(o, d, v0, v1, v2):
     stay_outlined()
     corners = v0, v1, v2
     d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
-    # The volume of (v1-v0) and (v2-v1) is that of the normal.
-    side = edge_sides.filtered_side(v0, d_scaled, floor, v1, v2)
-    if side == 0:
-        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, corners, 0)
     timed, t, vectors, whole, whole_size = _solve(o, d, e, k, corners)
+    side = whole[0]
+    if not (whole_size > 0.0 and abs(side) > DD_ERROR * whole_size + 2.0**-700):
+        # The volume of (v1-v0) and (v2-v1) is that of the normal.
+        side = float(edge_sides.exact_side(v0, d, d_scaled, floor, v1, v2))
     e, volumes = 2 * e + k, solve_volumes(*vectors)
     decided, u, v = solve_weights(*volumes, whole, whole_size)
     if not (decided and whole_size > 0.0):
@@ -228,7 +228,7 @@ def exact_details(o, d, v0, v1, v2):
     if not timed:
         volume = (v1, v0), (v2, v0), (v0, o)
         t = _exact_quotient(volume, d, corners, whole, whole_size, e)
-    return t, u, v, side < 0
+    return t, u, v, side < 0.0
 
 
 @entry

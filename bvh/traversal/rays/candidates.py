@@ -201,17 +201,6 @@ def accept_hit(context_ref, memory, slot, prim, t):
 
 
 @inlined
-def accept_certain(context_ref, memory, slot, prim, low, high, cull):
-    """Keep a certain hit within an interval of tau if it is the closest."""
-    if low > slots.end(memory, slot):
-        return
-    if high < slots.best_low(memory, slot):
-        _set_closest(memory, slot, prim, low, high)
-    else:
-        accept_exact(context_ref, memory, slot, prim, cull)
-
-
-@inlined
 def _sure_lanes(ray, memory):
     """Return the candidates whose distances, as stored, are surely in the range of a ray."""
     first, last = slots.intervals(memory, 0, WIDTH)
@@ -257,16 +246,21 @@ _refined = by_scene(
 )
 
 
+@inlined
+def _prefetch(prefetch, tree, memory, slot, group, bits):
+    """Prefetch what lanes of a triangle group are, their faces or the vertices of these."""
+    while bits != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(bits))
+        prefetch(tree.primitives, prim)
+        bits &= bits - 1
+
+
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    others = bits & ~certain
-    while others != 0:
-        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
-        prefetch_primitive(tree.primitives, prim)
-        others &= others - 1
+    _prefetch(prefetch_primitive, tree, memory, slot, group, bits & ~certain)
     bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
@@ -274,30 +268,25 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
     # What is known of a vertex serves all of its triangles.
     near = passing_nothing()
-    others = bits & ~certain
-    while others != 0:
-        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
-        prefetch_vertices(tree.primitives, prim)
-        others &= others - 1
+    _prefetch(prefetch_vertices, tree, memory, slot, group, bits & ~certain)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
-        low, high = slots.interval(memory, k)
-        if low > slots.end(memory, slot):
+        (low, high), best = slots.interval(memory, k), slots.best(memory, slot)
+        if low > slots.end(memory, slot) or best == prim:
             continue
+        tied, through = False, NO_VERTEX
         if certain >> k & 1:
             if culled >> k & 1:
                 continue
-            accept_certain(context_ref, memory, slot, prim, low, high, cull)
         else:
-            vertices, best = corners(tree.primitives, prim), slots.best(memory, slot)
+            vertices = corners(tree.primitives, prim)
             side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
             if vertex == NO_VERTEX:
                 side, vertex = filtered_sides(o, d_scaled, floor, vertices)
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
-            tied = False
             if vertex != NO_VERTEX:
                 # If both are hit where the ray meets a vertex or an edge of theirs, at the same t.
                 tied = (
@@ -306,23 +295,23 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
                     and meets(tree.primitives, best, near.vertex)
                     and (near.through or meets(tree.primitives, best, near.end))
                 )
-                if tied and best <= prim:
+                if tied and best < prim:
                     continue
                 side, near = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
+                through = vertex if near.through else NO_VERTEX
             if side == MISS or side == cull:
                 continue
-            if tied:
-                if slots.exact(memory, slot) == best:
-                    slots.set_exact(memory, slot, prim)
-                slots.set_best(memory, slot, prim)
-            elif sure >> k & 1 and high < slots.best_low(memory, slot):
-                _set_closest(memory, slot, prim, low, high)
-            else:
-                vertex = vertex if near.through else NO_VERTEX
-                t = distance(o, d, e, f, vertices, vertex)
-                if not t_min <= t <= t_max:
-                    continue
-                accept_hit(context_ref, memory, slot, prim, t)
+        if tied:
+            if slots.exact(memory, slot) == best:
+                slots.set_exact(memory, slot, prim)
+            slots.set_best(memory, slot, prim)
+        elif sure >> k & 1 and high < slots.best_low(memory, slot):
+            _set_closest(memory, slot, prim, low, high)
+        else:
+            t = distance(o, d, e, f, corners(tree.primitives, prim), through)
+            if not t_min <= t <= t_max:
+                continue
+            accept_hit(context_ref, memory, slot, prim, t)
         if any_hit:
             # Nothing is left to find.
             slots.set_end(memory, slot, F(-INF))
