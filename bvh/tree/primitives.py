@@ -182,28 +182,16 @@ def corner_at(vertices, point):
     return 2 if v2 == point else NO_VERTEX
 
 
-@inlined
-def _triangle_distance(primitives, prim, o, d, scaled, t_min, t_max):
-    return distance(o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX)
-
-
-def _any_distance(primitives, prim, o, d, scaled, t_min, t_max):
-    t, _ = intersect(primitives, prim, o, d, scaled, t_min, t_max, 0)
-    return t
-
-
-def _instanced_distance(primitives, prim, o, d, scaled, t_min, t_max):
-    if instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES:
-        return _triangle_distance(primitives, prim, o, d, scaled, t_min, t_max)
-    t, _ = intersect(primitives, prim, o, d, scaled, t_min, t_max, 0)
-    return t
-
-
 @by_type()
 def distance_of(primitives, prim, o, d, scaled, t_min, t_max):
     """Return t where a ray meets a primitive that it is known to hit."""
-    of = {Triangles: _triangle_distance.py_func, Instanced: _instanced_distance}
-    return of.get(primitives.instance_class, _any_distance)
+    if primitives.instance_class is Triangles:
+        return lambda primitives, prim, o, d, scaled, t_min, t_max: distance(
+            o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX
+        )
+    return lambda primitives, prim, o, d, scaled, t_min, t_max: intersect(
+        primitives, prim, o, d, scaled, t_min, t_max, 0
+    )[0]
 
 
 @by_type()

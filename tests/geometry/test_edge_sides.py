@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,17 @@ def test_ties_at_a_vertex(rng: np.random.Generator) -> None:
     hits = tree.closest_hit(-2.0 * d, d)
     want = oracle.closest_hit(vertices, tree.faces, -2.0 * d, d)
     assert np.array_equal(hits.prim_id, want.prim_id) and np.array_equal(hits.t, want.t)
+
+
+@pytest.mark.parametrize("order", range(24))
+def test_edge_without_length(order: int) -> None:
+    """It is on no ray, and does not make faces meet that have its vertex: sheets near a vertex."""
+    vertices = np.array(
+        [[0, 0, 0], [4, -4, 0], [4, 4, 0], [4, -4, 4], [4, 4, 4], [-4, -4, 0], [-4, 4, 0]], float
+    )
+    faces = np.array([[0, 0, 5], [0, 1, 2], [0, 3, 4], [0, 5, 6]])
+    faces = faces[list(list(permutations(range(4)))[order])]
+    o, d = np.array([[2.0**-50, 2.0**-52, 1.0]]), np.array([[0.0, 0.0, -1.0]])
+    want = oracle.closest_hit(vertices, faces, o, d)
+    hits = bvh.BVH.from_triangles(vertices, faces).closest_hit(o, d)
+    assert want.t[0] < 1.0 and hits.t[0] == want.t[0] and hits.prim_id[0] == want.prim_id[0]

@@ -150,8 +150,8 @@ def side_at(o, d, d_scaled, floor, near, corners):
             return 0, near
         if s2 == 0 and not on_last:
             s2 = _close_side(o, d, floor, near, before, near.vertex)
-        if s0 == 0 or s2 == 0:
-            end = after if s0 == 0 else before
+        end = after if s0 == 0 else before
+        if (s0 == 0 or s2 == 0) and end != near.vertex:
             near = Passing(near.vertex, end, near.moment, near.sizes, near.through)
         if s0 * s2 < 0 or s1 * s2 < 0:
             return 0, near

@@ -242,26 +242,14 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
         _write_alone(tree, rays, pairs, k, out)
 
 
-@inlined
-def _lane(v, k):
-    return simd.lane(v[0], k), simd.lane(v[1], k), simd.lane(v[2], k)
-
-
-@inlined
-def _volume(of, k):
-    (high, low), size = of
-    return (simd.lane(high, k), simd.lane(low, k)), simd.lane(size, k)
-
-
-@inlined
-def _details_of_lane(o, d, vertices, volumes, timed, t, k):
-    """Return what `details_at_edge` tells of lane k."""
-    (v0, v1, v2), ((of_u, of_v), whole, size) = vertices, volumes
-    return details_at_edge(
-        _lane(o, k), _lane(d, k), (_lane(v0, k), _lane(v1, k), _lane(v2, k)),
-        (_volume(of_u, k), _volume(of_v, k)), *_volume((whole, size), k), 0,
-        timed >> k & 1 != 0, simd.lane(t, k),
-    )  # fmt: skip
+@by_type(inline=True)
+def _lane(values, k):
+    """Return lane k of vectors, in tuples of two or three as these are."""
+    if isinstance(values, simd.Vec):
+        return lambda values, k: simd.lane(values, k)
+    if len(values) == 2:
+        return lambda values, k: (_lane(values[0], k), _lane(values[1], k))
+    return lambda values, k: (_lane(values[0], k), _lane(values[1], k), _lane(values[2], k))
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
@@ -284,15 +272,16 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
     for k in range(HALF):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
-    times, triangles = np.int64(simd.mask_bits(timed)), triangles & np.int64(simd.mask_bits(known))
+    times, at_edges = np.int64(simd.mask_bits(timed)), np.int64(simd.mask_bits(known & ~weighed))
     for k in range(count):
-        if solved >> k & 1:
-            continue
-        decided = False
-        if (triangles & ~np.int64(simd.mask_bits(weighed))) >> k & 1:
-            decided, at, x, y = _details_of_lane(o, d, vertices, volumes, times, t, k)
+        done = solved >> k & 1 != 0
+        if (at_edges & triangles) >> k & 1:
+            ray, parts = _lane((o, d), k), _lane(volumes, k)
+            done, at, x, y = details_at_edge(
+                *ray, _lane(vertices, k), *parts, 0, times >> k & 1 != 0, simd.lane(t, k)
+            )
             write_details(out, simd.lane(rows, k), (at, x, y, fronts >> k & 1))
-        if not decided:
+        if not done:
             _write_alone(tree, rays, pairs, j + k, out)
 
 
