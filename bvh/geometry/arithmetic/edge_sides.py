@@ -132,18 +132,15 @@ def side_at(o, d, d_scaled, floor, near, corners):
     """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex."""
     # The first one; with an edge on the ray, if one was found, `near` is returned.
     _, after, before = corners
-    s0 = s1 = s2 = 0
+    on_first, on_last = after == near.end, before == near.end
+    s0 = 0 if near.through or on_first else _moment_side(near, floor, near.vertex, after)
+    s2 = 0 if near.through or on_last else _moment_side(near, floor, before, near.vertex)
+    if s0 * s2 < 0:
+        return 0, near
+    s1 = filtered_side(o, d_scaled, floor, after, before)
+    if s0 * s1 < 0 or s1 * s2 < 0:
+        return 0, near
     if not near.through:
-        on_first, on_last = after == near.end, before == near.end
-        if not on_first:
-            s0 = _moment_side(near, floor, near.vertex, after)
-        if not on_last:
-            s2 = _moment_side(near, floor, before, near.vertex)
-        if s0 * s2 < 0:
-            return 0, near
-        s1 = filtered_side(o, d_scaled, floor, after, before)
-        if s0 * s1 < 0 or s1 * s2 < 0:
-            return 0, near
         if s0 == 0 and not on_first:
             s0 = _close_side(o, d, floor, near, near.vertex, after)
         if s0 * s1 < 0:
@@ -155,8 +152,6 @@ def side_at(o, d, d_scaled, floor, near, corners):
             near = Passing(near.vertex, end, near.moment, near.sizes, near.through)
         if s0 * s2 < 0 or s1 * s2 < 0:
             return 0, near
-    else:
-        s1 = filtered_side(o, d_scaled, floor, after, before)
     if s1 == 0:
         s1 = exact_side(o, d, d_scaled, floor, after, before)
         if s0 * s1 < 0 or s1 * s2 < 0:
@@ -193,7 +188,8 @@ def _close_side(o, d, floor, near, a, b):
     side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
     if side != 0:
         return side
-    if _vanishes(o, d, a, q) or _vanishes(o, d, b, q):
+    # Common for rays and edges along axes, and for rays through a vertex of an edge.
+    if is_zero(o, d, a, floats.high(q)) or is_zero(o, d, b, floats.high(q)):
         return 0
     p = floats.difference(near.vertex, o, 0)
     decided, value, _ = integer_volume(p, q, floats.unrounded(d, 0))
@@ -201,23 +197,21 @@ def _close_side(o, d, floor, near, a, b):
 
 
 @inlined
-def _vanishes(o, d, v, e):
-    """Return whether, of each axis, the moment of a vertex or the edge e is surely zero."""
-    # Common for rays and edges along axes, and for rays through a vertex of an edge.
-    p = floats.difference(v, o, 0)
-    return (
-        (e[0][0] == 0.0 or _is_zero(d, p, 1, 2))
-        and (e[1][0] == 0.0 or _is_zero(d, p, 2, 0))
-        and (e[2][0] == 0.0 or _is_zero(d, p, 0, 1))
-    )
+def passes_through(o, d, v):
+    """Return whether a ray's line surely passes exactly through a point."""
+    return is_zero(o, d, v, (1.0, 1.0, 1.0))
 
 
 @kernel
-def passes_through(o, d, v):
-    """Return whether a ray's line surely passes exactly through a point."""
+def is_zero(o, d, v, e):
+    """Return whether of each axis d x (v-o) or e is surely zero."""
     stay_outlined()
     p = floats.difference(v, o, 0)
-    return _is_zero(d, p, 0, 1) and _is_zero(d, p, 1, 2) and _is_zero(d, p, 2, 0)
+    return (
+        (e[0] == 0.0 or _is_zero(d, p, 1, 2))
+        and (e[1] == 0.0 or _is_zero(d, p, 2, 0))
+        and (e[2] == 0.0 or _is_zero(d, p, 0, 1))
+    )
 
 
 @inlined
