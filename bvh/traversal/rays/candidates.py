@@ -28,7 +28,7 @@ from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index, double_index
 from bvh.traversal.rays.counted_faces import counted_lanes
-from bvh.traversal.rays.hit_details import prefetch_primitive, prefetch_vertices
+from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
@@ -246,21 +246,16 @@ _refined = by_scene(
 )
 
 
-@inlined
-def _prefetch(prefetch, tree, memory, slot, group, bits):
-    """Prefetch what lanes of a triangle group are, their faces or the vertices of these."""
-    while bits != 0:
-        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(bits))
-        prefetch(tree.primitives, prim)
-        bits &= bits - 1
-
-
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    _prefetch(prefetch_primitive, tree, memory, slot, group, bits & ~certain)
+    others = bits & ~certain
+    while others != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
+        prefetch_vertices(tree.primitives, prim)
+        others &= others - 1
     bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
@@ -268,7 +263,6 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
     # What is known of a vertex serves all of its triangles.
     near = passing_nothing()
-    _prefetch(prefetch_vertices, tree, memory, slot, group, bits & ~certain)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1

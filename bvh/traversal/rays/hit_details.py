@@ -88,7 +88,7 @@ def _is_moderate(a, p, q, r):
 def solve(corners, o, d):
     """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
 
-    Which of t, and of u and v, are known; but nothing where not `known`. `volumes` is what
+    Which of t, and of u and v, are known; but nothing where not `known`. `volumes` are those that
     `details_at_edge` takes. The ray opposes the normal where the last of them is negative.
     """
     v0, v1, v2 = corners
@@ -103,7 +103,7 @@ def solve(corners, o, d):
         & (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size)
         & (simd.lesser(whole_size, simd.lesser(of_u[1], of_v[1])) > SMALLEST_SIZE)
     )
-    return known, timed, weighed, t, u, v, ((of_u, of_v), whole, whole_size)
+    return known, timed, weighed, t, u, v, (of_u, of_v, (whole, whole_size))
 
 
 @inlined
@@ -122,9 +122,10 @@ def _solve_triangle(primitives, tree, prim, ray):
     vertices = corners(primitives, prim)
     known, timed, weighed, t, u, v, volumes = solve(vertices, ray[0], ray[1])
     if known and not weighed:
-        timed, t, u, v = details_at_edge(ray[0], ray[1], vertices, *volumes, 0, timed, t)
+        of, (whole, size) = (volumes[0], volumes[1]), volumes[2]
+        timed, t, u, v = details_at_edge(ray[0], ray[1], vertices, of, whole, size, 0, timed, t)
     if known and timed:
-        return t, u, v, volumes[1][0] < 0.0
+        return t, u, v, volumes[2][0][0] < 0.0
     return exact_details(ray[0], ray[1], *vertices)
 
 
@@ -242,21 +243,18 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
         _write_alone(tree, rays, pairs, k, out)
 
 
-@by_type(inline=True)
-def _lane(values, k):
-    """Return lane k of vectors, in tuples of two or three as these are."""
-    if isinstance(values, simd.Vec):
-        return lambda values, k: simd.lane(values, k)
-    if len(values) == 2:
-        return lambda values, k: (_lane(values[0], k), _lane(values[1], k))
-    return lambda values, k: (_lane(values[0], k), _lane(values[1], k), _lane(values[2], k))
+@inlined
+def _volume(of, k):
+    """Return lane k of a volume and its size."""
+    (high, low), size = of
+    return (simd.lane(high, k), simd.lane(low, k)), simd.lane(size, k)
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
     triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
-    known, timed, weighed, t, u, v, volumes = solve(vertices, o, d)
-    front = volumes[1][0] < 0.0
+    known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
+    front = whole[0][0] < 0.0
     solved, fronts = np.int64(simd.mask_bits(known & timed & weighed)), simd.mask_bits(front)
     solved &= triangles
     rows = simd.load(pairs.rows, j, HALF)
@@ -276,10 +274,12 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
     for k in range(count):
         done = solved >> k & 1 != 0
         if (at_edges & triangles) >> k & 1:
-            ray, parts = _lane((o, d), k), _lane(volumes, k)
+            p, r, _, _ = read_ray(rays, simd.peek(pairs.which, j + k))
             done, at, x, y = details_at_edge(
-                *ray, _lane(vertices, k), *parts, 0, times >> k & 1 != 0, simd.lane(t, k)
-            )
+                p, r, corners(primitives, simd.peek(pairs.prims, j + k)),
+                (_volume(of_u, k), _volume(of_v, k)), *_volume(whole, k), 0,
+                times >> k & 1 != 0, simd.lane(t, k),
+            )  # fmt: skip
             write_details(out, simd.lane(rows, k), (at, x, y, fronts >> k & 1))
         if not done:
             _write_alone(tree, rays, pairs, j + k, out)
