@@ -257,7 +257,24 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
         prefetch_vertices(tree.primitives, prim)
         others &= others - 1
     bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
-    culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    # Certain ones first: what is behind them need not be decided.
+    others = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    bits &= ~certain
+    while others != 0:
+        k = lowest_bit(others)
+        others &= others - 1
+        low, high = slots.interval(memory, k)
+        if high < slots.best_low(memory, slot):
+            prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
+            _set_closest(memory, slot, prim, low, high)
+            if any_hit:
+                # Nothing is left to find.
+                slots.set_end(memory, slot, F(-INF))
+                return
+        elif low <= slots.end(memory, slot):
+            bits |= np.int64(1) << k
+    if bits == 0:
+        return
     sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
@@ -271,10 +288,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
         if low > slots.end(memory, slot) or best == prim:
             continue
         tied, through = False, NO_VERTEX
-        if certain >> k & 1:
-            if culled >> k & 1:
-                continue
-        else:
+        if certain >> k & 1 == 0:
             vertices = corners(tree.primitives, prim)
             side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
             if vertex == NO_VERTEX:
@@ -307,7 +321,6 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
                 continue
             accept_hit(context_ref, memory, slot, prim, t)
         if any_hit:
-            # Nothing is left to find.
             slots.set_end(memory, slot, F(-INF))
             return
 
