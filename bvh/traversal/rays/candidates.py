@@ -20,30 +20,23 @@ from bvh.geometry.arithmetic.edge_sides import (
     side_at,
     turned,
 )
-from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
+from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import distance, scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
-from bvh.traversal.rays.blocks import batch_index, double_index
+from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.counted_faces import counted_lanes
 from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
+from bvh.traversal.rays.near_candidates import refined, sure_lanes
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
-from bvh.tree.frame import bound, farthest, into_frame
+from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.triangle_groups import (
-    TINY,
-    group_at,
-    load_group,
-    test_distance,
-    test_edges,
-    test_edges_near,
-)
+from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
@@ -200,52 +193,6 @@ def accept_hit(context_ref, memory, slot, prim, t):
     slots.set_exact_t(memory, slot, t)
 
 
-@inlined
-def _sure_lanes(ray, memory):
-    """Return the candidates whose distances, as stored, are surely in the range of a ray."""
-    first, last = slots.intervals(memory, 0, WIDTH)
-    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
-    return np.int64(mask_bits(sure))
-
-
-def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
-    """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
-    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
-    # pass exactly through a vertex or an edge.
-    others = bits & ~certain
-    others &= others - 1
-    if (
-        bits == certain
-        or others & (others - 1) != 0
-        or slots.exact(memory, slot) == slots.best(memory, slot)
-    ):
-        return bits, certain
-    # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
-    r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
-    o, d, _, _ = read_ray(rays, batch_index(block, r))
-    p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
-    t = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
-    if not (largest(p) <= NEAR_ORIGIN and abs(t) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
-        return bits, certain
-    s = t * power_of_two(-e)
-    q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
-    x, y, z = F(q[0]), F(q[1]), F(q[2])
-    point = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
-    rest = splat(F(q[0] - x), WIDTH), splat(F(q[1] - y), WIDTH), splat(F(q[2] - z), WIDTH)
-    ray = slots.ray_numbers(primitives, block, memory, slot)
-    triangles, edge = load_group(tree.groups, group), ray_numbers.edge(ray)
-    direction, extent = ray_numbers.direction(ray), bound(tree.frame)
-    maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
-    bits &= np.int64(mask_bits(maybe)) | certain
-    return bits, certain | (bits & np.int64(mask_bits(passes)) & _sure_lanes(ray, memory))
-
-
-_refined = by_scene(
-    _refine,
-    lambda primitives, tree, rays, block, memory, slot, group, bits, certain: (bits, certain),
-)
-
-
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
@@ -256,7 +203,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
         prefetch_vertices(tree.primitives, prim)
         others &= others - 1
-    bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
+    bits, certain = refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
     # Certain ones first: what is behind them need not be decided.
     others = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     bits &= ~certain
@@ -275,7 +222,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
             bits |= np.int64(1) << k
     if bits == 0:
         return
-    sure = _sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
+    sure = sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
     # What is known of a vertex serves all of its triangles.
