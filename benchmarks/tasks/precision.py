@@ -25,6 +25,13 @@ SIZES = tuple(10.0**i for i in range(6))
 HEIGHTS = tuple(10.0**-i for i in range(10))
 RAYS = 200
 
+# Hostile meshes whose vertices and edges are aimed at, by FEWEST rays at least.
+HOSTILE = (
+    "flat_grid", "fan", "needles", "needle_prism_tilted", "coincident_layers",
+    "degenerate_among_good",
+)  # fmt: skip
+FEWEST = 500
+
 
 def precision(setting: Setting) -> Iterator[Row]:
     """Yield the table of each caster, row by row."""
@@ -80,31 +87,38 @@ def leaks(setting: Setting) -> Iterator[Row]:
 def features(setting: Setting) -> Iterator[Task]:
     """Yield the tasks of rays that pass exactly through vertices and edges.
 
-    Each is timed beside the same rays turned by a thousandth, which meet none of them.
+    Each is timed beside rays through points a tenth nearer to the middle of a face.
     """
-    rng = np.random.default_rng(0)
-    land = _plateau(161)
-    for mesh in (land, load("terrain"), load("cad_part")):
+    rng, down = np.random.default_rng(0), np.array([0.0, 0.0, -1.0])
+    land, hostile = _plateau(161), generator("hostile", "meshes")()
+    meshes = [Scene(name, *hostile[name]) for name in HOSTILE]
+    for mesh in (land, load("terrain"), load("cad_part"), *meshes):
         tree = bvh.BVH.from_triangles(mesh.vertices, mesh.faces)
         lower, upper = tree.bounds
         span = float((upper - lower).max())
         eye = np.round(0.5 * (lower + upper) + span * np.array([0.31, -0.42, 1.13]), 3)
-        corners = _some(mesh.vertices, setting)
-        edges = _some(mesh.vertices[mesh.faces[:, [0, 2]]].mean(axis=1), setting)
-        aims = {"vertices": corners, "edges": edges}
-        cases = {f"{name} from a point": (eye, at - eye) for name, at in aims.items()}
-        down = np.array([0.0, 0.0, -1.0])
-        cases["vertices from above"] = (corners - span * down, down)
+        faces, used = mesh.vertices[mesh.faces], np.unique(mesh.faces, return_index=True)[1]
+        middles = faces.mean(axis=1)
+        corners = _aims(faces.reshape(-1, 3)[used], middles[used // 3], setting)
+        edges = _aims(faces[:, [0, 2]].mean(axis=1), middles, setting)
+        cases = {
+            "vertices from a point": (eye, corners - eye),
+            "edges from a point": (eye, edges - eye),
+            "vertices from above": (corners - span * down, down),
+        }
         if mesh is land:
             cases["along diagonals"] = (corners + 0.25 * span, np.full(3, -1.0))
         for name, (o, d) in cases.items():
-            yield _turned(setting, tree, mesh, name, *np.broadcast_arrays(o, d), rng)
-        yield _sights(setting, tree, mesh, np.broadcast_to(eye, corners.shape), corners, rng)
+            yield _beside(setting, tree, mesh, name, *np.broadcast_arrays(o, d))
+        yield _sights(setting, tree, mesh, np.broadcast_to(eye, corners[0].shape), corners, rng)
 
 
-def _some(points: Floats, setting: Setting) -> Floats:
-    """Return at most as many points as the option says, in their order."""
-    return points[:: -(-len(points) // setting.options["points"])]
+def _aims(points: Floats, middles: Floats, setting: Setting) -> Floats:
+    """Return as many points as the option says, or all, and as many nearer to the middles."""
+    step = -(-len(points) // setting.options["points"])
+    shape = (max(-(-len(points) // step), FEWEST), 3)
+    nearer = points + 0.1 * (middles - points)
+    return np.stack([np.resize(of[::step], shape) for of in (points, nearer)])
 
 
 def _plateau(n: int) -> Scene:
@@ -117,25 +131,21 @@ def _plateau(n: int) -> Scene:
     return Scene("grid", points.reshape(-1, 3), corners.reshape(-1, 3).astype(np.int32))
 
 
-def _turned(
-    setting: Setting, tree: bvh.BVH, mesh: Scene, name: str, o: Floats, d: Floats,
-    rng: np.random.Generator,
-) -> Task:  # fmt: skip
-    """Return the task of casting rays, beside the same turned."""
-    size = 1e-3 * np.linalg.norm(d, axis=1, keepdims=True)
-    task = batch(tree, Workload(name, "closest_hit", o.copy(), d.copy()), setting.threads, mesh)
-    turned = Workload(name, "closest_hit", o.copy(), d + size * rng.normal(size=d.shape))
-    beside = Ours(tree, setting.threads).rays(turned).call
-    return task._replace(ours={**task.ours, "bvh, beside": beside})
+def _beside(setting: Setting, tree: bvh.BVH, mesh: Scene, name: str, o: Floats, d: Floats) -> Task:
+    """Return the task of casting the rays of the first row, beside those of the second."""
+    at, beside = (Workload(name, "closest_hit", o[i].copy(), d[i].copy()) for i in range(2))
+    task = batch(tree, at, setting.threads, mesh)
+    return task._replace(
+        ours={**task.ours, "bvh, beside": Ours(tree, setting.threads).rays(beside).call}
+    )
 
 
 def _sights(
-    setting: Setting, tree: bvh.BVH, mesh: Scene, eyes: Floats, points: Floats,
+    setting: Setting, tree: bvh.BVH, mesh: Scene, eyes: Floats, ends: Floats,
     rng: np.random.Generator,
 ) -> Task:  # fmt: skip
     """Return the task of lines of sight to vertices, beside those to points near them."""
-    span = np.ptp(mesh.vertices, axis=0).max()
-    near = points + 1e-3 * span * rng.normal(size=points.shape)
+    points = ends[0]
 
     def check() -> None:
         some = rng.choice(len(points), 200)
@@ -145,7 +155,7 @@ def _sights(
             raise SystemExit("wrong answer: a line of sight")
 
     calls = {
-        name: partial(tree.visible, eyes, ends, threads=setting.threads)
-        for name, ends in (("bvh", points), ("bvh, beside", near))
+        name: partial(tree.visible, eyes, at, threads=setting.threads)
+        for name, at in zip(("bvh", "bvh, beside"), ends, strict=True)
     }
     return Task("sight of vertices", "ray", len(points), mesh, calls, check, lambda *_: None)

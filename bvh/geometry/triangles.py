@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import edge_sides, floats
-from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, vertex_of
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
@@ -73,24 +73,25 @@ def solve_plane(a, p, q, r):
 
 
 @inlined
-def _solve_volumes(a, p, q, r):
-    """Return minus the volume of edge (v2, v0) and that of (v0, v1), each with its size."""
-    # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
+def solve_volumes(a, p, q, r):
+    """Return the volumes that are u and v times that of n and r, each with its size."""
+    # u of d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), negated as n.d is, likewise v of v0, v1.
     m, sizes = floats.sized_cross(r, a)
-    return floats.sized_dot(m, sizes, q), floats.sized_dot(m, sizes, p)
+    (high, low), size = floats.sized_dot(m, sizes, q)
+    return ((-high, -low), size), floats.sized_dot(m, sizes, p)
 
 
 @inlined
-def solve_weights(a, p, q, r, whole, whole_size):
+def solve_weights(of_u, of_v, whole, whole_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
-    (of_v1, v1_size), (of_v2, v2_size) = _solve_volumes(a, p, q, r)
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
+    (u, u_size), (v, v_size) = of_u, of_v
     decided = (
         (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
-        & (abs(of_v1[0]) > 2.0**54 * DD_ERROR * v1_size + 2.0**-700)
-        & (abs(of_v2[0]) > 2.0**54 * DD_ERROR * v2_size + 2.0**-700)
+        & (abs(u[0]) > 2.0**54 * DD_ERROR * u_size + 2.0**-700)
+        & (abs(v[0]) > 2.0**54 * DD_ERROR * v_size + 2.0**-700)
     )
-    return decided, -of_v1[0] / whole[0], of_v2[0] / whole[0]
+    return decided, u[0] / whole[0], v[0] / whole[0]
 
 
 @inlined
@@ -115,9 +116,9 @@ def _quotient(n, n_size, d, d_size, e):
 
 
 @kernel
-def _solve(o, d, e, k, v0, v1, v2):
+def _solve(o, d, e, k, corners):
     """Return (decided, t, vectors, whole, its size) of a ray and a triangle in double-doubles."""
-    vectors = _scaled_vectors(o, d, e, k, v0, v1, v2)
+    vectors = _scaled_vectors(o, d, e, k, *corners)
     along, along_size, whole, whole_size = solve_plane(*vectors)
     decided, t = _quotient(along, along_size, whole, whole_size, e - k)
     # A size of 0 leaves everything undecided.
@@ -126,49 +127,41 @@ def _solve(o, d, e, k, v0, v1, v2):
 
 
 @kernel
-def distance(o, d, e, k, v0, v1, v2, vertex):
+def distance(o, d, e, k, corners, vertex):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
 
     `vertex` is what `sides` returns.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
-        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
+        decided, t = _distance_to_vertex(o, d, turned(corners, vertex)[0])
         if decided:
             return t
     # Double-doubles first: one cross product and two dot products.
-    decided, t, _, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
+    decided, t, _, whole, whole_size = _solve(o, d, e, k, corners)
     if decided:
         return t
+    v0, v1, v2 = corners
     volume = (v1, v0), (v2, v0), (v0, o)
-    return _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, 2 * e + k)
+    return _exact_quotient(volume, d, corners, whole, whole_size, 2 * e + k)
 
 
 @kernel
-def _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e):
+def _exact_quotient(volume, d, corners, whole, whole_size, e):
     """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about the latter.
 
     `volume` is the three vectors, each from one point to another, the latter first.
     """
     # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
-    p, q, r = volume
-    # By integers, however small the volume is beside its terms. It is linear in each vector, so
-    # what no double holds is the sum of two volumes, each off by 2**-105 of itself.
-    x, y, z = floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
-    value, size, f, known = (0.0, 0.0), 0.0, 0, True
-    for i in range(8):
-        a = floats.low(x) if i & 1 else floats.high(x)
-        b = floats.low(y) if i & 2 else floats.high(y)
-        c = floats.low(z) if i & 4 else floats.high(z)
-        if known and min(floats.largest(a), min(floats.largest(b), floats.largest(c))) != 0.0:
-            known, term, g = integer_volume(a, b, c)
-            f = g if size == 0.0 else f
-            term = floats.scale_by(term[0], g - f), floats.scale_by(term[1], g - f)
-            value, size = floats.dd_add(value, term), size + abs(term[0])
-    if known and size == 0.0:
+    (v0, v1, v2), (p, q, r) = corners, volume
+    # By integers, however small the volume is beside its terms.
+    known, value, f = integer_volume(
+        floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
+    )
+    if known and value[0] == 0.0:
         return 0.0
-    decided, t = _quotient(value, size, whole, whole_size, f - e)
+    decided, t = _quotient(value, abs(value[0]), whole, whole_size, f - e)
     if known and decided:
         return t
     n_sum, d_sum = new_sum(), new_sum()
@@ -187,39 +180,55 @@ def _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e):
 
 
 @kernel
+def details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t):
+    """Return (timed, t, u, v) where a weight is zero, or so small that both are rounded correctly.
+
+    `volumes` are those of `solve_volumes`; they and `whole` are times 2**e. Whether t is known is
+    given and returned.
+    """
+    stay_outlined()
+    v0, v1, v2 = corners
+    (of_u, u_size), (of_v, v_size) = volumes
+    u_decided, u = floats.round_quotient(of_u, u_size, whole, whole_size)
+    v_decided, v = floats.round_quotient(of_v, v_size, whole, whole_size)
+    # The vertex that is near, if any.
+    vertex = 0 if not (u_decided or v_decided) else NO_VERTEX
+    if u_decided != v_decided and abs((u if u_decided else v) - 1.0) < 2.0**-40:
+        vertex = 1 if u_decided else 2
+    if vertex != NO_VERTEX and edge_sides.passes_through(o, d, turned(corners, vertex)[0]):
+        if not timed:
+            timed, t = _distance_to_vertex(o, d, turned(corners, vertex)[0])
+        return timed, t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0
+    if not u_decided:
+        volume = (v0, o), (v0, v2), (d, ORIGIN)
+        u = _exact_quotient(volume, d, corners, whole, whole_size, e)
+    if not v_decided:
+        volume = (v0, o), (v1, v0), (d, ORIGIN)
+        v = _exact_quotient(volume, d, corners, whole, whole_size, e)
+    return timed, t, u, v
+
+
+@kernel
 def exact_details(o, d, v0, v1, v2):
     """Return (t, u, v, front) of a hit; u and v are good to a few units in the last place."""
     # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
     # the triangle alone, so the weights are the same in any tree.
     stay_outlined()
+    corners = v0, v1, v2
     d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
-    # The volume of (v1-v0) and (v2-v1) is that of the normal.
-    side = edge_sides.filtered_side(v0, d_scaled, floor, v1, v2)
-    vertex = vertex_of(o, d, v0, v1, v2)
-    if vertex != NO_VERTEX:
-        decided, t = _distance_to_vertex(o, d, v0 if vertex == 0 else (v1 if vertex == 1 else v2))
-        if decided and side != 0:
-            return t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0, side < 0
-    if side == 0:
-        side, _ = edge_sides.open_sides(o, d, d_scaled, floor, (v0, v1, v2), 0, 0, 0)
-    decided, t, vectors, whole, whole_size = _solve(o, d, e, k, v0, v1, v2)
-    e = 2 * e + k
-    if not decided:
-        volume = (v1, v0), (v2, v0), (v0, o)
-        t = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
-    decided, u, v = solve_weights(*vectors, whole, whole_size)
+    timed, t, vectors, whole, whole_size = _solve(o, d, e, k, corners)
+    side = whole[0]
+    if not (whole_size > 0.0 and abs(side) > DD_ERROR * whole_size + 2.0**-700):
+        # The volume of (v1-v0) and (v2-v1) is that of the normal.
+        side = float(edge_sides.exact_side(v0, d, d_scaled, floor, v1, v2))
+    e, volumes = 2 * e + k, solve_volumes(*vectors)
+    decided, u, v = solve_weights(*volumes, whole, whole_size)
     if not (decided and whole_size > 0.0):
-        # One is zero, or so small that both are rounded correctly.
-        ((high, low), v1_size), (of_v2, v2_size) = _solve_volumes(*vectors)
-        decided, u = floats.round_quotient((-high, -low), v1_size, whole, whole_size)
-        if not decided:
-            volume = (v2, o), (v0, v2), (d, ORIGIN)
-            u = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
-        decided, v = floats.round_quotient(of_v2, v2_size, whole, whole_size)
-        if not decided:
-            volume = (v0, o), (v1, v0), (d, ORIGIN)
-            v = _exact_quotient(volume, d, v0, v1, v2, whole, whole_size, e)
-    return t, u, v, side < 0
+        timed, t, u, v = details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t)
+    if not timed:
+        volume = (v1, v0), (v2, v0), (v0, o)
+        t = _exact_quotient(volume, d, corners, whole, whole_size, e)
+    return t, u, v, side < 0.0
 
 
 @entry
@@ -237,7 +246,7 @@ def _ray_triangle(rays, triangles, cull, hits):
         ):
             continue
         d_scaled, floor, _, _ = scaled_ray(o, d, floats.reach_of(a, b, c))
-        side, _ = sides(o, d, d_scaled, floor, a, b, c)
+        side, _ = sides(o, d, d_scaled, floor, (a, b, c))
         if side == 0 or side == cull:
             continue
         at, x, y, _ = exact_details(o, d, a, b, c)

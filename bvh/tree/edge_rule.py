@@ -15,6 +15,8 @@ one without area.
 
 from bvh.geometry.arithmetic.edge_sides import exact_side
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import reach_of
+from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, kernel, stay_outlined
 from bvh.tree.instanced import Instanced, kind_of, leaf_of
 from bvh.tree.primitives import Triangles, corners
@@ -22,10 +24,10 @@ from bvh.tree.rows import TRIANGLES
 
 
 @kernel
-def _moved_side(o, d, a, b):
+def _moved_side(o, d, scaled, a, b):
     """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
     stay_outlined()
-    side = exact_side(o, d, a, b)
+    side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
         return side
     for i in range(3):
@@ -45,8 +47,9 @@ def _moved_side(o, d, a, b):
 def _crosses_corners(vertices, o, d):
     stay_outlined()
     v0, v1, v2 = vertices
-    side = _moved_side(o, d, v0, v1)
-    return side == _moved_side(o, d, v1, v2) and side == _moved_side(o, d, v2, v0) and side != 0
+    ray = o, d, scaled_ray(o, d, reach_of(v0, v1, v2))
+    side = _moved_side(*ray, v0, v1)
+    return side == _moved_side(*ray, v1, v2) and side == _moved_side(*ray, v2, v0) and side != 0
 
 
 def _cross_instanced(primitives, prim, o, d):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.edge_sides import passes_through, sides
-from bvh.geometry.arithmetic.floats import INF, NAN, can_hit, vector
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, sides
+from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
 from bvh.runtime.jit import by_type, inlined, typeof, types
-from bvh.runtime.simd import peek, pointer
+from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
@@ -73,11 +73,10 @@ def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
-    v0, v1, v2 = vertices
-    side, vertex = sides(o, d, d_scaled, floor, v0, v1, v2)
+    side, vertex = sides(o, d, d_scaled, floor, vertices)
     if side == MISS or side == cull:
         return INF, MISS
-    t = distance(o, d, e, k, v0, v1, v2, vertex)
+    t = distance(o, d, e, k, vertices, vertex)
     return t, (side if t_min <= t <= t_max else MISS)
 
 
@@ -85,8 +84,8 @@ def lower_first() -> None:
     """Lower the exact test of triangles: a quarter of what rays lower, and the same for all."""
     v, k = (0.0, 0.0, 0.0), 0
     for test, given in (
-        (sides, (v, v, v, 0.0, v, v, v)),
-        (distance, (v, v, k, k, v, v, v, k)),
+        (sides, (v, v, v, 0.0, (v, v, v))),
+        (distance, (v, v, k, k, (v, v, v), k)),
         (exact_details, (v,) * 5),
     ):
         test.compile(tuple(map(typeof, given)))
@@ -172,24 +171,40 @@ def weights(primitives, prim, o, d, scaled, t_min, t_max):
     )  # fmt: skip
 
 
-def _share_corner(primitives, first, second, o, d):
-    faces = primitives.faces
-    for i in range(3):
-        v = np.int64(peek(faces, 3 * first + i))
-        for j in range(3):
-            if peek(faces, 3 * second + j) == v and passes_through(
-                o, d, vector(primitives.points, v)
-            ):
-                return True
-    return False
+@inlined
+def corner_at(vertices, point):
+    """Return which vertex of a triangle is at a point, or NO_VERTEX."""
+    v0, v1, v2 = vertices
+    if v0 == point:
+        return 0
+    if v1 == point:
+        return 1
+    return 2 if v2 == point else NO_VERTEX
 
 
 @by_type()
-def meet_on_ray(primitives, first, second, o, d):
-    """Return whether two primitives surely share a corner through which a ray's line passes."""
+def distance_of(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return t where a ray meets a primitive that it is known to hit."""
     if primitives.instance_class is Triangles:
-        return _share_corner
-    return lambda primitives, first, second, o, d: False
+        return lambda primitives, prim, o, d, scaled, t_min, t_max: distance(
+            o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX
+        )
+    return lambda primitives, prim, o, d, scaled, t_min, t_max: intersect(
+        primitives, prim, o, d, scaled, t_min, t_max, 0
+    )[0]
+
+
+@by_type()
+def meets(primitives, prim, point):
+    """Return whether a point is a vertex of a primitive."""
+    if primitives.instance_class is Triangles:
+        return lambda primitives, prim, point: (
+            corner_at(corners(primitives, prim), point) != NO_VERTEX
+        )
+    return lambda primitives, prim, point: (
+        instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES
+        and corner_at(corners(primitives, prim), point) != NO_VERTEX
+    )
 
 
 # Whether a ray is valid: finite, with a direction, and t_min <= t_max.

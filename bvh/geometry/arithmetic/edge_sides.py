@@ -4,19 +4,21 @@ The side of an edge (a, b) is the sign of d . ((a-o) x (b-o)), the volume spanne
 edge. It is decided by the first of these that can:
 
 1. a float64 filter, with the edge in place of b-o;
-2. where two edges of a triangle are open, the moment d x (v-o) of their vertex v: 0 for a ray
-   through the vertex, short for one that passes near, and then its errors are small, too;
-3. integers, where differences of coordinates are doubles (on grids, in maps, in plans);
-4. double-doubles, which leave open only what is closer to 0 than 2**-100 of its terms;
-5. exact sums.
+2. the moment d x (v-o) of a vertex v of it: 0 for a ray through the vertex, short for one that
+   passes near, and then its errors are small, too. It serves all edges of the vertex;
+3. double-doubles of it, which leave open only what is closer to 0 than 2**-100 of its terms;
+4. zeros of its components and of the edge's; integers, where differences of coordinates have few
+   digits (on grids, in maps, in plans); exact sums.
 
 Filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
 
+from typing import NamedTuple
+
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import triple_sign
-from bvh.geometry.arithmetic.floats import DD_ERROR
-from bvh.geometry.arithmetic.predicates import integer_volume, is_single
+from bvh.geometry.arithmetic.floats import DD_ERROR, NAN
+from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -29,6 +31,17 @@ REACH = 500
 SIDE_ERROR = 9.0 * 2.0**-53
 
 NO_VERTEX = -1
+NOWHERE = (NAN, NAN, NAN)
+
+
+class Passing(NamedTuple):
+    """A vertex, and how a ray passes it; inside kernels."""
+
+    vertex: tuple[float, float, float]
+    end: tuple[float, float, float]  # of an edge of it whose line the ray surely meets, or NaN
+    moment: tuple[tuple[float, float], ...]  # d x (vertex - o), double-doubles
+    sizes: tuple[float, float, float]  # of the terms of its components
+    through: bool  # whether the ray's line surely passes exactly through it
 
 
 @inlined
@@ -50,125 +63,161 @@ def _sign_beyond(value, error):
 
 
 @inlined
-def sides(o, d, d_scaled, floor, v0, v1, v2):
+def sides(o, d, d_scaled, floor, corners):
     """Return (side, vertex): the side on which a ray passes a triangle, and a vertex on the ray.
 
     The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal
     (v1-v0) x (v2-v0). The vertex is NO_VERTEX unless the ray was found to pass exactly through it.
     """
-    # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
+    side, vertex = filtered_sides(o, d_scaled, floor, corners)
+    if vertex == NO_VERTEX:
+        return side, NO_VERTEX
+    return open_sides(o, d, d_scaled, floor, corners, vertex)
+
+
+@inlined
+def filtered_sides(o, d_scaled, floor, corners):
+    """Return (side, vertex): as `sides`, or the vertex of an edge that the filter leaves open."""
+    v0, v1, v2 = corners
+    # Two edges of opposite signs are a miss, and two that are open tell the vertex, whatever the
+    # third is.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
-    if s0 * s1 < 0:
-        return 0, NO_VERTEX
+    if s0 * s1 < 0 or (s0 == 0 and s1 == 0):
+        return 0, (1 if s0 == 0 else NO_VERTEX)
     s2 = filtered_side(o, d_scaled, floor, v2, v0)
     if s0 * s2 < 0 or s1 * s2 < 0:
         return 0, NO_VERTEX
     if s0 * s1 * s2 != 0:
         return s0, NO_VERTEX
-    return open_sides(o, d, d_scaled, floor, (v0, v1, v2), s0, s1, s2)
+    return 0, (0 if s0 == 0 else (2 if s2 == 0 else 1))
 
 
 @kernel
-def open_sides(o, d, d_scaled, floor, corners, s0, s1, s2):
-    """Return the same as `sides`, given sides of edges; 0 for those that are open."""
+def open_sides(o, d, d_scaled, floor, corners, k):
+    """Return the same as `sides`, by the moment of vertex k."""
     stay_outlined()
-    # Begin with the vertex between two that are open. Exactly through it, both are 0.
-    v0, v1, v2 = corners
-    first = 0
-    if s0 == 0 and s1 == 0:
-        first, v0, v1, v2, s0, s1, s2 = 1, v1, v2, v0, s1, s2, s0
-    elif s1 == 0 and s2 == 0:
-        first, v0, v1, v2, s0, s1, s2 = 2, v2, v0, v1, s2, s0, s1
-    if s0 == 0 and s2 == 0:
-        if passes_through(o, d, v0):
-            return s1 if s1 != 0 else exact_side(o, d, v1, v2), first
-        s0, s2 = _sides_at(o, d, d_scaled, floor, v0, v1, v2)
-        if s0 * s1 < 0 or s0 * s2 < 0 or s1 * s2 < 0:
-            return 0, NO_VERTEX
-    if s0 == 0:
-        s0 = exact_side(o, d, v0, v1)
-        if s0 * s1 < 0 or s0 * s2 < 0:
-            return 0, NO_VERTEX
-    if s1 == 0:
-        s1 = exact_side(o, d, v1, v2)
-        if s1 * s0 < 0 or s1 * s2 < 0:
-            return 0, NO_VERTEX
-    if s2 == 0:
-        s2 = exact_side(o, d, v2, v0)
-        if s2 * s0 < 0 or s2 * s1 < 0:
-            return 0, NO_VERTEX
-    return floats.sign(s0 + s1 + s2), NO_VERTEX
+    corners = turned(corners, k)
+    near = passing(o, d, d_scaled, corners[0])
+    side, near = side_at(o, d, d_scaled, floor, near, corners)
+    return side, (k if near.through and side != 0 else NO_VERTEX)
 
 
 @inlined
-def _sides_at(o, d, d_scaled, floor, v, after, before):
-    """Return the sides of (v, after) and (before, v), 0 where not decided."""
-    # They are m . (after-v) and m . (v-before), with the moment m = d x (v-o). Each component of m
-    # is off by 10 * 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with
-    # the rounding of an edge, of products and of two sums: 6 * 2**-53 of the terms. What
-    # underflows, less than 16 times 2**-1075 a component of m and what `scaled_ray` tells of d,
-    # is below `floor`, too.
-    m, sizes = floats.sized_cross(floats.unrounded(d_scaled, 0), floats.difference(v, o, 0))
-    m = (m[0][0] + m[0][1], m[1][0] + m[1][1], m[2][0] + m[2][1])
-    a, b = minus(after, v), minus(v, before)
-    a_error = 6.0 * 2.0**-53 * floats.dot_size(m, a) + 2.0**-102 * floats.dot_size(sizes, a) + floor
-    b_error = 6.0 * 2.0**-53 * floats.dot_size(m, b) + 2.0**-102 * floats.dot_size(sizes, b) + floor
-    return _sign_beyond(dot(m, a), a_error), _sign_beyond(dot(m, b), b_error)
+def turned(corners, k):
+    """Return the vertices of a triangle from the k-th on."""
+    v0, v1, v2 = corners
+    if k == 0:
+        return v0, v1, v2
+    return (v1, v2, v0) if k == 1 else (v2, v0, v1)
+
+
+@inlined
+def passing(o, d, d_scaled, v):
+    """Return how a ray passes a vertex."""
+    ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
+    moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
+    through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
+    return Passing(v, NOWHERE, moment, sizes, through)
+
+
+# What no vertex is equal to.
+passing_nothing = inlined(
+    lambda: Passing(NOWHERE, NOWHERE, ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
+)
+
+
+@inlined
+def side_at(o, d, d_scaled, floor, near, corners):
+    """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex."""
+    # The first one; with an edge on the ray, if one was found, `near` is returned.
+    _, after, before = corners
+    on_first, on_last = after == near.end, before == near.end
+    s0 = 0 if near.through or on_first else _moment_side(near, floor, near.vertex, after)
+    s2 = 0 if near.through or on_last else _moment_side(near, floor, before, near.vertex)
+    if s0 * s2 < 0:
+        return 0, near
+    s1 = filtered_side(o, d_scaled, floor, after, before)
+    if s0 * s1 < 0 or s1 * s2 < 0:
+        return 0, near
+    if not near.through:
+        if s0 == 0 and not on_first:
+            s0 = _close_side(o, d, floor, near, near.vertex, after)
+        if s0 * s1 < 0:
+            return 0, near
+        if s2 == 0 and not on_last:
+            s2 = _close_side(o, d, floor, near, before, near.vertex)
+        end = after if s0 == 0 else before
+        if (s0 == 0 or s2 == 0) and end != near.vertex:
+            near = Passing(near.vertex, end, near.moment, near.sizes, near.through)
+        if s0 * s2 < 0 or s1 * s2 < 0:
+            return 0, near
+    if s1 == 0:
+        s1 = exact_side(o, d, d_scaled, floor, after, before)
+        if s0 * s1 < 0 or s1 * s2 < 0:
+            return 0, near
+    return floats.sign(s0 + s1 + s2), near
+
+
+@inlined
+def _moment_side(near, floor, a, b):
+    """Return the side of an edge of a vertex, 0 where rounding could have changed it."""
+    # It is m . (b-a), with the moment m. Each component of m is off by 10 * 2**-106 of its size
+    # (see `floats.difference_of_products`) and is rounded; with the rounding of an edge, of
+    # products and of two sums: 6 * 2**-53 of the terms. What underflows, less than 16 times
+    # 2**-1075 a component of m and what `scaled_ray` tells of d, is below `floor`, too.
+    x, y, z = near.moment
+    m, e = (x[0] + x[1], y[0] + y[1], z[0] + z[1]), minus(b, a)
+    error = 6.0 * 2.0**-53 * floats.dot_size(m, e) + 2.0**-102 * floats.dot_size(near.sizes, e)
+    return _sign_beyond(dot(m, e), error + floor)
 
 
 @kernel
+def exact_side(o, d, d_scaled, floor, a, b):
+    """Return the exact sign of d . ((a-o) x (b-a)), which a filter could not decide."""
+    stay_outlined()
+    return _close_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
+
+
+@kernel
+def _close_side(o, d, floor, near, a, b):
+    """Return the exact side of an edge of a vertex."""
+    stay_outlined()
+    q = floats.difference(b, a, 0)
+    value, size = floats.sized_dot(near.moment, near.sizes, q)
+    side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
+    if side != 0:
+        return side
+    # Common for rays and edges along axes, and for rays through a vertex of an edge.
+    if is_zero(o, d, a, floats.high(q)) or is_zero(o, d, b, floats.high(q)):
+        return 0
+    p = floats.difference(near.vertex, o, 0)
+    decided, value, _ = integer_volume(p, q, floats.unrounded(d, 0))
+    return floats.sign(value[0]) if decided else triple_sign(o, d, a, b)
+
+
+@inlined
 def passes_through(o, d, v):
     """Return whether a ray's line surely passes exactly through a point."""
+    return is_zero(o, d, v, (1.0, 1.0, 1.0))
+
+
+@kernel
+def is_zero(o, d, v, e):
+    """Return whether of each axis d x (v-o) or e is surely zero."""
     stay_outlined()
     p = floats.difference(v, o, 0)
-    return _are_parallel(d, floats.high(p)) and _are_parallel(d, floats.low(p))
-
-
-@inlined
-def _are_parallel(d, p):
-    """Return whether d x p is surely zero."""
     return (
-        floats.are_equal_products(d[0], p[1], d[1], p[0])
-        and floats.are_equal_products(d[1], p[2], d[2], p[1])
-        and floats.are_equal_products(d[2], p[0], d[0], p[2])
+        (e[0] == 0.0 or _is_zero(d, p, 1, 2))
+        and (e[1] == 0.0 or _is_zero(d, p, 2, 0))
+        and (e[2] == 0.0 or _is_zero(d, p, 0, 1))
     )
 
 
 @inlined
-def vertex_of(o, d, v0, v1, v2):
-    """Return the vertex, 0, 1 or 2, that a ray's line surely passes exactly through."""
-    if passes_through(o, d, v0):
-        return 0
-    if passes_through(o, d, v1):
-        return 1
-    return 2 if passes_through(o, d, v2) else NO_VERTEX
-
-
-@kernel
-def exact_side(o, d, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)), which a filter could not decide."""
-    stay_outlined()
-    # Common for axis-parallel rays: all six products have a factor that is exactly zero.
-    # (A computed difference is zero only if the real one is.)
-    zero = True
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        if d[i] != 0.0 and ((a[j] != o[j] and b[k] != a[k]) or (a[k] != o[k] and b[j] != a[j])):
-            zero = False
-    if zero:
-        return 0
-    p, q = floats.difference(a, o, 0), floats.difference(b, a, 0)
-    if is_single(p) and is_single(q):
-        decided, value, _ = integer_volume(floats.high(p), floats.high(q), d)
-        if decided:
-            return floats.sign(value[0])
-    e, k = floats.exponent(floats.reach_of(o, a, b)), floats.exponent(floats.largest(d))
-    if -REACH <= e <= REACH and k <= 1022:
-        # What underflows is below 2**-1060.
-        n, sizes = floats.sized_cross(floats.difference(a, o, -e), floats.difference(b, a, -e))
-        value, size = floats.sized_dot(n, sizes, floats.unrounded(d, k))
-        side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + 2.0**-1000)
-        if side != 0:
-            return side
-    return triple_sign(o, d, a, b)
+def _is_zero(d, p, i, j):
+    """Return whether a component of d x p is surely zero."""
+    (x, x_low), (y, y_low) = p[i], p[j]
+    return floats.are_equal_products(d[i], y, d[j], x) and (
+        (x_low == 0.0 and y_low == 0.0) or floats.are_equal_products(d[i], y_low, d[j], x_low)
+    )

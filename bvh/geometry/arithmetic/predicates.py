@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import cross_size, difference, dot_size, exponent, high
+from bvh.geometry.arithmetic.floats import cross_size, difference, dot_size, exponent
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
 from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined, types
@@ -25,9 +25,6 @@ from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined, type
 AREA_ERROR = 6.0 * 2.0**-53
 VOLUME_ERROR = 12.0 * 2.0**-53
 TINY = 2.0**-1070
-
-# Whether a vector of double-doubles is one of doubles.
-is_single = inlined(lambda a: a[0][1] == 0.0 and a[1][1] == 0.0 and a[2][1] == 0.0)
 
 
 @inlined
@@ -118,41 +115,57 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 
 @inlined
-def _integer(x, k):
-    """Return x * 2**k as an integer below 2**60, and whether it is one."""
-    y = x * floats.from_bits((k + 1023) << 52)
-    inside = abs(k) <= 1000 and 1.0 <= abs(y) < 2.0**60
-    n = np.int64(y if inside else 0.0)
-    return n, x == 0.0 or (inside and np.float64(n) == y)
+def _integer(x, s):
+    """Return x * s of a double as an integer, and whether it is one below 2**60."""
+    y = x * s
+    n = np.int64(y if abs(y) < 2.0**60 else 0.0)
+    # What underflows is no zero.
+    return n, np.float64(n) == y and (n != 0 or x == 0.0)
+
+
+# 2**k, or 0 where that is out of reach.
+_power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 else 0.0)
 
 
 @inlined
 def _integers(v, i, j, k):
     """Return (vector, e, fit): v times 2**i, 2**j and 2**k is the vector of integers times 2**e."""
-    e = max(exponent(v[0]) + i, max(exponent(v[1]) + j, exponent(v[2]) + k)) - 59
-    x, x_fits = _integer(v[0], i - e)
-    y, y_fits = _integer(v[1], j - e)
-    z, z_fits = _integer(v[2], k - e)
-    return (x, y, z), e, x_fits and y_fits and z_fits
+    e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
+    a, b, c = _power(i - e), _power(j - e), _power(k - e)
+    (x, x_fits), (y, y_fits) = _integer(v[0][0], a), _integer(v[1][0], b)
+    z, z_fits = _integer(v[2][0], c)
+    fit = x_fits and y_fits and z_fits
+    if v[0][1] != 0.0 or v[1][1] != 0.0 or v[2][1] != 0.0:
+        (f, x_fits), (g, y_fits) = _integer(v[0][1], a), _integer(v[1][1], b)
+        h, z_fits = _integer(v[2][1], c)
+        x, y, z, fit = x + f, y + g, z + h, fit and x_fits and y_fits and z_fits
+    return (x, y, z), e, fit
+
+
+@inlined
+def _without(v, x, y, z):
+    """Return a vector of double-doubles without its components along some axes."""
+    none = (0.0, 0.0)
+    return none if x else v[0], none if y else v[1], none if z else v[2]
 
 
 @kernel
 def integer_volume(p, q, r):
-    """Return (decided, value, e): the volume r . (p x q) of doubles is value * 2**e.
+    """Return (decided, value, e): the volume r . (p x q) of double-doubles is value * 2**e.
 
     It is decided where all are integers, but for a scale of each axis and of each vector. The value
     is a double-double, off by less than 2**-105 of itself; its sign is that of the volume.
     """
     # Scaled are the axes, by the components of p and q, and then each vector.
     stay_outlined()
-    x, y, z = max(abs(p[0]), abs(q[0])), max(abs(p[1]), abs(q[1])), max(abs(p[2]), abs(q[2]))
-    # Where p and q have no component along an axis, only that of r counts.
+    # A component of r counts where p and q have some along both other axes; theirs where r has one.
+    x, y, z = r[0][0] == 0.0, r[1][0] == 0.0, r[2][0] == 0.0
+    if x or y or z:
+        p, q = _without(p, y and z, z and x, x and y), _without(q, y and z, z and x, x and y)
+    x, y = max(abs(p[0][0]), abs(q[0][0])), max(abs(p[1][0]), abs(q[1][0]))
+    z = max(abs(p[2][0]), abs(q[2][0]))
     if x == 0.0 or y == 0.0 or z == 0.0:
-        r = (
-            0.0 if y == 0.0 or z == 0.0 else r[0],
-            0.0 if z == 0.0 or x == 0.0 else r[1],
-            0.0 if x == 0.0 or y == 0.0 else r[2],
-        )
+        r = _without(r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0)
     i, j, k = exponent(x), exponent(y), exponent(z)
     p, e, p_fits = _integers(p, -i, -j, -k)
     q, f, q_fits = _integers(q, -i, -j, -k)
@@ -175,10 +188,9 @@ def exact_volume(a, b, c, p):
     """Return the sign of `orient3d` where the filter cannot decide."""
     stay_outlined()
     u, v, r = difference(b, a, 0), difference(c, a, 0), difference(p, a, 0)
-    if is_single(u) and is_single(v) and is_single(r):
-        decided, value, _ = integer_volume(high(u), high(v), high(r))
-        if decided:
-            return floats.sign(value[0])
+    decided, value, _ = integer_volume(u, v, r)
+    if decided:
+        return floats.sign(value[0])
     total = new_sum()
     add_triple(total, 1.0, p, b, c)
     add_triple(total, -1.0, a, b, c)

@@ -13,8 +13,9 @@ Each file imports only from those above it.
 | `instance_setup.py` | Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins |
 | `counted_faces.py` | Mask test of a triangle group |
 | `leaf_hits.py` | Goals of several hits of a ray: all of them, or the first ones that a filter accepts |
-| `candidates.py` | Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties |
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
+| `near_candidates.py` | Near candidates: those of a triangle group, tested again from a nearer point of the ray |
+| `candidates.py` | Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties |
 | `hit_points.py` | Hit points: where hits on triangles are, and the unit normals there, HALF hits side by side |
 | `instanced_rays.py` | Single rays in a scene: from its TLAS to its BLAS and back |
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |

@@ -12,29 +12,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
-from bvh.geometry.triangles import scaled_ray
+from bvh.geometry.arithmetic.edge_sides import (
+    NO_VERTEX,
+    filtered_sides,
+    passing,
+    passing_nothing,
+    side_at,
+    turned,
+)
+from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.triangles import distance, scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
-from bvh.traversal.rays.blocks import batch_index, double_index
+from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.counted_faces import counted_lanes
+from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
+from bvh.traversal.rays.near_candidates import refined, sure_lanes
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
-from bvh.tree.frame import bound, farthest, into_frame
+from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
-from bvh.tree.primitives import MISS, Triangles, intersect, meet_on_ray
+from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.triangle_groups import (
-    TINY,
-    group_at,
-    load_group,
-    test_distance,
-    test_edges,
-    test_edges_near,
-)
+from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
@@ -159,81 +161,36 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
-    best = slots.best(memory, slot)
-    if best <= prim and slots.exact(memory, slot) == best:
-        # Where the ray passes through a corner that they share, both are hit there: the best stays.
-        if meet_on_ray(tree.primitives, best, prim, o, d):
-            return False
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
+    accept_hit(context_ref, memory, slot, prim, t)
+    return True
+
+
+@kernel
+def accept_hit(context_ref, memory, slot, prim, t):
+    """Keep a hit at an exact distance if it is the closest."""
+    stay_outlined()
+    tree, rays, block = follow(context_ref)
+    best = slots.best(memory, slot)
     low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
     if best >= 0 and high >= slots.best_low(memory, slot):
         if low > slots.end(memory, slot) or best == prim:
-            return True
+            return
         # Both are hits: compare their exact distances.
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
-            best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
+            o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+            scaled = scaled_ray(o, d, farthest(tree.frame))
+            best_t = distance_of(tree.primitives, best, o, d, scaled, t_min, t_max)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
     _set_closest(memory, slot, prim, low, high)
     slots.set_exact(memory, slot, prim)
     slots.set_exact_t(memory, slot, t)
-    return True
-
-
-@inlined
-def accept_certain(context_ref, memory, slot, prim, low, high, cull):
-    """Keep a certain hit within an interval of tau if it is the closest."""
-    if low > slots.end(memory, slot):
-        return
-    if high < slots.best_low(memory, slot):
-        _set_closest(memory, slot, prim, low, high)
-    else:
-        accept_exact(context_ref, memory, slot, prim, cull)
-
-
-def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
-    """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
-    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
-    # pass exactly through a vertex or an edge.
-    others = bits & ~certain
-    others &= others - 1
-    if (
-        bits == certain
-        or others & (others - 1) != 0
-        or slots.exact(memory, slot) == slots.best(memory, slot)
-    ):
-        return bits, certain
-    # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
-    r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
-    o, d, _, _ = read_ray(rays, batch_index(block, r))
-    p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
-    t = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
-    if not (largest(p) <= NEAR_ORIGIN and abs(t) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
-        return bits, certain
-    s = t * power_of_two(-e)
-    q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
-    x, y, z = F(q[0]), F(q[1]), F(q[2])
-    point = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
-    rest = splat(F(q[0] - x), WIDTH), splat(F(q[1] - y), WIDTH), splat(F(q[2] - z), WIDTH)
-    ray = slots.ray_numbers(primitives, block, memory, slot)
-    triangles, edge = load_group(tree.groups, group), ray_numbers.edge(ray)
-    direction, extent = ray_numbers.direction(ray), bound(tree.frame)
-    maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
-    first, last = slots.intervals(memory, 0, WIDTH)
-    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
-    bits &= np.int64(mask_bits(maybe)) | certain
-    return bits, certain | (bits & np.int64(mask_bits(passes & sure)))
-
-
-_refined = by_scene(
-    _refine,
-    lambda primitives, tree, rays, block, memory, slot, group, bits, certain: (bits, certain),
-)
 
 
 @kernel
@@ -241,21 +198,76 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    bits, certain = _refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
-    culled = slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    others = bits & ~certain
+    while others != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
+        prefetch_vertices(tree.primitives, prim)
+        others &= others - 1
+    bits, certain = refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
+    # Certain ones first: what is behind them need not be decided.
+    others = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    bits &= ~certain
+    while others != 0:
+        k = lowest_bit(others)
+        others &= others - 1
+        low, high = slots.interval(memory, k)
+        if high < slots.best_low(memory, slot):
+            prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
+            _set_closest(memory, slot, prim, low, high)
+            if any_hit:
+                # Nothing is left to find.
+                slots.set_end(memory, slot, F(-INF))
+                return
+        elif low <= slots.end(memory, slot):
+            bits |= np.int64(1) << k
+    if bits == 0:
+        return
+    sure = sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
+    o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
+    d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
+    # What is known of a vertex serves all of its triangles.
+    near = passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
-        if certain >> k & 1:
-            if culled >> k & 1:
-                continue
-            low, high = slots.interval(memory, k)
-            accept_certain(context_ref, memory, slot, prim, low, high, cull)
-        elif not accept_exact(context_ref, memory, slot, prim, cull):
+        (low, high), best = slots.interval(memory, k), slots.best(memory, slot)
+        if low > slots.end(memory, slot) or best == prim:
             continue
+        tied, through = False, NO_VERTEX
+        if certain >> k & 1 == 0:
+            vertices = corners(tree.primitives, prim)
+            side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
+            if vertex == NO_VERTEX:
+                side, vertex = filtered_sides(o, d_scaled, floor, vertices)
+                if vertex != NO_VERTEX:
+                    near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
+            if vertex != NO_VERTEX:
+                # If both are hit where the ray meets a vertex or an edge of theirs, at the same t.
+                tied = (
+                    best >= 0
+                    and (near.through or corner_at(vertices, near.end) != NO_VERTEX)
+                    and meets(tree.primitives, best, near.vertex)
+                    and (near.through or meets(tree.primitives, best, near.end))
+                )
+                if tied and best < prim:
+                    continue
+                side, near = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
+                through = vertex if near.through else NO_VERTEX
+            if side == MISS or side == cull:
+                continue
+        if tied:
+            if slots.exact(memory, slot) == best:
+                slots.set_exact(memory, slot, prim)
+            slots.set_best(memory, slot, prim)
+        elif sure >> k & 1 and high < slots.best_low(memory, slot):
+            _set_closest(memory, slot, prim, low, high)
+        else:
+            t = distance(o, d, e, f, corners(tree.primitives, prim), through)
+            if not t_min <= t <= t_max:
+                continue
+            accept_hit(context_ref, memory, slot, prim, t)
         if any_hit:
-            # Nothing is left to find.
             slots.set_end(memory, slot, F(-INF))
             return
 

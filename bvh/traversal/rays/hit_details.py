@@ -10,9 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import round_quotient, two_sum
+from bvh.geometry.arithmetic.floats import DD_ERROR, round_quotient, two_sum
 from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
-from bvh.geometry.triangles import exact_details, scaled_ray, solve_plane, solve_weights
+from bvh.geometry.triangles import (
+    details_at_edge,
+    exact_details,
+    scaled_ray,
+    solve_plane,
+    solve_volumes,
+    solve_weights,
+)
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
@@ -26,6 +33,8 @@ from bvh.tree.rows import TRIANGLES
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
 LARGEST_COMPONENT = 2.0**200
+# Volumes of larger sizes, if they are not small beside these, are far from underflow.
+SMALLEST_SIZE = 2.0**-400
 
 # Stack memory for the pairs of a ray block, three rows of integers; then, on a cache line of their
 # own, the coordinates of three vertices and a map for HALF triangles of a scene.
@@ -76,16 +85,25 @@ def _is_moderate(a, p, q, r):
 
 
 @inlined
-def solve(v0, v1, v2, o, d):
-    """Return (good, t, u, v, front) of a ray and a triangle, or of those in lanes."""
-    # Where not good, nothing is decided.
+def solve(corners, o, d):
+    """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
+
+    Which of t, and of u and v, are known; but nothing where not `known`. `volumes` are those that
+    `details_at_edge` takes. The ray opposes the normal where the last of them is negative.
+    """
+    v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
     along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
-    decided, t = round_quotient(along, along_size, whole, whole_size)
-    weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
-    # The ray opposes the normal: a sign that the test of the weights has made sure of.
-    return decided & weighed & _is_moderate(a, p, q, ray), t, u, v, whole[0] < 0.0
+    timed, t = round_quotient(along, along_size, whole, whole_size)
+    of_u, of_v = solve_volumes(a, p, q, ray)
+    weighed, u, v = solve_weights(of_u, of_v, whole, whole_size)
+    known = (
+        _is_moderate(a, p, q, ray)
+        & (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size)
+        & (simd.lesser(whole_size, simd.lesser(of_u[1], of_v[1])) > SMALLEST_SIZE)
+    )
+    return known, timed, weighed, t, u, v, (of_u, of_v, (whole, whole_size))
 
 
 @inlined
@@ -101,11 +119,14 @@ def _solve_exactly(primitives, tree, prim, ray):
 @kernel
 def _solve_triangle(primitives, tree, prim, ray):
     """Return the details of a hit with a triangle."""
-    v0, v1, v2 = corners(primitives, prim)
-    good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
-    if good:
-        return t, u, v, front
-    return exact_details(ray[0], ray[1], v0, v1, v2)
+    vertices = corners(primitives, prim)
+    known, timed, weighed, t, u, v, volumes = solve(vertices, ray[0], ray[1])
+    if known and not weighed:
+        of, (whole, size) = (volumes[0], volumes[1]), volumes[2]
+        timed, t, u, v = details_at_edge(ray[0], ray[1], vertices, of, whole, size, 0, timed, t)
+    if known and timed:
+        return t, u, v, volumes[2][0][0] < 0.0
+    return exact_details(ray[0], ray[1], *vertices)
 
 
 @kernel
@@ -222,11 +243,20 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
         _write_alone(tree, rays, pairs, k, out)
 
 
+@inlined
+def _volume(of, k):
+    """Return lane k of a volume and its size."""
+    (high, low), size = of
+    return (simd.lane(high, k), simd.lane(low, k)), simd.lane(size, k)
+
+
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
-    triangles, v0, v1, v2 = vertices_of(primitives, pairs, j)
+    triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
-    good, t, u, v, front = solve(v0, v1, v2, o, d)
-    solved, fronts = np.int64(simd.mask_bits(good)) & triangles, simd.mask_bits(front)
+    known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
+    front = whole[0][0] < 0.0
+    solved, fronts = np.int64(simd.mask_bits(known & timed & weighed)), simd.mask_bits(front)
+    solved &= triangles
     rows = simd.load(pairs.rows, j, HALF)
     if solved & ALL == ALL and count == HALF and consecutive(rows):
         at = simd.lane(rows, 0)
@@ -240,8 +270,18 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
     for k in range(HALF):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
+    times, at_edges = np.int64(simd.mask_bits(timed)), np.int64(simd.mask_bits(known & ~weighed))
     for k in range(count):
-        if solved >> k & 1 == 0:
+        done = solved >> k & 1 != 0
+        if (at_edges & triangles) >> k & 1:
+            p, r, _, _ = read_ray(rays, simd.peek(pairs.which, j + k))
+            done, at, x, y = details_at_edge(
+                p, r, corners(primitives, simd.peek(pairs.prims, j + k)),
+                (_volume(of_u, k), _volume(of_v, k)), *_volume(whole, k), 0,
+                times >> k & 1 != 0, simd.lane(t, k),
+            )  # fmt: skip
+            write_details(out, simd.lane(rows, k), (at, x, y, fronts >> k & 1))
+        if not done:
             _write_alone(tree, rays, pairs, j + k, out)
 
 
@@ -272,12 +312,12 @@ def _write_alone(tree, rays, pairs, k, out):
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (triangles, v0, v1, v2): vertices in HALF lanes, and which lanes are triangles."""
+    """Return (triangles, (v0, v1, v2)): vertices in HALF lanes; which lanes are triangles."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
     v2 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 2), I8))
-    return np.int64(-1), v0, v1, v2
+    return np.int64(-1), (v0, v1, v2)
 
 
 def _moved_vertices(primitives, pairs, j):
@@ -285,7 +325,7 @@ def _moved_vertices(primitives, pairs, j):
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
     v0, v1 = _moved(pairs.vertices, 0, triangles), _moved(pairs.vertices, 1, triangles)
-    return triangles, v0, v1, _moved(pairs.vertices, 2, triangles)
+    return triangles, (v0, v1, _moved(pairs.vertices, 2, triangles))
 
 
 vertices_of = by_scene(_own_vertices, _moved_vertices)

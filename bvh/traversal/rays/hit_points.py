@@ -58,7 +58,7 @@ def _unit(a):
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
     """Write where the hits in lanes are, and the normals there."""
-    _, v0, v1, v2 = vertices_of(primitives, pairs, np.int64(0))
+    _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
     rest, normal = (1.0 - u) - v, _unit(cross(_unit(minus(v1, v0)), _unit(minus(v2, v0))))

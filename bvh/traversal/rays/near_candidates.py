@@ -1,0 +1,62 @@
+"""Near candidates: those of a triangle group, tested again from a nearer point of the ray."""
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import exponent, largest, power_of_two
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, splat
+from bvh.traversal.rays import blocks, ray_numbers, slots
+from bvh.traversal.rays.blocks import batch_index, double_index
+from bvh.traversal.rays.ray_batch import read_ray
+from bvh.traversal.rays.ray_setup import NEAR_ORIGIN
+from bvh.tree.frame import bound, into_frame
+from bvh.tree.instanced import by_scene
+from bvh.tree.triangle_groups import load_group, test_edges_near
+
+F = np.float32
+
+
+@inlined
+def sure_lanes(ray, memory):
+    """Return the candidates whose distances, as stored, are surely in the range of a ray."""
+    first, last = slots.intervals(memory, 0, WIDTH)
+    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
+    return np.int64(mask_bits(sure))
+
+
+def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
+    """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
+    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
+    # pass exactly through a vertex or an edge.
+    others = bits & ~certain
+    others &= others - 1
+    if (
+        bits == certain
+        or others & (others - 1) != 0
+        or slots.exact(memory, slot) == slots.best(memory, slot)
+    ):
+        return bits, certain
+    # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
+    r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
+    o, d, _, _ = read_ray(rays, batch_index(block, r))
+    p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
+    t = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
+    if not (largest(p) <= NEAR_ORIGIN and abs(t) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
+        return bits, certain
+    s = t * power_of_two(-e)
+    q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
+    x, y, z = F(q[0]), F(q[1]), F(q[2])
+    point = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
+    rest = splat(F(q[0] - x), WIDTH), splat(F(q[1] - y), WIDTH), splat(F(q[2] - z), WIDTH)
+    ray = slots.ray_numbers(primitives, block, memory, slot)
+    triangles, edge = load_group(tree.groups, group), ray_numbers.edge(ray)
+    direction, extent = ray_numbers.direction(ray), bound(tree.frame)
+    maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
+    bits &= np.int64(mask_bits(maybe)) | certain
+    return bits, certain | (bits & np.int64(mask_bits(passes)) & sure_lanes(ray, memory))
+
+
+refined = by_scene(
+    _refine,
+    lambda primitives, tree, rays, block, memory, slot, group, bits, certain: (bits, certain),
+)
