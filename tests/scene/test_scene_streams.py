@@ -9,8 +9,12 @@ import pytest
 
 import bvh
 from bvh.queries.batches import ray_batches
+from bvh.runtime.threads import Shelf
 from bvh.scene import merged_leaves
+from bvh.traversal.rays import ray_numbers
+from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.ray_batch import STREAMS, Order
+from bvh.traversal.rays.streams import SLOT
 from tests.cases.moving_parts import KINDS, nested, scene_of, transform
 
 CORNER = np.eye(3), [[0, 1, 2]]
@@ -94,6 +98,24 @@ def test_batches_that_end_within_a_block(count: int, rng: np.random.Generator) -
     o, d = views(scene, 200, rng)
     assert_single(scene, o[:count], d[:count])
     assert_single(scene, o[:1], d[:count], threads=1)
+
+
+def test_what_a_slot_had_before(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hits were taken for surely in range by numbers of a slot that no moved ray had written."""
+
+    def scratch() -> Scratch:
+        made = new_scratch()
+        slot = made.streams.below.slot[SLOT:]
+        slot[ray_numbers.SURE_LOW], slot[ray_numbers.SURE_HIGH] = -1e30, 1e30
+        return made
+
+    shelf: Shelf[Scratch] = Shelf(scratch)
+    monkeypatch.setattr(ray_batches, "SHELF", shelf)
+    scene = scene_of("rigid", 12, rng, ("same", "exact"))
+    o, d = views(scene, 100, rng)
+    t = scene.closest_hit(o, d, counters=True).t
+    for end in (t, np.nextafter(t, 0.0)):
+        assert_single(scene, o, d, t_max=end)
 
 
 @pytest.mark.long

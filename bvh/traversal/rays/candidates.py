@@ -30,7 +30,7 @@ from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.counted_faces import counted_lanes
 from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
-from bvh.traversal.rays.near_candidates import refined, sure_lanes
+from bvh.traversal.rays.near_candidates import refined
 from bvh.traversal.rays.ray_batch import read_ray
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
@@ -73,6 +73,7 @@ class Candidates(NamedTuple):
 
     bits: int  # lanes that may be hit
     certain: int  # lanes that surely are hit
+    sure: int  # lanes whose distances surely are in the range of the ray
     den: Vec  # d . N, a vector; positive where the back faces the ray
     first: Vec  # the interval of tau that surely contains the hit, two vectors
     last: Vec
@@ -134,8 +135,9 @@ def candidates_of(ray, found):
     size = abs(found.den)
     t, error = found.numerator / size, found.margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
-    sure = mask_bits((first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray)))
-    return Candidates(found.bits, found.bits & found.passes & sure, found.den, first, last)
+    within = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
+    sure = np.int64(mask_bits(within))
+    return Candidates(found.bits, found.bits & found.passes & sure, sure, found.den, first, last)
 
 
 @inlined
@@ -194,7 +196,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
 
 
 @kernel
-def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, any_hit, cull):
+def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -203,7 +205,9 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
         prefetch_vertices(tree.primitives, prim)
         others &= others - 1
-    bits, certain = refined(tree.primitives, tree, rays, block, memory, slot, group, bits, certain)
+    bits, certain = refined(
+        tree.primitives, tree, rays, block, memory, slot, group, bits, certain, sure
+    )
     # Certain ones first: what is behind them need not be decided.
     others = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     bits &= ~certain
@@ -222,7 +226,6 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
             bits |= np.int64(1) << k
     if bits == 0:
         return
-    sure = sure_lanes(slots.ray_numbers(tree.primitives, block, memory, slot), memory)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
     d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
     # What is known of a vertex serves all of its triangles.
@@ -288,7 +291,16 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
             return
     back = np.int64(mask_bits(found.den > F(0.0)))
     _resolve_candidates(
-        context_ref, memory, slot, group, bits, found.certain, back, goal.any_hit, goal.cull
+        context_ref,
+        memory,
+        slot,
+        group,
+        bits,
+        found.certain,
+        found.sure,
+        back,
+        goal.any_hit,
+        goal.cull,
     )
 
 
@@ -313,7 +325,7 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     bits = counted_lanes(tree.primitives, tree, context_ref, memory, slot, group, found.bits)
     if bits != 0:
         certain = found.certain & bits
-        counted = Candidates(bits, certain, found.den, found.first, found.last)
+        counted = Candidates(bits, certain, found.sure, found.den, found.first, found.last)
         accept_candidates(goal, tree, block, context_ref, memory, slot, group, counted)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import exponent, largest, power_of_two
-from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, splat
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index, double_index
@@ -16,15 +15,7 @@ from bvh.tree.triangle_groups import load_group, test_edges_near
 F = np.float32
 
 
-@inlined
-def sure_lanes(ray, memory):
-    """Return the candidates whose distances, as stored, are surely in the range of a ray."""
-    first, last = slots.intervals(memory, 0, WIDTH)
-    sure = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
-    return np.int64(mask_bits(sure))
-
-
-def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
+def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
     """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
     # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
     # pass exactly through a vertex or an edge.
@@ -53,10 +44,10 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain):
     direction, extent = ray_numbers.direction(ray), bound(tree.frame)
     maybe, passes = test_edges_near(point, rest, direction, triangles, edge, extent)
     bits &= np.int64(mask_bits(maybe)) | certain
-    return bits, certain | (bits & np.int64(mask_bits(passes)) & sure_lanes(ray, memory))
+    return bits, certain | (bits & np.int64(mask_bits(passes)) & sure)
 
 
 refined = by_scene(
     _refine,
-    lambda primitives, tree, rays, block, memory, slot, group, bits, certain: (bits, certain),
+    lambda primitives, tree, rays, block, memory, slot, group, bits, certain, sure: (bits, certain),
 )
