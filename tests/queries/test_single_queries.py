@@ -247,7 +247,7 @@ def test_the_kernel_is_left_to_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quick_calls, "calls", {})
     same(mesh.closest_point(up), mesh.closest_point(up, threads=1))
     same(mesh.all_hits(up, up), mesh.all_hits(up, up, threads=1))
-    assert ("gather_hits", type(mesh.arrays.primitives), quick_calls.AllGoal) in entry_points
+    assert ("gather_hits", type(mesh.arrays.row), quick_calls.AllGoal) in entry_points
 
 
 def test_answers_are_nobody_elses() -> None:
