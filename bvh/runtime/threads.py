@@ -213,6 +213,8 @@ def share(
     Chunks are of one size; or of at most that, smaller and smaller, but of `least` if there is one.
     """
     if count == 0:
+        if progress is not None:
+            progress(0, 0)
         return
     # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= (size if threads == 1 or not least else least) and progress is None:
