@@ -57,7 +57,13 @@ def assert_alike(trees: Pair, *rays: Any, cull: Any = None, mask: Any = None) ->
     assert "_full" not in vars(compact.arrays)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+# A third of them; the others are long.
+SOME = [
+    pytest.param(name, marks=pytest.mark.long) if i % 3 else name for i, name in enumerate(FAMILIES)
+]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_families(name: str) -> None:
     """Hostile meshes and rays, whose answers `test_exactness` proves."""
     family = build(name)
