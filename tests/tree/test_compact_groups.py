@@ -100,6 +100,7 @@ def test_beside_edges(kind: str, rng: Rng) -> None:
         assert np.array_equal(hits.t, t) and np.array_equal(hits.prim_id, prim)
 
 
+@pytest.mark.long
 def test_single_questions(rng: Rng) -> None:
     """One ray, one point, casters, filters, counters, and loops of the user's own."""
     trees = pair_of(*soup(rng, 500, 0.3))
@@ -152,6 +153,7 @@ def test_size(quality: Any, rng: Rng) -> None:
     assert 2 * shared.arrays.groups.nbytes == full.arrays.groups.nbytes
 
 
+@pytest.mark.long
 def test_other_questions(rng: Rng) -> None:
     """Overlaps, distances and scenes ask full groups, which the tree then keeps."""
     trees = full, compact = pair_of(*soup(rng, 500, 0.3))
