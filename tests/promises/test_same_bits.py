@@ -43,7 +43,7 @@ EXACT = {
     "abs", "assume", "copysign", "ctlz", "ctpop", "cttz", "fabs", "floor", "fma", "is.fpclass",
     "sadd.with.overflow", "scmp", "smax", "smin", "smul.with.overflow", "sqrt",
     "uadd.with.overflow", "ucmp", "umax", "umin", "umul.with.overflow", "usub.sat",
-    "vector.reduce.add",
+    "usub.with.overflow", "vector.reduce.add",
     # Of memory, and what only time depends on.
     "experimental.noalias.scope.decl", "lifetime.end", "lifetime.start", "masked.gather",
     "masked.load", "masked.scatter", "masked.store", "memcpy", "memmove", "memset", "prefetch",
