@@ -146,6 +146,8 @@ def test_a_process_is_started_where_it_is_of_use(
     folder.make()
     started: list[Any] = []
     monkeypatch.delenv(ahead.SWITCH, raising=False)
+    # Other tests may have left workers of Dask in this process.
+    monkeypatch.delitem(sys.modules, "distributed.worker", raising=False)
     monkeypatch.setattr(ahead, "_start", lambda first, then: started.append(first))
     monkeypatch.setattr(ahead, "enrolled", lambda task: lambda: started.append(task))
     monkeypatch.setattr(ahead, "kernel_shelves", lambda: ())
