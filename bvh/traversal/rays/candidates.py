@@ -291,17 +291,9 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
             return
     back = np.int64(mask_bits(found.den > F(0.0)))
     _resolve_candidates(
-        context_ref,
-        memory,
-        slot,
-        group,
-        bits,
-        found.certain,
-        found.sure,
-        back,
-        goal.any_hit,
+        context_ref, memory, slot, group, bits, found.certain, found.sure, back, goal.any_hit,
         goal.cull,
-    )
+    )  # fmt: skip
 
 
 def accept_closest(goal, context_ref, memory, slot, prim):

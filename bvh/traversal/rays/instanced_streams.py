@@ -52,10 +52,8 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
     """List the rays of the groups first..last that are at the leaf of the first, and seen there."""
     tree, rays, block = follow(context_ref)
     lanes, to, count = block.lanes, moved.block, np.int64(0)
-    seen, code = (
-        peek(tree.primitives.masks, leaf),
-        streams.child(memory, streams.queued(memory, first)),
-    )
+    seen = peek(tree.primitives.masks, leaf)
+    code = streams.child(memory, streams.queued(memory, first))
     for i in range(first, last):
         group = streams.queued(memory, i)
         if streams.child(memory, group) != code:
