@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from bvh.camera import placement
 from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer, number
 from bvh.camera.projection import View
+from bvh.queries.public_names import public
 from bvh.runtime.arguments import Axis, reals
 
 
+@public
 class Camera(View):
     """A camera over a picture of `width` x `height` pixels.
 
@@ -41,7 +43,7 @@ class Camera(View):
 
     @classmethod
     def look_at(
-        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike | None = None,
         fov_y: float = 45.0, width: int = 800, height: int = 600, *, near: float = 0.0,
         far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
     ) -> Self:  # fmt: skip
@@ -51,8 +53,9 @@ class Camera(View):
         ----------
         eye, target : array_like, shape (3,)
             Position of the camera, and another point, at the centre of the picture.
-        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
-            Up direction of the picture, not parallel to the view; for a scene, `Scene.up`.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+            Up direction of the picture, not parallel to the view; for a scene, `Scene.up`. By
+            default z, and y where the view is along z.
         fov_y : float
             Vertical field of view in degrees, between 0 and 180.
         width, height : int
@@ -80,7 +83,7 @@ class Camera(View):
 
     @classmethod
     def orthographic(
-        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike = (0.0, 0.0, 1.0),
+        cls, eye: ArrayLike, target: ArrayLike, up: Axis | ArrayLike | None = None,
         view_height: float = 2.0, width: int = 800, height: int = 600, *, near: float = 0.0,
         far: float = math.inf, y: YDirection = "down", pixel_ratio: float = 1.0,
     ) -> Self:  # fmt: skip
@@ -90,7 +93,7 @@ class Camera(View):
         ----------
         eye, target : array_like, shape (3,)
             A point of the plane in which rays start, and the point at the centre of the picture.
-        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
             As in `look_at`.
         view_height : float
             Height of the picture in space.
@@ -130,7 +133,8 @@ class Camera(View):
         direction : array_like, shape (3,), optional
             View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-            As in `look_at`; by default `Scene.up`, else z.
+            As in `look_at`; by default `Scene.up`, else z, and another axis where the view is along
+            that one.
         fill : float
             Share of the picture's width or height, whichever is reached first; above 0, at most 1.
         fov_y, width, height, y, pixel_ratio
@@ -144,16 +148,16 @@ class Camera(View):
         [20.0, 15.0]
         """
         box = reals("bounds", getattr(bounds, "bounds", bounds))
-        if up is None:
-            up = getattr(bounds, "up", "z")
+        default: Axis = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
-        direction = placement.oblique(up) if direction is None else direction
+        if direction is None:
+            direction = placement.oblique(default if up is None else up)
         along = placement.unit("direction", direction)
         middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = placement.half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
-        geometry = placement.looking("fov_y", middle, along, up, half_height, raster)
+        geometry = placement.looking("fov_y", middle, along, up, half_height, raster, default)
         probe = cls._create(raster, geometry)
         share = number("fill", fill)
         if not 0.0 < share <= 1.0:

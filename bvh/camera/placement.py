@@ -17,6 +17,9 @@ AXES: dict[str, tuple[float, float, float]] = {
     "-x": (-1.0, 0.0, 0.0), "-y": (0.0, -1.0, 0.0), "-z": (0.0, 0.0, -1.0),
 }  # fmt: skip
 
+# What is up where the view is along the default axis that is up.
+UP_ON_MAPS: dict[str, Axis] = {"x": "z", "y": "-z", "z": "y"}
+
 # Share of the picture that a framed model fills: of its width or height, the first it reaches.
 FILL = 0.8
 # The most primitives whose vertices are projected; beyond it, corners of bounds take their place.
@@ -28,13 +31,15 @@ RIGID_SLACK = 1e-3
 
 
 def looking(
-    name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike, half_height: float,
-    raster: Raster,
+    name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike | None, half_height: float,
+    raster: Raster, default: Axis = "z",
 ) -> Geometry:  # fmt: skip
     """Return the geometry of a picture that is 2 half_height high at depth 1, as `name` wants."""
-    side = np.cross(forward, upward(up))
+    side = np.cross(forward, upward(default if up is None else up))
     if np.linalg.norm(side) < 1e-12:
-        raise ValueError("up must not be along the view")
+        if up is not None:
+            raise ValueError(f"up must not be along the view, got {up!r}")
+        side = np.cross(forward, upward(UP_ON_MAPS[default[-1]]))
     right = side / np.linalg.norm(side)
     width, height, direction, ratio = raster
     with np.errstate(over="ignore"):

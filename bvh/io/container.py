@@ -89,10 +89,13 @@ def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes
     return body + blake2b(body, digest_size=DIGEST_SIZE).digest()
 
 
+NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene read other files"
+
+
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
     """Check that data begin with an undamaged header of a kind of file and a known version."""
     if not data.startswith(magic):
-        raise ValueError("is not a saved tree")
+        raise ValueError(NOT_SAVED)
     if len(data) < HEADER_SIZE:
         raise ValueError(f"is cut off: it has {len(data)} of the {HEADER_SIZE} bytes of a header")
     version, mark = _BEGIN.unpack_from(data)[1:]
@@ -181,7 +184,7 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
     """Write a file atomically: its name refers to the old content or to all of the new one."""
     # Through a link to what it points at, as a plain write would.
-    path = os.path.realpath(path)
+    asked, path = path, os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{path} is something else than a file")
@@ -192,9 +195,11 @@ def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
         with open(temporary, "xb") as file:
             write_pieces(file, pieces)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is not None:
+            raise OSError(error.errno, error.strerror, asked) from None
         raise
     # The new name is brought to the disk, too, where a folder can be opened for that.
     with contextlib.suppress(OSError):

@@ -204,7 +204,7 @@ def unpacked(data: bytes, size: int) -> Header:
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
     """Return kind, number of primitives and bounds in a tree's header, which nobody has checked."""
     if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
-        raise ValueError("is not a saved tree")
+        raise ValueError(container.NOT_SAVED)
     fields = _TREE_FIELDS.unpack_from(data)
     return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
 

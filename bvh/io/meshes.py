@@ -111,8 +111,13 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
         return _read_trimesh(name, allowance)
     except ImportError as error:
         # trimesh guesses encodings with it.
-        if error.name != "charset_normalizer":
+        if not isinstance(error, ModuleNotFoundError):
             raise
+        # trimesh keeps the message alone of some.
+        missing = error.name or str(error).split("'")[1]
+        if missing != "charset_normalizer":
+            what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
+            raise ImportError(what, name=missing) from error
         why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
         raise ValueError(f"cannot read {name} as {wanted}: {why}") from error
     except (Exception, SystemExit) as error:

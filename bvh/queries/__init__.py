@@ -15,5 +15,6 @@ Each file imports only from those above it.
 | `tree_queries.py` | Queries of a tree: what it adds to those that trees and scenes share |
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |
+| `public_names.py` | Methods of public classes, named in errors by the class that users know, not by a base class |
 | `hierarchy.py` | `BVH`: a tree over triangles, boxes or custom primitives, and its constructors |
 """

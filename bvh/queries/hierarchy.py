@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.mesh_trees import MeshTrees
+from bvh.queries.public_names import public
 from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
@@ -18,6 +19,7 @@ from bvh.tree.primitives import Custom
 from bvh.tree.solids import BOXES, OBBS
 
 
+@public
 class BVH(MeshTrees, Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 

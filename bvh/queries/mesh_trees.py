@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -23,6 +22,7 @@ from bvh.runtime.arguments import (
     thread_count,
 )
 from bvh.runtime.caller_warnings import warn_if_empty
+from bvh.runtime.jit import notice
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import build
 from bvh.tree.primitives import Primitives, Triangles
@@ -230,7 +230,7 @@ class MeshTrees(TreeBase):
         check_option("memory", memory, get_args(Memory))
         lanes = np.int16 if memory == "compact" else np.float32
         workers = thread_count(threads)
-        began = time.perf_counter()
+        began = notice.clock()
         with heard(progress) as report:
             arrays, bounds = build(primitives, quality, workers, report, lanes)
         # The object comes last, so that no tree is ever half built.
@@ -238,7 +238,7 @@ class MeshTrees(TreeBase):
         tree._quality, tree._face_ids = quality, None
         tree._set_arrays(arrays)
         tree._bounds = bounds
-        tree._build_seconds = time.perf_counter() - began
+        tree._build_seconds = notice.clock() - began
         if noun is not None:
             warn_if_empty(tree, noun)
         return tree

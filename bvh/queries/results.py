@@ -23,8 +23,9 @@ Ids = NDArray[np.int32]
 class Hits(LocatedPerQuery):
     """Closest hits of rays; every field has the rays' leading shape.
 
-    `mask` is True where a ray hits, and ``hits[hits.mask]`` are those hits. `numpy.asarray` of hits
-    is a structured array with their fields, for tables and files.
+    `mask` is True where a ray hits, and ``hits[hits.mask]`` are those hits. The hit of a single ray
+    is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
+    hits is a structured array with their fields, for tables and files.
 
     `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
     what they hit in memory: the vertices and faces of a tree, as they were at the query if it has

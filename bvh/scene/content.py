@@ -6,6 +6,7 @@ leaves where transforms or masks have, all where instances came or went, or tree
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -182,8 +183,25 @@ class SceneContent(InstanceHolder):
     def __bool__(self) -> bool:
         return True
 
-    def _row(self, number: int) -> int:
-        return self._instances.row_of(arguments.one_index("instance_id", number))
+    def _row(self, key: int | str, name: str = "instance_id") -> int:
+        """Return the row of an instance by the id or the name that an argument is."""
+        number = self._id_of(key) if isinstance(key, str) else key
+        return self._instances.row_of(arguments.one_index(name, number))
+
+    def _ids_of(self, name: str) -> list[int]:
+        """Return the ids of all instances that have a name, ascending."""
+        return sorted(k for k, given in self._instances.names.items() if given == name)
+
+    def _id_of(self, name: str) -> int:
+        """Return the id of the one instance that has a name."""
+        found = self._ids_of(name)
+        if len(found) > 1:
+            raise KeyError(f"{len(found)} instances are named {name!r}: use one of the ids {found}")
+        if not found:
+            close = get_close_matches(name, map(str, self._instances.names.values()), 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise KeyError(f"no instance is named {name!r}{hint}")
+        return found[0]
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import affine_maps
-from bvh.runtime.arguments import bit_masks, index_rows, integers, label, one_index, truths
+from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
 from bvh.scene.instances import Instance
 
@@ -28,8 +28,11 @@ class InstanceAccess(SceneContent):
         self._instances.compact()
         return self._instances.column("ids").copy()
 
-    def instance(self, instance_id: int) -> Instance:
-        """Return a snapshot of an instance, like `scene[instance_id]`; KeyError if there is none.
+    def instance(self, instance_id: int | str) -> Instance:
+        """Return a snapshot of an instance by its id or name, like ``scene[instance_id]``.
+
+        A name stands for an id in all methods that take one: that of exactly one instance. Of none
+        or several, it is a KeyError, as is an unknown id.
 
         Examples
         --------
@@ -39,6 +42,8 @@ class InstanceAccess(SceneContent):
         >>> one = scene.instance(number)
         >>> one.name, one.visible, one.transform.shape
         ('plate', True, (4, 4))
+        >>> scene["plate"].id == number
+        True
         """
         with self._instances.without_compaction():
             return self._instances.record(self._row(instance_id))
@@ -53,6 +58,8 @@ class InstanceAccess(SceneContent):
                 yield self.instance(number)
 
     def __contains__(self, instance_id: object) -> bool:
+        if isinstance(instance_id, str):
+            return bool(self._ids_of(instance_id))
         try:
             with self._instances.without_compaction():
                 self._row(instance_id)  # type: ignore[arg-type]
@@ -72,8 +79,7 @@ class InstanceAccess(SceneContent):
         >>> scene.find("left"), scene.find("top")
         (array([0, 2]), array([], dtype=int64))
         """
-        names = self._instances.names.items()
-        return np.array(sorted(k for k, given in names if given == name), np.int64)
+        return np.array(self._ids_of(name), np.int64)
 
     def names(
         self, instance_ids: int | ArrayLike, missing: str | None = None
@@ -104,8 +110,10 @@ class InstanceAccess(SceneContent):
         """
         return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
-    def remove(self, ids: int | ArrayLike) -> None:
-        """Remove one instance or many, by `ids`, which are not reused. KeyError for unknown ones.
+    def remove(self, ids: int | str | ArrayLike) -> None:
+        """Remove one instance or many by `ids`, which are not reused, or by names.
+
+        KeyError for unknown ones.
 
         Examples
         --------
@@ -119,7 +127,7 @@ class InstanceAccess(SceneContent):
         """
         self._instances.remove(np.unique(self._rows(ids)))
 
-    def replace(self, instance_id: int, child: Any) -> None:
+    def replace(self, instance_id: int | str, child: Any) -> None:
         """Replace the child of the instance `instance_id` by another `child`, as `add` takes it.
 
         It keeps its id, transform, name and mask.
@@ -135,7 +143,7 @@ class InstanceAccess(SceneContent):
         """
         self._instances.replace(self._row(instance_id), self._child_number(child))
 
-    def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
+    def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
         """Change the transform of the instance `instance_id`, among many in microseconds, too.
 
         Examples
@@ -156,8 +164,8 @@ class InstanceAccess(SceneContent):
 
         Parameters
         ----------
-        ids : array_like of int, shape (n,)
-            If an id is given twice, its last transform counts.
+        ids : array_like of int or str, shape (n,)
+            If one is given twice, its last transform counts.
         transforms : array_like, shape (n, 4, 4)
 
         Examples
@@ -170,13 +178,13 @@ class InstanceAccess(SceneContent):
         >>> scene.bounds[:, 2]
         array([2., 3.])
         """
-        rows = self._instances.rows_of(index_rows("ids", ids))
+        rows = self._instances.rows_of(index_rows("ids", self._numbers(ids)))
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
         self._instances.write("maps", rows, maps)
 
-    def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
+    def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.
 
         Examples
@@ -192,7 +200,7 @@ class InstanceAccess(SceneContent):
         values = spread("visible", truths("visible", visible), len(found))
         self._instances.write("visible", found, values)
 
-    def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
+    def set_mask(self, ids: int | str | ArrayLike, mask: ArrayLike) -> None:
         """Change the masks of instances, as in `add`; `ids` and `mask` are as in `set_visible`.
 
         Examples
@@ -207,7 +215,7 @@ class InstanceAccess(SceneContent):
         found = self._rows(ids)
         self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
 
-    def rename(self, instance_id: int, name: str | None) -> None:
+    def rename(self, instance_id: int | str, name: str | None) -> None:
         """Change the `name` of the instance `instance_id`; None removes it.
 
         Examples
@@ -226,10 +234,21 @@ class InstanceAccess(SceneContent):
         else:
             self._instances.names[number] = str(name)
 
-    def _rows(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        if np.ndim(ids) == 0:
-            return np.array([self._instances.row_of(one_index("ids", ids))])  # type: ignore[arg-type]
-        return self._instances.rows_of(index_rows("ids", ids))
+    def _rows(self, ids: int | str | ArrayLike) -> NDArray[np.int64]:
+        """Return the rows of instances by their ids or names, (n,)."""
+        numbers = self._numbers(ids)
+        if np.ndim(numbers) == 0:
+            return np.array([self._row(numbers, "ids")])  # type: ignore[arg-type]
+        return self._instances.rows_of(index_rows("ids", numbers))
+
+    def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
+        """Return ids, with those of names in the place of these."""
+        if isinstance(ids, str):
+            return self._id_of(ids)
+        given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
+        if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
+            return [self._id_of(name) for name in given]
+        return ids
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:

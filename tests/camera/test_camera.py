@@ -238,8 +238,10 @@ def test_a_camera_does_not_change(kind: Any) -> None:
 GOOD = {"eye": [0, 0, 5], "target": [0, 0, 0], "up": [0, 1, 0], "width": 8, "height": 6}
 BAD = [
     *(({name: value}, name) for name in ("eye", "target", "up") for value in (
-        [1, 2], [1, 2, 3, 4], [[1, 2, 3]], 1.0, [0, np.nan, 1], [0, np.inf, 1], None, "abc",
+        [1, 2], [1, 2, 3, 4], [[1, 2, 3]], 1.0, [0, np.nan, 1], [0, np.inf, 1], "abc",
         [True, False, True], [1j, 0, 0], [[1], [1, 2]])),
+    ({"eye": None}, "eye"),
+    ({"target": None}, "target"),
     ({"eye": [1, 2, 3], "target": [1, 2, 3]}, "target"),
     ({"up": [0, 0, 0]}, "up"),
     ({"up": [0, 0, 7]}, "up"),
@@ -274,12 +276,29 @@ def test_refused_openings_and_bounds() -> None:
         with pytest.raises(ValueError, match="direction"):
             Camera.framing(bounds, bad)
     with pytest.raises(ValueError, match="up"):
-        Camera.framing(bounds, [0, 0, 2])
+        Camera.framing(bounds, [0, 0, 2], up="z")
     for bad in (0.0, -0.5, 1.01, np.nan, "1"):
         with pytest.raises((TypeError, ValueError), match="fill"):
             Camera.framing(bounds, fill=bad)
     with pytest.raises(ValueError, match="bounds"):
         Camera.framing(bvh.BVH.from_triangles([], []).bounds)
+
+
+def test_along_the_default_up() -> None:
+    """Without an axis that is up, a view along the default has another: y on maps, -z under y."""
+    for end in ([0, 0, 5], [0, 0, -5]):
+        for camera in (Camera.look_at(end, [0, 0, 0]), Camera.orthographic(end, [0, 0, 0])):
+            assert np.allclose(camera.project([0, 0.5, 0])[0], camera.width / 2)
+            assert camera.project([0, 0.5, 0])[1] < camera.height / 2
+    scene = bvh.Scene()
+    scene.add(trimesh.creation.box())
+    for axis, above in {"y": [0, 0, -0.5], "x": [0, 0, 0.5], "z": [0, 0.5, 0]}.items():
+        scene.up = axis
+        direction = -np.eye(3)["xyz".index(axis)]
+        camera = Camera.framing(scene, direction)
+        assert camera.project(above)[1] < camera.height / 2 - 1
+        with pytest.raises(ValueError, match="up must not be along the view"):
+            Camera.framing(scene, direction, up=axis)
 
 
 def test_numbers_near_the_largest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,27 @@ def test_paths_are_no_meshes() -> None:
         for path in ("x.stl", Path("x.stl")):
             with pytest.raises(TypeError, match=r"call BVH\.from_file for the file .*x\.stl"):
                 make(path)
+
+
+def test_missing_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A format that trimesh reads with another library names it, and how to get it."""
+    path = tmp_path / "part.step"
+    path.write_text("ISO-10303-21;")
+    monkeypatch.setitem(sys.modules, "cascadio", None)
+    for read in (bvh.BVH.from_file, bvh.load_scene):
+        with pytest.raises(ImportError, match=r"\.step files, trimesh needs \w+: pip install \w+"):
+            read(path)
+
+
+def test_paths_in_errors(tmp_path: Path) -> None:
+    """What is no saved tree has an error that says what reads it; a failed save names its path."""
+    trimesh.creation.box().export(tmp_path / "box.stl")
+    with pytest.raises(ValueError, match=r"box\.stl: .* bvh\.BVH\.from_file"):
+        bvh.load(tmp_path / "box.stl")
+    scene = bvh.Scene()
+    scene.add(trimesh.creation.box())
+    target = tmp_path / "no folder" / "box.bvh"
+    for saved in (scene, scene[0].child):
+        with pytest.raises(FileNotFoundError) as caught:
+            saved.save(target)
+        assert caught.value.filename == str(target) and str(caught.value).endswith(f"'{target}'")

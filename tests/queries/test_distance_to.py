@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
 from bvh import BVH
@@ -299,3 +300,21 @@ def test_tables(shape: tuple[int, ...]) -> None:
     assert table.shape == shape and table.dtype.names == ("distance", "position", "prim_id")
     for name in table.dtype.names:
         assert np.array_equal(table[name], getattr(found, name))
+
+
+def test_meshes_and_scenes() -> None:
+    """The other of a pair is what scenes take: a tree, a mesh, or a scene, as it is flattened."""
+    vertices, faces = grid_mesh(np.random.default_rng(3))
+    tree = BVH.from_triangles(vertices, faces)
+    lifted = np.eye(4)
+    lifted[2, 3] = 2.0
+    scene = bvh.Scene()
+    scene.add(tree, lifted)
+    wanted = tree.distance_to(tree, lifted).distance
+    for other in (tree, (vertices, faces), trimesh.Trimesh(vertices, faces, process=False)):
+        assert tree.distance_to(other, lifted).distance == wanted
+    assert tree.distance_to(scene).distance == wanted
+    boxes = BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]])
+    for wrong, message in ((None, "^other must be"), ("a.stl", "^other must be"), (boxes, "boxes")):
+        with pytest.raises(TypeError, match=message):
+            tree.distance_to(wrong)

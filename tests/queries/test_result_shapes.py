@@ -161,3 +161,24 @@ def test_results_are_structured_arrays() -> None:
     assert {"nodes", "tests"} < set(counted.dtype.names)
     with pytest.raises(TypeError, match="must be real numbers"):
         tree.closest_hit(tree.closest_hit(*rays), rays[1])
+
+
+@pytest.mark.parametrize("kind", [BVH, Scene])
+def test_truth(kind: type) -> None:
+    """The result of a single query is true where it finds something; that of a batch is refused."""
+    tree = target = BVH.from_triangles(*UNIT)
+    if kind is Scene:
+        target = Scene()
+        target.add(tree)
+    ray, away = ([0.2, 0.2, 1.0], [0.0, 0.0, -1.0]), ([0.2, 0.2, 1.0], [0.0, 0.0, 1.0])
+    answers = {
+        target.closest_hit: (ray, away), target.all_hits: (ray, away),
+        target.closest_point: (([0.0, 0.0, 1.0],), ([0.0, 0.0, 1.0], 0.5)),
+        target.overlap_sphere: (([0.0, 0.0, 0.0], 0.1), ([9.0, 9.0, 9.0], 0.1)),
+    }  # fmt: skip
+    for query, (found, missed) in answers.items():
+        assert bool(query(*found)) is True and bool(query(*missed)) is False
+        for shape in ((1,), (2, 3), (0,)):
+            batch = query(*(np.broadcast_to(a, shape + np.shape(a)) for a in found))
+            with pytest.raises(ValueError, match=r"of a batch is ambiguous: use \.[mc]"):
+                bool(batch)

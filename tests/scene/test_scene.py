@@ -199,7 +199,7 @@ def test_instances(rng: Rng) -> None:
     scene.rename(b, "a")
     assert scene.find("a").tolist() == [0, 1] and scene.find("b").tolist() == []
     scene.remove(b)
-    assert b not in scene and "a" not in scene and scene.find("a").tolist() == [0]
+    assert b not in scene and "a" in scene and "b" not in scene and scene.find("a").tolist() == [0]
     assert scene.add(tree) == 2
     scene.remove(scene.ids)
     assert len(scene) == 0 and scene.add_many(tree, np.empty((0, 4, 4))).tolist() == []

@@ -14,6 +14,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import RegionQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import RayQueries
+from bvh.queries.public_names import public
 from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
@@ -29,6 +30,7 @@ TOGETHER = 1 << 20
 MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
+@public
 class Parts(
     RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartContent
 ):

@@ -45,6 +45,14 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
     return array[(*parts, *([slice(None)] * axes if full else [Ellipsis]))]
 
 
+def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
+    """Return whether a single query has found something; raise for a batch, as numpy does."""
+    if axes:
+        kind = type(result).__name__
+        raise ValueError(f"the truth value of {kind} of a batch is ambiguous: use {instead}")
+    return bool(found)
+
+
 class Table:
     """Base of results that `numpy.asarray` makes a structured array of."""
 
@@ -89,6 +97,9 @@ class PerQuery(Table):
     _noun = "found"  # What entries are called in a repr, after their number.
     # By name, how many axes a field has beside those of the batch.
     _more_axes: ClassVar[dict[str, int]] = {}
+
+    def __bool__(self) -> bool:
+        return truth_of(self, self.mask, np.ndim(self.mask), ".mask.any() or .mask.all()")
 
     def __len__(self) -> int:
         ids = self.prim_id
@@ -163,6 +174,9 @@ class Ragged:
 
     offsets: NDArray[np.int64]
     shape: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return truth_of(self, self.offsets[-1] > 0, len(self.shape), ".counts > 0")
 
     @property
     def counts(self) -> CountResult:

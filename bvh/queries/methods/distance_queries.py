@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +26,11 @@ class DistanceQueries(TreeBase):
 
     __slots__ = ()
 
+    # Constructor of `BVH`.
+    from_mesh: Callable[[Any], TreeBase]
+
     def distance_to(
-        self, other: TreeBase, transform: ArrayLike | None = None, *,
+        self, other: Any, transform: ArrayLike | None = None, *,
         max_distance: ArrayLike = math.inf, hint: Clearances | ArrayLike | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Clearances:  # fmt: skip
@@ -40,8 +44,9 @@ class DistanceQueries(TreeBase):
 
         Parameters
         ----------
-        other : BVH
-            Over triangles.
+        other : BVH, Scene or mesh
+            Over triangles. A mesh is anything that `from_mesh` takes, and is built into a tree in
+            each call; so is a scene, as its `flattened` mesh, whose faces `prim_id` then numbers.
         transform : array_like, shape (..., 4, 4), optional
             Finite affine matrices that bring `other` to this tree's world, a query each. Vertices
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
@@ -76,7 +81,7 @@ class DistanceQueries(TreeBase):
         """
         from bvh.queries.batches.distance_batches import find_closest_pairs, quick_distance
 
-        other = self._other_tree("distance_to", other)
+        other = self._other_tree("distance_to", self._tree_of(other))
         arrays, others = self._shown_arrays(), other._shown_arrays()
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
         if (
@@ -104,6 +109,15 @@ class DistanceQueries(TreeBase):
             found = find_closest_pairs(arrays, others, moves, limits, pairs, count, workers, report)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
+
+    def _tree_of(self, other: Any) -> Any:
+        """Return the other of a pair as a tree."""
+        if isinstance(other, TreeBase):
+            return other
+        try:
+            return self.from_mesh(other.flattened()[:2] if hasattr(other, "flattened") else other)
+        except TypeError as error:
+            raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return numbers of pairs, -1 where a face has no bits."""
