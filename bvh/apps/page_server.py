@@ -45,6 +45,22 @@ _KEY = (
     "font:inherit"
 )
 
+# Dim labels of viser's are too faint for many; buttons too pale.
+_CONTRAST = (
+    "label,.mantine-Slider-markLabel{color:var(--mantine-color-text)!important;opacity:1!important}"
+    "button[data-variant=outline] *{color:var(--mantine-color-text)!important}"
+    ".mantine-Button-root:not([data-variant=outline]){background:#1657c9!important}"
+)
+_NAMES = """setInterval(() => {
+  for (const each of document.querySelectorAll('button, [role=button], [role=slider], input')) {
+    if (each.textContent.trim() || each.labels?.length || each.getAttribute('aria-label')) continue;
+    const icon = each.querySelector('svg')?.getAttribute('class')?.match(/tabler-icon-([\\w-]+)/);
+    const kind = /close/i.test(each.className) ? 'close' : 'control';
+    each.setAttribute('aria-label',
+      each.title || icon?.[1].replaceAll('-', ' ') || each.placeholder || kind);
+  }
+}, 250);"""
+
 _starting = threading.Lock()
 
 
@@ -73,7 +89,7 @@ class Page:
             import viser
         self._ended = threading.Event()
         number = _free_port(host, number)
-        with _silent(), _own_pages_only(host, allowed):
+        with silent(), _own_pages_only(host, allowed):
             server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         self._server = server
         # No page may request a public address.
@@ -115,12 +131,14 @@ class Page:
             return
         self._ended.set()
         self._leave()
-        with _silent():
+        with silent():
             self._server.stop()
 
     def _dress(self, up: ArrayLike, ambient: float, **theme: object) -> None:
         """Set the page's looks and lights."""
-        self._server.gui.configure_theme(show_logo=False, show_share_button=False, **theme)
+        self._server.gui.configure_theme(
+            **({"show_logo": False, "show_share_button": False} | theme)
+        )
         scene = self._server.scene
         scene.set_up_direction(up)
         # Shadows and reflections would cost most of a frame, and wash out colours.
@@ -170,7 +188,7 @@ def _free_port(host: str, first: int) -> int:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Print nothing that viser says: on standard output, or as rich shows it in notebooks."""
     import rich
 
@@ -244,6 +262,11 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
 def running(script: str) -> str:
     """Return HTML that runs a script when it is shown."""
     return f'<img alt="" src="{PIXEL}" onload="{html.escape(script)}" style="display:none">'
+
+
+def accessible() -> str:
+    """Return HTML that gives icons of viser's pages names, and texts enough contrast."""
+    return f"<style>{_CONTRAST}</style>{running(_NAMES)}"
 
 
 def tab_title(title: str) -> str:

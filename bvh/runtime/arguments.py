@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import operator
 import sys
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,9 +48,17 @@ SINGULARS = {
 }  # fmt: skip
 
 
+def grouped(count: Any) -> str:
+    """Return a whole number for people, in groups of three that no line breaks."""
+    return f"{count:,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
 def number_of(count: Any, plural: str, form: str = "") -> str:
-    """Return how many there are as text: "1 ray", "2 rays"; of more words the first is the noun."""
-    number = format(count, form)
+    """Return how many there are as text: "1 ray", "2 rays"; of more words the first is the noun.
+
+    The form "," is that of `grouped`.
+    """
+    number = grouped(count) if form == "," else format(count, form)
     if number != "1":
         return f"{number} {plural}"
     noun, space, rest = plural.partition(" ")
@@ -208,7 +217,9 @@ def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None
     """Raise a ValueError unless `value` is one of the options."""
     if not (value is None or isinstance(value, str)) or value not in options:
         others, last = ", ".join(map(repr, options[:-1])), options[-1]
-        raise ValueError(f"{name} must be {others} or {last!r}, got {value!r}")
+        near = get_close_matches(str(value), [option for option in options if option], 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{name} must be {others} or {last!r}, got {value!r}{meant}")
 
 
 def cull_code(cull: Cull | None) -> int:

@@ -34,7 +34,7 @@ def folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(tmp_path / "whole.npz", vertices=vertices, faces=faces)
     code, out, err = run("partition", "a.ply", "b.stl", "-o", "folder", "--memory", "50MB")
     assert (code, err.strip()) == (0, "")
-    assert out.startswith("folder: 1440 triangles in ") and out.endswith(" MiB\n")
+    assert out.startswith("folder: 1\xa0440 triangles in ") and out.endswith(" MiB\n")
     return tmp_path / "folder"
 
 
@@ -45,7 +45,7 @@ def test_info(run: Run, folder: Path) -> None:
     code, out, err = run("info", "folder")
     assert (code, err.strip()) == (0, "")
     text = " ".join(out.split())
-    assert f"triangles 1440 parts {parts.part_count} " in text
+    assert f"triangles 1 440 parts {parts.part_count} " in text
     assert "first id triangles name 0 720 a.ply 720 720 b.stl" in text
     told = strict_json(run("info", "folder", "--json")[1])
     assert [told["lower"], told["upper"]] == parts.bounds.tolist()
@@ -104,7 +104,7 @@ def test_render(shade: str, run: Run, folder: Path) -> None:
             assert (code, err.strip()) == (0, "")
             outs.append(out.splitlines())
     assert Path("folder.png").read_bytes() == Path("whole.npz.png").read_bytes()
-    assert "32 x 24 pixels, 1440 triangles in" in outs[0][0]
+    assert "32 x 24 pixels, 1\xa0440 triangles in" in outs[0][0]
     if shade not in ("clay", "material"):
         found, wanted = np.load("folder.npy"), np.load("whole.npz.npy")
         np.testing.assert_array_equal(found, wanted)
@@ -116,7 +116,7 @@ def test_urls(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     fsspec = pytest.importorskip("fsspec")
     monkeypatch.setenv("BVH_PARTS_DIR", str(tmp_path / "fetched"))
     code, out, err = run("partition", "a.ply", "b.stl", "-o", "memory://cli")
-    assert (code, err.strip()) == (0, "") and out.startswith("memory://cli: 1440 triangles")
+    assert (code, err.strip()) == (0, "") and out.startswith("memory://cli: 1\xa0440 triangles")
     for name in ("folder", "memory://cli"):
         assert run("info", name)[0] == run("info", name, "--details")[0] == 0
         file = f"{name[:3]}.png"

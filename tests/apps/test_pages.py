@@ -85,8 +85,10 @@ def overlay(scene: Scene, server: Any) -> tuple[BoxOverlay, Any]:
     lines: dict[str, Any] = {}
     session = SimpleNamespace(
         client=server, scene=scene, pick=None, frame=PageFrame.around(scene.bounds),
-        lines=lines, _lock=threading.RLock(), _unmark=lambda name: lines.pop(name, None),
-        _lines=lambda name, points, *_: lines.__setitem__(name, points),
+        lines=lines, _lock=threading.RLock(), marks=SimpleNamespace(
+            clear=lambda name: lines.pop(name, None),
+            lines=lambda name, points, *_: lines.__setitem__(name, points),
+        ),
     )  # fmt: skip
     return BoxOverlay(session), session
 

@@ -25,10 +25,12 @@ from bvh.apps.viewer.drawing import (
     surface_of,
 )
 from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
+from bvh.runtime.arguments import grouped
 from bvh.runtime.simd import WIDTH
 from tests.oracles.viewer import boxes_at, pixel_ray
 
@@ -286,7 +288,7 @@ def test_pictures_get_finer() -> None:
         time.sleep(2 * RESTING)
         return camera
 
-    tracer = Tracer(scene, slow, show, 1)
+    tracer = Tracer(SceneCopy(scene), slow, show, 1)
     tracer._seconds_a_pixel = 1.0
     tracer.choose("normals")
     assert shown[0] == (86, 115, 3)
@@ -308,7 +310,7 @@ def test_a_shade_that_shows_nothing_any_more() -> None:
     number = scene.add(mesh)
     scene.add(BVH.from_mesh(BALL))
     camera = bvh.Camera.look_at([3.0, 2.0, 1.0], [0.0, 0.0, 0.0], width=40, height=30)
-    tracer = Tracer(scene, lambda: camera, lambda pixels, _: shown.append(pixels), 1)
+    tracer = Tracer(SceneCopy(scene), lambda: camera, lambda pixels, _: shown.append(pixels), 1)
     tracer.choose("uv")
     assert shown[-1] is not None
     scene.remove(number)
@@ -324,7 +326,8 @@ def test_panel() -> None:
     camera = PageFrame.around(scene.bounds).camera([1, 0, 0, 0], [0, 0, -4], 0.9, 40, 30)
     pick = scene.pick(camera, 20.25, 15.5)
     assert pick is not None
-    told = readouts.picked(pick, 1e-5)
+    told = readouts.picked(pick, 1e-5, many=True)
+    assert "Instance" not in readouts.picked(pick, 1e-5)
     assert 'id="bvh-face" ' in told and f">{pick.prim_id}</td>" in told
     assert "0  &lt;b&gt;&amp;<" in told and "10 µs" in told
     assert "Nothing there" in readouts.picked(None, 0.0) and "2 s" in readouts.picked(None, 2.0)
@@ -336,7 +339,7 @@ def test_panel() -> None:
         readouts.header("", "", ["a < b"])
     )
     assert "5+" in readouts.picture_text((4, 3), 12, 1.0, 2.0, 5.0)
-    assert readouts.count(1234567).replace("\N{NARROW NO-BREAK SPACE}", " ") == "1 234 567"
+    assert grouped(1234567).replace("\N{NO-BREAK SPACE}", " ") == "1 234 567"
     assert cursor_of("12.5, -50 %") == (0.125, -0.5)
     assert cursor_of("") is cursor_of("1") is cursor_of("a, b") is cursor_of("1,2,3") is None
     assert "http" not in watching_html()

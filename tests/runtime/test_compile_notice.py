@@ -40,9 +40,9 @@ def compiled(notice: CompileNotice, *lines: str) -> None:
 def test_it_is_said_once_and_while_it_lasts(terminal: Terminal) -> None:
     notice = CompileNotice()
     compiled(notice, "outer", "inner")
-    assert terminal.getvalue() == "outer\n"
+    assert terminal.getvalue() == f"\r{'outer':<79}\n"
     compiled(notice, "another")
-    assert terminal.getvalue() == "outer\n"
+    assert terminal.getvalue() == f"\r{'outer':<79}\n"
 
 
 def test_what_is_soon_done_is_not_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,3 +77,43 @@ def test_notebooks_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_notice, "AFTER_SECONDS", 0.0)
     compiled(CompileNotice(), "line")
     assert cell.getvalue() == "line\n"
+
+
+def test_bars_make_room(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar of rich takes the stream's place, and prints above itself."""
+    proxies = pytest.importorskip("rich.file_proxy")
+    console = pytest.importorskip("rich.console").Console(file=terminal)
+    stream = SimpleNamespace(stderr=proxies.FileProxy(console, terminal))
+    monkeypatch.setattr(compile_notice, "sys", stream)
+    compiled(CompileNotice(), "line")
+    assert terminal.getvalue() == "line\n"
+
+
+def test_its_clock_stands_still_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is left of the time is anybody's."""
+    now = 10.0
+    monkeypatch.setattr(compile_notice.time, "perf_counter", lambda: now)
+    notice = CompileNotice()
+    notice.silence()
+    began, now = notice.clock(), 11.0
+    assert notice.clock() - began == 1.0
+    notice.begin("outer")
+    now = 12.0
+    notice.begin("inner")
+    now = 13.0
+    notice.end()
+    assert notice.clock() - began == 1.0
+    now = 14.0
+    notice.end()
+    now = 15.0
+    assert notice.clock() - began == 2.0
+
+
+def test_lines_fit_a_terminal() -> None:
+    """The longest level is not broken in two."""
+    from bvh.runtime.cache.kernel_cache import KernelCache
+    from bvh.runtime.compiler.code_generator import target
+
+    cache = KernelCache(test_lines_fit_a_terminal)
+    for kept in (True, False):
+        assert len(cache._line(kept)) - len(target().level) + len("sapphirerapids") < 79

@@ -17,6 +17,8 @@ Test = Callable[[Array, Array, Array, Array], float | None]
 
 # The search range of an article's oriented boxes, and the slopes that articles take for parallel.
 CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
+# What is wrong where nothing else is.
+ROUNDED = "rounding of 1 / d or of a t moves the ray past the edge"
 
 
 class Naive(NamedTuple):
@@ -198,5 +200,5 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
             (t is not None and stay.hit and stay.near <= 0.0, "returns t_far, not the entry")
         ],
     }
-    found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, "rounding")]
+    found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, ROUNDED)]
     return next(text for applies, text in found if applies)

@@ -15,7 +15,7 @@ from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
 from bvh.apps.lab.drawing import FROM_ABOVE, FROM_AN_ANGLE, Handles, LabNodes
 from bvh.apps.lab.frame import Pose, fitted, moved
 from bvh.apps.lab.state import BOX_FIELDS, PRESETS, SECOND, LabState, edited, texts_of
-from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, help_html, tab_title
+from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, accessible, help_html, tab_title
 
 if TYPE_CHECKING:
     from viser import CameraHandle, ClientHandle
@@ -215,7 +215,7 @@ class Panel:
         gui.set_panel_label(TITLE)
         names = [preset.name for preset in PRESETS]
         intro = "Choose a case, drag the arrows in the scene, or type numbers."
-        gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}')
+        gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}{accessible()}')
         self._preset = gui.add_dropdown("Case", [*names, EDITED], initial_value=names[0])
         self._text = gui.add_html("")
         self._view = gui.add_dropdown("View", [SPACE, PLANE])

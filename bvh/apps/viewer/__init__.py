@@ -10,6 +10,8 @@ Each file imports only from those above it.
 | `readouts.py` | Texts of the page's panel, as HTML with an id for each value, and its script |
 | `box_overlay.py` | Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level |
 | `tracing.py` | Ray-cast pictures of what a page shows: coarse while the camera moves, then fine |
+| `tools/` | Tools of a page: marks, selections, measurements, sections, the list of instances, views. |
+| `html_export.py` | HTML export: one file that shows a scene, picks, and what rays cost, without a server |
 | `session.py` | Session: one page in a browser, with its panel, picks, selections and marks |
 | `window.py` | Viewer of a scene in the browser, kept up to date by a thread, and `view`, which serves it |
 """

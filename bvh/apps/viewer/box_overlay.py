@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from bvh.apps.page_server import block
-from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import Floats, corners_of, edges_of
 from bvh.geometry.transforms import moved
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import grouped, number_of
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.stats import wide_levels
@@ -57,7 +56,7 @@ class BoxOverlay:
             levels = self._chosen(leaf)
             self._level.visible = self._summary.visible = levels is not None
             if levels is None:
-                session._unmark("boxes")
+                session.marks.clear("boxes")
                 return
             deepest = max(levels.depth, 1)
             level = min(int(self._level.value), deepest)
@@ -70,12 +69,12 @@ class BoxOverlay:
             if self._of.value == TREE:
                 world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), leaves.matrices[leaf])
                 corners = world.reshape(-1, 8, 3)
-            text = f"level {level}: {number_of(readouts.count(len(boxes)), 'boxes')}"
+            text = f"level {level}: {number_of(grouped(len(boxes)), 'boxes')}"
             if len(drawn) < len(boxes):
-                text += f", the {readouts.count(len(drawn))} largest drawn"
+                text += f", the {grouped(len(drawn))} largest drawn"
             self._summary.content = block(f'<span id="bvh-boxes">{text}</span>')
             lines = edges_of(session.frame.to_page(corners))
-            session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
+            session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
         """Return what there can be boxes of."""

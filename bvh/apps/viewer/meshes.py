@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.apps.viewer.drawing import DrawnMesh
 
@@ -57,13 +58,19 @@ class Meshes:
         if len(part.places) > 1:
             return self._scene.add_batched_meshes_simple(
                 name, part.vertices, part.faces, part.turns, part.places,
-                batched_scales=part.scales, batched_colors=part.colours, lod="off", **shared,
+                batched_scales=part.scales, batched_colors=linear(part.colours), lod="off",
+                **shared,
             )  # fmt: skip
         return self._scene.add_mesh_simple(
             name, part.vertices, part.faces, color=tuple(part.colours[0].tolist()),
             scale=tuple(part.scales[0].tolist()), wxyz=part.turns[0], position=part.places[0],
             **shared,
         )  # fmt: skip
+
+
+def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return colours as pages take those of copies: linear, unlike those of single meshes."""
+    return np.asarray((255.0 * (colours / 255.0) ** 2.2).round().astype(np.uint8))
 
 
 def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
@@ -80,7 +87,7 @@ def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
     if new.glb is not None or len(new.places) > 1:
         # The page takes the number of copies from their positions, which come last.
         if new.glb is None:
-            handle.batched_colors = new.colours
+            handle.batched_colors = linear(new.colours)
         if new.maps is not old.maps:
             handle.batched_scales = new.scales
             handle.batched_wxyzs = new.turns

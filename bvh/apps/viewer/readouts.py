@@ -1,24 +1,27 @@
 """Texts of the page's panel, as HTML with an id for each value, and its script."""
 
 import html
+import json
 from collections.abc import Sequence
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
-from bvh.apps.page_server import block, running, tab_title
+from bvh.apps.page_server import accessible, block, running, tab_title
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
+from bvh.runtime.arguments import grouped
 
+# Looks of the page.
+THEME: dict[str, Any] = {
+    "control_width": "medium", "brand_color": (30, 110, 255), "show_logo": False,
+    "show_share_button": False,
+}  # fmt: skip
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
 # The same width in all tables, which so line up.
 _NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
-
-
-def count(number: int) -> str:
-    """Return a number with thin spaces between its thousands."""
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def header(title: str, what: str, notices: Sequence[str]) -> str:
@@ -33,7 +36,7 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
     )
 
 
-def picked(pick: Pick | None, seconds: float | None = None) -> str:
+def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
     """Return the text for a click: a pick or None, and no time before the first click."""
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
@@ -42,8 +45,7 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
         return block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
     name = "\N{EN DASH}" if pick.name is None else pick.name
     rows = [
-        ("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}"),
-        ("Leaf", "leaf", str(pick.leaf)),
+        *([("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}")] if many else []),
         ("Face" if pick.vertex is not None else "Box", "face", str(pick.prim_id)),
         ("Side", "side", "front" if pick.front else "back"),
         ("Distance", "distance", f"{pick.t:.9g}"),
@@ -60,16 +62,16 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return the size of a selection; None before the first one."""
     if found is None:
-        hint = "Hold shift and drag a rectangle."
+        hint = "Choose rectangle or lasso and drag, or hold shift."
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
     instances = len(np.unique(found.instance_id))
     text = (
-        f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
-        f'<span id="bvh-selected-instances">{count(instances)}</span> '
+        f'Selected <b id="bvh-selected">{grouped(len(found))}</b> {found.what} of '
+        f'<span id="bvh-selected-instances">{grouped(instances)}</span> '
         f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
     )
     if drawn < len(found):
-        text += f"; the first {count(drawn)} are drawn"
+        text += f"; the first {grouped(drawn)} are drawn"
     return block(f'<span id="bvh-selection">{text}</span>')
 
 
@@ -86,8 +88,7 @@ def picture_text(
     size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
     """Return the times of a picture, and for a cost map its legend."""
-    rate = rays / max(casting, 1e-9) / 1e6
-    cast = f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"
+    cast = f"{grouped(rays)} cast and shaded in {_milliseconds(casting)}"
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
     rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
     if hottest is None:
@@ -101,15 +102,46 @@ def picture_text(
     )
 
 
-def frame_time() -> str:
-    """Return the element into which the page's script writes the time of a frame."""
-    return block(_table([("Frame", "frame", "\N{EN DASH}")]))
+def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
+    """Return the distance between two points, and the differences of their coordinates."""
+    if ends is None:
+        hint = "Click the other one." if started else "Click the first one."
+        return block(f'<span id="bvh-measure" style="{_DIM}">{hint}</span>')
+    rows = [
+        ("Distance", "measure", f"{distance:.9g}"),
+        ("dx, dy, dz", "step", numbers(ends[1] - ends[0])),
+        ("From", "from", numbers(ends[0])), ("To", "to", numbers(ends[1])),
+    ]  # fmt: skip
+    return block(_table(rows))
+
+
+def linked(state: str) -> str:
+    """Return the address of the page with a state, as a link, and copy it."""
+    script = (
+        "const to = new window.URL(location.href), link = document.getElementById('bvh-link');"
+        f"to.searchParams.set('bvh', {json.dumps(state)}); link.href = to.href;"
+        "navigator.clipboard && navigator.clipboard.writeText(to.href).catch(() => 0);"
+    )
+    style = "color:inherit;text-decoration:underline"
+    text = f'The <a id="bvh-link" target="_blank" style="{style}">link to this view</a> is copied.'
+    return block(text) + running(script)
+
+
+def dragging(tool: str) -> str:
+    """Return the element that tells the page's script what dragging does."""
+    return f'<span id="bvh-tool" data-tool="{tool}"></span>'
+
+
+def compiling() -> str:
+    """Return the text while a question waits for the compiler."""
+    text = "Compiling for the first question of this kind, once; some seconds."
+    return block(f'<div id="bvh-compiling" role="status" style="{_AMBER}">{text}</div>')
 
 
 def watching_html() -> str:
     """Return the HTML that starts the script and marks the text field after it."""
     script = files(__package__).joinpath("pointer.js").read_text("utf-8")
-    return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{running(script)}'
+    return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{accessible()}{running(script)}'
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:

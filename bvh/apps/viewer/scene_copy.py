@@ -29,7 +29,26 @@ class SceneCopy:
         self._parts: list[_Part] = []
         self._seen = self._deformed = -1
         self.version = 0
+        # Ids of outermost instances that pages hide, and of those that are hidden in the copy.
+        self.hidden: set[int] = set()
+        self._applied: set[int] = set()
         self.follow()
+
+    def hide(self, instance_id: int) -> None:
+        """Hide an instance in the copy, or show it again if it is hidden."""
+        with self.lock:
+            self.hidden ^= {instance_id}
+            self._apply()
+
+    def _apply(self) -> None:
+        """Hide what is to be hidden; show what is not any more, if the scene does."""
+        shown = {one.id: one.visible for one in self.source} if self._applied or self.hidden else {}
+        for number in (self._applied | self.hidden) & shown.keys():
+            wanted = shown[number] and number not in self.hidden
+            if number in self.scene and self.scene[number].visible != wanted:
+                self.scene.set_visible(number, wanted)
+                self.version += 1
+        self._applied = set(self.hidden)
 
     def follow(self) -> None:
         """Apply what has changed in the scene."""
@@ -47,6 +66,8 @@ class SceneCopy:
                     self._copy_all()
             self.version += deformed != self._deformed or read != [at for _, _, at in self._parts]
             self._seen, self._deformed = seen, deformed
+            if self._applied or self.hidden:
+                self._apply()
 
     def _copy_all(self) -> None:
         """Copy all tables."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,44 +16,32 @@ from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outlines, face_triangles
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.scene_copy import SceneCopy
+from bvh.apps.viewer.tools.instance_list import InstanceList
+from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Ids, Marked, Marks
+from bvh.apps.viewer.tools.measuring import Measuring
+from bvh.apps.viewer.tools.page_events import PageEvents
+from bvh.apps.viewer.tools.sectioning import Sectioning
+from bvh.apps.viewer.tools.selecting import Selecting
+from bvh.apps.viewer.tools.views import Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
-from bvh.geometry.transforms import moved
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
-from bvh.queries.hierarchy import BVH
+from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
-from bvh.tree.arrays import TreeArrays
 
 if TYPE_CHECKING:
-    from viser import ClientHandle, SceneClickEvent, SceneNodeHandle, SceneRectSelectEvent
+    from viser import ClientHandle, SceneClickEvent, SceneRectSelectEvent
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.integer]
-
-# Faces of a selection that are drawn at most; all are counted.
-MAX_MARKED = 200_000
-# And of one whose instances move.
-MAX_MOVED = 20_000
-# Marks are drawn nearer to the eye by this share of their distance.
-LIFT = 2e-3
-Colour = tuple[int, int, int]
-ORANGE, BLUE, GREY = (255, 120, 20), (30, 110, 255), (90, 90, 90)
 # Length of the normal, as a share of the distance from the eye.
-NORMAL_SHARE = 0.09
+NORMAL_SHARE = 0.03
+# Seconds after which the page says that it waits for the compiler.
+PATIENCE = 0.4
 MESH = "mesh"
-KEYS = (("Click", "pick a face"), ("Shift-drag", "select faces"), *CAMERA_KEYS)
-
-
-class Marked(NamedTuple):
-    """Faces of one leaf that are marked, and the map and the arrays with which they were drawn."""
-
-    path: tuple[int, ...]
-    tree: BVH
-    leaf: int
-    ids: Ids
-    matrix: Floats
-    arrays: TreeArrays
+KEYS = (
+    ("Click, tap", "pick a face"), ("Enter", "pick under the pointer, or in the middle"),
+    ("Shift-drag", "select in a rectangle"), ("Esc", "clear picks and selections"), *CAMERA_KEYS,
+)  # fmt: skip
 
 
 class Session:
@@ -60,25 +49,24 @@ class Session:
 
     def __init__(
         self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
-        threads: int | None,
+        up: NDArray[np.float64], threads: int | None,
     ) -> None:  # fmt: skip
         self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
-        self.selection: Selection | None = None
+        # Origin and direction in the world of the last click that picked something.
+        self.picked_ray: list[float] | None = None
         # Of all pages of the scene, whose copy changes only while it is held.
         self._copy, self._lock = copy, copy.lock
         self._closed = False
-        # On the page, a new mark replaces that of the same name.
-        self._marks: dict[str, SceneNodeHandle] = {}
+        self.marks = Marks(client.scene, lambda: self.frame)
         self._picked: Marked | None = None
-        self._selected: list[Marked] = []
-        self._tracer = Tracer(copy.source, self.camera, self._show_picture, threads)
+        self._tracer = Tracer(copy, self.camera, self._show_picture, threads)
         self._hover = Latest(self._look_under_cursor)
-        self._meshes = Meshes(client.scene)
+        self._drawing, self._meshes = drawing, Meshes(client.scene)
         self._meshes.show(drawing.parts)
         self._left_out = np.empty((0, 8, 3))
         self._show_left_out(drawing)
-        self._make_panel(head)
+        self._make_panel(head, up)
         client.scene.on_click()(self._clicked)
         client.scene.on_rect_select(modifier="shift")(self._dragged)
         client.camera.on_update(lambda _: self._tracer.moved())
@@ -91,26 +79,66 @@ class Session:
         """The copy of the scene, as it was when it was brought up to date last."""
         return self._copy.scene
 
+    @property
+    def hidden(self) -> set[int]:
+        """Ids of the instances that pages hide."""
+        return self._copy.hidden
+
+    @property
+    def selection(self) -> Selection | None:
+        """The last selection, or None."""
+        return self._selecting.found
+
     def close(self) -> None:
         """Stop casting pictures."""
         self._closed = True
         self._tracer.close()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Hold the scene, up to date, and say so on the page where kernels are compiled."""
+        said = threading.Timer(PATIENCE, self._say_compiling)
+        said.daemon = True
+        said.start()
+        try:
+            with self._lock:
+                self._copy.follow()
+                yield
+        finally:
+            said.cancel()
+            if self._status.content:
+                self._status.content = ""
+
+    def _say_compiling(self) -> None:
+        if notice.busy:
+            self._status.content = readouts.compiling()
 
     def show(self, drawing: PageDrawing, head: str) -> None:
         """Show what has changed since the last drawing; the lock is held."""
         if self._closed:
             return
         with self.client.atomic():
+            self._drawing = drawing
             if drawing.frame is not self.frame:
                 self._reframe(drawing.frame)
-            self._meshes.show(drawing.parts)
+            self.redraw()
             self._show_left_out(drawing)
             self._head.content = head
             self._follow_marks()
             self._boxes.follow()
+            if self._list is not None:
+                self._list.follow()
         if self._cursor.value:
             self._hover()
         self._tracer.changed()
+
+    def redraw(self) -> None:
+        """Draw the meshes, cut by the section plane; the lock is held."""
+        self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
+
+    def hide(self, instance_id: int) -> None:
+        """Hide an instance on all pages of the scene, or show it again; the lock is held."""
+        self._copy.hide(instance_id)
 
     def _reframe(self, frame: PageFrame) -> None:
         """Change page coordinates; the camera stays where it is in the world."""
@@ -118,15 +146,16 @@ class Session:
         points = camera.position, camera.look_at
         camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
         # Marks are made again.
-        self._selected = [_unplaced(each) for each in self._selected]
-        self._picked = None if self._picked is None else _unplaced(self._picked)
+        self._selecting.unplace()
+        self._picked = None if self._picked is None else self._picked.unplaced()
+        self._views.draw_ground()
 
     def _show_left_out(self, drawing: PageDrawing) -> None:
         """Show boxes of what is not drawn."""
         if np.array_equal(drawing.boxes, self._left_out):
             return
         self._left_out = drawing.boxes
-        self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
+        self.marks.lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
 
     def camera(self) -> Camera:
         """Return the page's current camera, in world coordinates."""
@@ -134,99 +163,136 @@ class Session:
         width, height = max(1, now.image_width), max(1, now.image_height)
         return self.frame.camera(now.wxyz, now.position, now.fov, width, height)
 
-    def _make_panel(self, head: str) -> None:
+    def _make_panel(self, head: str, up: NDArray[np.float64]) -> None:
         gui: Any = self.client.gui
         self._head = gui.add_html(head)
+        self._status = gui.add_html("")
         self._pick_text = gui.add_html(readouts.picked(None))
         self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
         gui.add_html(readouts.watching_html())
-        # The page hides this field, into which its script writes.
+        # The page hides these fields, into which its script writes.
         self._cursor = gui.add_text("Cursor", "")
+        PageEvents(gui, {
+            "pick": lambda event: self._pick_at(event["x"], event["y"]),
+            "region": lambda event: self._selecting.select(event["points"], event.get("mode", "")),
+            "escape": lambda _: self._clear(),
+            "hide": lambda event: self._hide(int(event["id"])),
+            "frame": lambda event: self._frame_instance(int(event["id"])),
+            "dark": lambda event: self._dress(bool(event["value"])),
+            "narrow": lambda _: self._make_room(),
+            "link": lambda event: self._views.restore(event.get("value")),
+        })  # fmt: skip
         with gui.add_folder("Selection"):
-            self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
-            hint = "A rectangle selects only faces that can be seen."
-            self._visible_only = gui.add_checkbox("Visible only", True, hint=hint)
+            self._selecting = Selecting(self)
         with gui.add_folder("View"):
             self._picture = gui.add_dropdown(
                 "Shading", (MESH, *shades_of(self.scene)), initial_value=MESH,
                 hint="The mesh as drawn by the browser, or a ray-cast picture.",
             )  # fmt: skip
             self._picture_text = gui.add_html("", visible=False)
-            gui.add_html(readouts.frame_time())
-        with gui.add_folder("Bounding boxes"):
+            self._views = Views(self, up)
+        with gui.add_folder("Measure", expand_by_default=False):
+            self._measuring = Measuring(self)
+        with gui.add_folder("Section plane", expand_by_default=False):
+            self._section = Sectioning(self)
+        self._list: InstanceList | None = None
+        if len(self.scene) > 1:
+            with gui.add_folder("Instances", expand_by_default=False):
+                self._list = InstanceList(self)
+        with gui.add_folder("Bounding boxes", expand_by_default=False):
             self._boxes = BoxOverlay(self)
         with gui.add_folder("Mouse and keys", expand_by_default=False):
             gui.add_html(help_html(KEYS))
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _clicked(self, event: SceneClickEvent) -> None:
-        """Pick the face that the ray of a click hits."""
+    def _dress(self, dark: bool) -> None:
+        """Take the colour scheme of the reader's system."""
+        self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
+
+    def _make_room(self) -> None:
+        """Fit the scene into a narrow page, whose panel opens by a tap on its head."""
+        self._views.look("Iso")
+
+    def _clear(self) -> None:
+        """Forget picks, measurements and selections."""
         with self._lock:
-            self._copy.follow()
-            camera = self.frame.ray_camera(event.ray_origin, event.ray_direction)
-            began = time.perf_counter()
-            pick = self.scene.pick(camera, 0.5, 0.5)
-            seconds = time.perf_counter() - began
+            self.pick, self.picked_ray, self._picked = None, None, None
+            self.marks.clear("face", "edges", "normal")
+            self._pick_text.content = readouts.picked(None)
+            self._selecting.clear()
+            self._measuring.clear()
+
+    def _clicked(self, event: SceneClickEvent) -> None:
+        self.pick_along(event.ray_origin, event.ray_direction)
+
+    def _pick_at(self, x: float, y: float) -> None:
+        """Pick at a place of the picture, as shares of it."""
+        camera = self.camera()
+        origin, direction = camera.ray(float(x) * camera.width, float(y) * camera.height)
+        self.pick_along(self.frame.to_page(origin), direction)
+
+    def pick_along(self, origin: Any, direction: Any) -> None:
+        """Pick the face that a ray hits, whose origin is in page coordinates."""
+        with self.asking():
+            whole = self.frame.ray_camera(origin, direction)
+            camera, began, pick = self._section.seen(whole), notice.clock(), None
+            if camera is not None:
+                pick = self.scene.pick(camera, 0.5, 0.5)
+            seconds = notice.clock() - began
             self.pick = pick
-            self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds)
-            self._mark_pick(camera)
+            self.picked_ray = None
+            if pick is not None:
+                self.picked_ray = [*whole.eye.tolist(), *whole.forward.tolist()]
+            many = len(self.scene.leaves) > 1
+            self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
+            self._mark_pick(whole)
+            self._measuring.add(pick)
             self._boxes.follow()
+
+    def _hide(self, instance_id: int) -> None:
+        """Hide an instance of the list, or show it again."""
+        if self._list is not None:
+            self._list.hide(instance_id)
+
+    def _frame_instance(self, instance_id: int) -> None:
+        """Turn the camera to an instance."""
+        with self.asking():
+            leaves = self.scene.leaves
+            boxes = [
+                leaf.tree.bounds @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
+                for leaf in leaves[:] if leaf.path[0] == instance_id
+            ]  # fmt: skip
+            if boxes:
+                corners = np.concatenate(boxes)
+                self._views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
 
     def _mark_pick(self, camera: Camera) -> None:
         pick = self.pick
-        self._unmark("face", "edges", "normal")
+        self.marks.clear("face", "edges", "normal")
         self._picked = None
         if pick is None:
             return
-        self._picked = self._marked(pick.leaf, np.array([pick.prim_id]))
+        self._picked = self.marked(pick.leaf, np.array([pick.prim_id]))
         self._outline(self._picked, camera)
         # The normal on the visible side.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
-        size = NORMAL_SHARE * float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
-        if not (np.isfinite(normal).all() and size > 0.0):
-            return
-        arrow = np.stack([start, start + size * normal])[None].astype(np.float32)
-        self._marks["normal"] = self.client.scene.add_arrows(
-            "/marks/normal", arrow, BLUE, shaft_radius=0.02 * size, head_radius=0.06 * size,
-            head_length=0.2 * size,
-        )  # fmt: skip
+        away = float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
+        opening = np.tan(0.5 * self.client.camera.fov) / np.tan(np.radians(0.5 * 35.0))
+        self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
         """Mark a face that was picked, and its outline."""
-        corners = self._of_faces(face_triangles, marked)
-        self._surface("face", self._lifted(corners, camera.eye), ORANGE)
-        edges = self._of_faces(face_outlines, marked)
-        self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
+        corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
+        self.marks.surface("face", corners, camera.eye, ORANGE)
+        edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
+        self.marks.lines("edges", edges, ORANGE, 3.0, camera.eye)
 
     def _dragged(self, event: SceneRectSelectEvent) -> None:
-        """Select the faces in a rectangle."""
-        with self._lock:
-            self._copy.follow()
-            camera = self.camera()
-            size = np.array([camera.width, camera.height])
-            (x0, y0), (x1, y1) = event.screen_min * size, event.screen_max * size
-            began = time.perf_counter()
-            found = self.scene.pick_rect(
-                camera, x0, y0, x1, y1, visible_only=self._visible_only.value, threads=self.threads
-            )
-            seconds = time.perf_counter() - began
-            self._selected, drawn = [], 0
-            for row, leaf in enumerate(found.leaf.tolist()):
-                self._selected.append(self._marked(leaf, found[row][: MAX_MARKED - drawn]))
-                drawn += len(self._selected[-1].ids)
-            self.selection = found
-            self._selection_text.content = readouts.selected(found, seconds, drawn)
-            self._colour_selection(camera)
+        self._selecting.select(np.array([event.screen_min, event.screen_max]))
 
-    def _colour_selection(self, camera: Camera) -> None:
-        """Mark the faces that are selected."""
-        marks = [self._of_faces(face_triangles, each) for each in self._selected]
-        corners = np.concatenate([np.empty((0, 3, 3)), *marks])
-        self._surface("selection", self._lifted(corners, camera.eye), BLUE)
-
-    def _marked(self, leaf: int, ids: Ids) -> Marked:
+    def marked(self, leaf: int, ids: Ids) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
         leaves, path = self.scene.leaves, self.scene.path(leaf)
         tree = leaves.trees[leaves.tree_of[leaf]]
@@ -236,21 +302,16 @@ class Session:
         """Move what is marked with its instances; marks of those that are gone are removed."""
         camera = self.camera()
         if self._picked is not None:
-            now = self._found(self._picked)
+            now = self.found(self._picked)
             if now is not self._picked:
                 # The arrow belongs to the place of the click.
-                self._unmark("face", "edges", "normal")
+                self.marks.clear("face", "edges", "normal")
                 self._picked = now
                 if now is not None:
                     self._outline(now, camera)
-        now_selected = [self._found(each) for each in self._selected]
-        if any(new is not old for new, old in zip(now_selected, self._selected, strict=True)):
-            self._selected = [each for each in now_selected if each is not None]
-            if sum(len(each.ids) for each in self._selected) > MAX_MOVED:
-                self._selected = []
-            self._colour_selection(camera)
+        self._selecting.follow(camera)
 
-    def _found(self, marked: Marked) -> Marked | None:
+    def found(self, marked: Marked) -> Marked | None:
         """Return marked faces as they are now, the same if they have not moved; None if gone."""
         scene, leaves = self.scene, self.scene.leaves
         for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
@@ -259,7 +320,7 @@ class Session:
                 same = tree.arrays is marked.arrays and leaf == marked.leaf
                 if same and np.array_equal(leaves.matrices[leaf], marked.matrix):
                     return marked
-                return self._marked(leaf, marked.ids)
+                return self.marked(leaf, marked.ids)
         return None
 
     def _look_under_cursor(self) -> None:
@@ -268,20 +329,19 @@ class Session:
         with self._lock:
             self._copy.follow()
             camera = self.camera()
-            began = time.perf_counter()
-            pick = None
+            began, pick = notice.clock(), None
             if cursor is not None:
                 pick = self.scene.pick(camera, cursor[0] * camera.width, cursor[1] * camera.height)
-            seconds = time.perf_counter() - began
+            seconds = notice.clock() - began
             if pick is None:
                 self._hover_text.content = readouts.hovered(None, 0.0, seconds)
-                self._unmark("hover")
+                self.marks.clear("hover")
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
-            hovered = self._marked(pick.leaf, np.array([pick.prim_id]))
-            edges = self._of_faces(face_outlines, hovered)
-            self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
+            hovered = self.marked(pick.leaf, np.array([pick.prim_id]))
+            edges = self.marks.placed(hovered, face_outlines(hovered.tree, hovered.ids))
+            self.marks.lines("hover", edges, BLUE, 2.0, camera.eye)
 
     def _choose_picture(self) -> None:
         chosen = self._picture.value
@@ -293,39 +353,6 @@ class Session:
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 
-    def _of_faces(self, shape: Callable[[BVH, Ids], Floats], marked: Marked) -> Floats:
-        """Return triangles or lines of marked faces, in page coordinates."""
-        local = shape(marked.tree, marked.ids)
-        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
-        return self.frame.to_page(world).reshape(local.shape)
-
-    def _lifted(self, points: Floats, eye: Floats) -> Floats:
-        """Return points a little nearer to the eye, at the same pixels."""
-        return points + LIFT * (self.frame.to_page(eye) - points)
-
-    def _surface(self, name: str, corners: Floats, colour: Colour) -> None:
-        if not len(corners):
-            return self._unmark(name)
-        faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
-        self._marks[name] = self.client.scene.add_mesh_simple(
-            f"/marks/{name}", corners.reshape(-1, 3).astype(np.float32), faces, color=colour,
-            flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
-        )  # fmt: skip
-
-    def _lines(self, name: str, points: Floats, colour: Colour, thickness: float) -> None:
-        if not len(points):
-            return self._unmark(name)
-        self._marks[name] = self.client.scene.add_line_segments(
-            f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
-            thickness_units="screen",
-        )  # fmt: skip
-
-    def _unmark(self, *names: str) -> None:
-        for name in names:
-            handle = self._marks.pop(name, None)
-            if handle is not None:
-                handle.remove()
-
 
 def shades_of(scene: Scene) -> tuple[str, ...]:
     """Return the shades that show something of a scene."""
@@ -333,8 +360,3 @@ def shades_of(scene: Scene) -> tuple[str, ...]:
     needed = ("uv", "material")
     without = {name for name in needed if all(getattr(each, name) is None for each in known)}
     return tuple(shade for shade in SHADES if shade not in without)
-
-
-def _unplaced(marked: Marked) -> Marked:
-    """Return marked faces with a map that no leaf has."""
-    return marked._replace(matrix=np.full((3, 4), np.nan))

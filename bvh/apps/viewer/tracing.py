@@ -2,7 +2,6 @@
 
 import math
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +12,7 @@ from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.camera.camera import Camera
 from bvh.pictures import render
 from bvh.pictures.shading import Shade
+from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 
 # Seconds for a picture while the camera moves, and of rest before the fine one.
@@ -69,10 +69,10 @@ class Tracer:
     """Caster of a page's pictures; `show` takes an image (h, w, 3), or None, and HTML about it."""
 
     def __init__(
-        self, scene: Scene, camera: Callable[[], Camera],
+        self, copy: SceneCopy, camera: Callable[[], Camera],
         show: Callable[[NDArray[np.uint8] | None, str], None], threads: int | None,
     ) -> None:  # fmt: skip
-        self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
+        self.camera, self.show, self.threads, self._page_copy = camera, show, threads, copy
         self.shade: Shade | None = None
         self._fine = self._closed = False
         # Number of times that the camera or the shade has changed.
@@ -148,7 +148,7 @@ class Tracer:
         # While the camera moves, what can be cast in time.
         pixels = FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
         size = reduced(view.width, view.height, int(pixels))
-        began = time.perf_counter()
+        began = notice.clock()
         try:
             scene, view = self._current(), view.resized(*size)
             picture = render(scene, view, shade, ground=False, threads=self.threads, progress=check)
@@ -163,7 +163,7 @@ class Tracer:
             if threading.main_thread().is_alive():
                 raise
             return
-        seconds = time.perf_counter() - began
+        seconds = notice.clock() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
@@ -172,7 +172,8 @@ class Tracer:
     def _current(self) -> Scene:
         """Return a copy of the scene as it is now, that nothing changes while it is rendered."""
         if self._copy is None:
-            self._copy = SceneCopy(self.scene)
+            self._copy = SceneCopy(self._page_copy.source)
+        self._copy.hidden = self._page_copy.hidden
         self._copy.follow()
         return self._copy.scene
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import warnings
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import MAX_FACES, PageDrawing, PageFrame, drawing_of
+from bvh.apps.viewer.html_export import written_html
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
+from bvh.apps.viewer.tools.views import FILL
+from bvh.apps.viewer.tools.views import WIDE as FOV
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import Axis, label, number_of, thread_count, whole_number
+from bvh.runtime.arguments import Axis, grouped, label, number_of, thread_count, whole_number
 from bvh.scene.scene import Scene
 from bvh.tree.changes import changes
 
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from viser import ClientHandle
 
 PORT = 8080
-FOV = 35.0
 # Seconds between looks at the scene; whatever changed meanwhile is sent once.
 TICK = 1.0 / 30.0
 # Seconds to wait at the end for the update in progress.
@@ -84,7 +88,9 @@ class Follower:
         """Show the scene as it is now to a client."""
         with self.copy.lock:
             self._update()
-            session = Session(client, self.copy, self._drawing, self._head(), self._threads)
+            session = Session(
+                client, self.copy, self._drawing, self._head(), self.up, self._threads
+            )
             self._sessions[client.client_id] = session
             self._wanted.set()
             return session
@@ -103,7 +109,21 @@ class Follower:
         bounds = self.copy.scene.bounds
         empty = not np.isfinite(bounds).all()
         box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else self._frame.to_page(bounds)
-        return Camera.framing(box, up=self.up, fov_y=FOV)
+        return Camera.framing(box, up=self.up, fov_y=FOV, fill=FILL)
+
+    def write_html(
+        self, path: str | os.PathLike[str], camera: Camera | None = None, pick: Pick | None = None
+    ) -> int:
+        """Write what is shown as a page of one file; return its bytes."""
+        with self.copy.lock:
+            self.copy.follow()
+            scene, frame = self.copy.scene, self._frame
+            if camera is None:
+                seen = self.first_view()
+                camera = replace(seen, eye=frame.to_world(seen.eye))
+            drawing = drawing_of(scene, frame, self._max_faces)
+            picks = [] if pick is None else [pick]
+            return written_html(path, scene, drawing, camera, self.up, picks, self._title)
 
     def _run(self) -> None:
         """Follow the scene until the end."""
@@ -158,7 +178,7 @@ class Follower:
         """Return the HTML of the head of the panel."""
         notices = []
         if self._drawing.left_out:
-            missing, limit = map(readouts.count, (self._drawing.left_out, self._max_faces))
+            missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
             notices.append(
                 f"{missing} faces are not drawn (limit {limit}): grey boxes stand for them. "
                 "Ray-cast pictures show all of them, and picks and rectangles find them."
@@ -194,7 +214,7 @@ class Viewer(Page):
         self.scene, self._follower, up = follower.copy.source, follower, follower.up
         self._last: Session | None = None
         super().__init__(host, port, "bvh", origins, url)
-        self._dress(up, 1.2, control_width="medium", brand_color=(30, 110, 255))
+        self._dress(up, 1.2, **readouts.THEME)
         self._server.gui.main_panel.dock_right()
         start = self._server.initial_camera
         start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
@@ -224,6 +244,26 @@ class Viewer(Page):
     def camera(self) -> Camera | None:
         """The camera of the page that was opened last, in device pixels, or None."""
         return None if self._last is None else self._last.camera()
+
+    def save_html(self, path: str | os.PathLike[str]) -> int:
+        """Write the scene as a page of one file that needs no server; return its bytes.
+
+        It can be turned, and plays the meshes, the last pick of the page that was opened last, and
+        the cost of a ray to each vertex of up to 400 000. It has that page's camera, if there is
+        one, and loads nothing.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A name that ends in .html, in a folder that exists.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
+        >>> viewer.save_html("triangle.html")  # doctest: +SKIP
+        """
+        return self._follower.write_html(path, self.camera, self.pick)
 
     def _leave(self) -> None:
         self._follower.stop()
@@ -326,7 +366,7 @@ def _content(scene: Scene) -> str:
     sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    content = number_of(readouts.count(int(sizes[leaves.tree_of].sum())), what)
+    content = number_of(grouped(int(sizes[leaves.tree_of].sum())), what)
     if len(leaves) < 2:
         return content
-    return f"{content} in {number_of(readouts.count(len(scene)), 'instances')}"
+    return f"{content} in {number_of(grouped(len(scene)), 'instances')}"

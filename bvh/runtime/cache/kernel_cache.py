@@ -199,11 +199,11 @@ class KernelCache(caching.NullCache):
 
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
-        name = self._function.__name__.strip("_")
-        what = f"bvh: compiling kernels for this machine, up to ten seconds ({name}"
+        # Short enough for a terminal, which would break it inside of the level.
+        what = f"bvh: compiling for {target().level}"
         if kept and cache_folder() is not None:
-            return f"{what}, {target().level}), once; `bvh warmup` compiles all of them ahead"
-        return f"{what}, {target().level}), in each process that needs it"
+            return f"{what}, kept for later; `bvh warmup` compiles all"
+        return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a compiler so that it unlocks the kernel if it fails or is interrupted."""

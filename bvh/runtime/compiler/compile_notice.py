@@ -4,17 +4,20 @@ import contextlib
 import os
 import sys
 import threading
+import time
 
 # Shorter compilations, as of a user's filter, print nothing.
 AFTER_SECONDS = 0.5
+# A line of a terminal, which clears a progress bar that is there.
+LINE = 79
 
 
 class CompileNotice:
-    """Prints one line in a process when a compilation takes long."""
+    """Prints one line in a process when a compilation takes long, and sums the time of all."""
 
     def __init__(self) -> None:
         self.wanted = True
-        self._depth = 0
+        self._depth, self._since, self._spent = 0, 0.0, 0.0
         self._timer: threading.Timer | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
@@ -26,6 +29,8 @@ class CompileNotice:
     def begin(self, line: str) -> None:
         """Note the start of a compilation; of nested ones, the line of the outermost is printed."""
         self._depth += 1
+        if self._depth == 1:
+            self._since = time.perf_counter()
         if self._depth == 1 and self.wanted and _is_read():
             self._timer = threading.Timer(AFTER_SECONDS, self._print, (line,))
             self._timer.daemon = True
@@ -34,16 +39,28 @@ class CompileNotice:
     def end(self) -> None:
         """Note the end of a compilation, successful or not."""
         self._depth -= 1
+        if self._depth == 0:
+            self._spent += time.perf_counter() - self._since
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a kernel is being compiled, or loaded, in this process."""
+        return self._depth > 0
+
+    def clock(self) -> float:
+        """Return seconds, of which a difference leaves out the time of compilations."""
+        now = time.perf_counter()
+        return (self._since if self._depth else now) - self._spent
 
     def _print(self, line: str) -> None:
         if self.wanted:
             self.wanted = False
             # Errors of the terminal are ignored.
             with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(f"{line}\n")
+                sys.stderr.write(f"\r{line:<{LINE}}\n" if sys.stderr.isatty() else f"{line}\n")
                 sys.stderr.flush()
 
     def _forget(self) -> None:
@@ -57,6 +74,8 @@ def _is_read() -> bool:
     try:
         # The stream of a Jupyter kernel, which is no terminal.
         shown = type(sys.stderr).__module__.startswith("ipykernel.")
-        return sys.stderr is not None and (shown or sys.stderr.isatty())
+        # While a progress bar of rich is shown, its stream stands for the terminal.
+        stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+        return stream is not None and (shown or stream.isatty())
     except (AttributeError, ValueError):
         return False

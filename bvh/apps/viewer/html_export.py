@@ -1,0 +1,128 @@
+"""HTML export: one file that shows a scene, picks, and what rays cost, without a server."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+
+from bvh.apps.page_server import HOST, silent
+from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageDrawing, face_triangles
+from bvh.apps.viewer.meshes import Meshes
+from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
+from bvh.apps.viewer.tools.sectioning import placed
+from bvh.camera.camera import Camera
+from bvh.picking.results import Pick
+from bvh.pictures.colours import heat, hottest_of, in_bytes
+from bvh.runtime.arguments import grouped
+from bvh.runtime.registry import extra
+from bvh.scene.scene import Scene
+
+# Seconds that each of mesh, picks and costs is shown.
+SHOWN = 4.0
+# Vertices of the largest drawing of which costs are shown, too.
+LARGEST = 400_000
+CAPTION = (
+    '<div style="position:fixed;left:1em;bottom:4.2em;max-width:calc(100% - 2em);font:0.85em '
+    'sans-serif;padding:0.4em 0.7em;border-radius:6px;background:#fffc;color:#1f2937">{}</div>'
+)
+
+
+def written_html(
+    path: str | os.PathLike[str], scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
+    picks: Sequence[Pick] = (), title: str = "Scene",
+) -> int:  # fmt: skip
+    """Write a page of a drawing of a scene, as a camera of the world sees it; return its bytes.
+
+    It plays by itself: the meshes, then the picks, then the cost of a ray to each vertex.
+    """
+    name = Path(path)
+    if name.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, got {os.fspath(path)!r}")
+    if not name.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {name.parent}")
+    with extra("view", "pages in the browser need viser"):
+        import viser
+    with silent():
+        server = viser.ViserServer(host=HOST, port=0, verbose=False)
+        try:
+            text = _played(server, scene, drawing, camera, up, picks)
+        finally:
+            server.stop()
+    rows = [f"<b>{html.escape(title)}</b>: drag to turn"]
+    if picks:
+        rows.append(", ".join(map(_told, picks)))
+    rows.append("at the end: nodes and groups of triangles that a ray visits")
+    text = text.replace("</body>", CAPTION.format("; ".join(rows)) + "</body>", 1)
+    return name.write_bytes(text.encode())
+
+
+def _played(
+    server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
+    picks: Sequence[Pick],
+) -> str:  # fmt: skip
+    """Return the page of a server on which meshes, picks and costs follow each other."""
+    frame, start = drawing.frame, server.initial_camera
+    server.scene.set_up_direction(up)
+    server.scene.configure_default_lights(cast_shadow=False)
+    server.scene.configure_environment_map(None)
+    server.scene.add_light_ambient("/light", intensity=1.2)
+    start.fov, start.near, start.far = 2.0 * math.atan(camera.half_height), 0.002, 500.0
+    start.position, start.up = frame.to_page(camera.eye), up
+    start.look_at = start.position + camera.forward * float(np.linalg.norm(start.position))
+    meshes, record = Meshes(server.scene), server.get_scene_serializer()
+    meshes.show(drawing.parts)
+    coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts)
+    costs = [
+        server.scene.add_mesh_trimesh(f"/costs/{k}", mesh, visible=False)
+        for k, mesh in enumerate(_costs(scene, drawing, camera.eye) if coloured <= LARGEST else ())
+    ]
+    record.insert_sleep(SHOWN)
+    marks = Marks(server.scene, lambda: frame)
+    for k, pick in enumerate(picks):
+        leaf = scene.leaves[pick.leaf]
+        marked = Marked(
+            leaf.path, leaf.tree, pick.leaf, np.array([pick.prim_id]), leaf.transform[:3],
+            leaf.tree.arrays,
+        )  # fmt: skip
+        corners = marks.placed(marked, face_triangles(leaf.tree, marked.ids))
+        marks.surface(f"pick {k}", corners, camera.eye, ORANGE)
+        marks.label(f"picked {k}", _told(pick), frame.to_page(pick.position))
+    if picks:
+        record.insert_sleep(SHOWN)
+    if costs:
+        meshes.set_visible(False)
+        for handle in costs:
+            handle.visible = True
+        record.insert_sleep(SHOWN)
+    return str(record.as_html())
+
+
+def _told(pick: Pick) -> str:
+    name = "" if pick.name is None else f" of {pick.name}"
+    return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"
+
+
+def _costs(scene: Scene, drawing: PageDrawing, eye: Floats) -> list[trimesh.Trimesh]:
+    """Return the meshes of a drawing with a colour of each vertex: the cost of a ray to it."""
+    copies: list[tuple[DrawnMesh, Floats]] = [
+        (part, placed(part, k)) for part in drawing.parts for k in range(len(part.places))
+    ]
+    costs = []
+    for _, points in copies:
+        hits: Any = scene.closest_hit(eye, drawing.frame.to_world(points) - eye, counters=True)
+        costs.append(np.asarray(hits.nodes + hits.tests, np.float64))
+    hottest = hottest_of(np.concatenate([np.empty(0), *costs]))
+    found = []
+    for (part, points), cost in zip(copies, costs, strict=True):
+        mesh = trimesh.Trimesh(points, part.faces, process=False)
+        colours = in_bytes(heat(cost, hottest))
+        mesh.visual = trimesh.visual.ColorVisuals(mesh, vertex_colors=colours)
+        found.append(mesh)
+    return found

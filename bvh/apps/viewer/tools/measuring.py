@@ -1,0 +1,70 @@
+"""Measuring: the distance between the last two picks, or between the instances that they are of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bvh.apps.viewer import readouts
+from bvh.apps.viewer.drawing import Floats
+from bvh.apps.viewer.tools.marks import GREEN
+from bvh.picking.results import Pick
+from bvh.scene.scene import Scene
+
+OFF, POINTS, INSTANCES = "off", "two picks", "two instances"
+
+
+class Measuring:
+    """Controls of measurements on the page of a session, and the last one."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        # Of the picks: position in the world, and outermost instance.
+        self._picks: list[tuple[Floats, int]] = []
+        gui = session.client.gui
+        hint = (
+            "Click twice: the line between the points, or the shortest one between the instances."
+        )
+        self._between = gui.add_dropdown("Between", (OFF, POINTS, INSTANCES), hint=hint)
+        self._text = gui.add_html("", visible=False)
+        self._between.on_update(lambda _: self.clear())
+
+    def clear(self) -> None:
+        """Begin a new measurement."""
+        self._picks = []
+        self._text.visible = self._between.value != OFF
+        self._text.content = readouts.measured(None)
+        self._session.marks.clear("measure", "measured")
+
+    def add(self, pick: Pick | None) -> None:
+        """Take a pick as an end; with the second one there is a distance."""
+        if self._between.value == OFF or pick is None:
+            return
+        self._picks = [*self._picks[-1:], (pick.position, pick.instance_id)]
+        if len(self._picks) < 2:
+            self._text.content = readouts.measured(None, started=True)
+            return
+        ends = np.array([place for place, _ in self._picks])
+        distance = float(np.linalg.norm(ends[1] - ends[0]))
+        if self._between.value == INSTANCES:
+            first, second = (number for _, number in self._picks)
+            if first == second:
+                self._text.content = readouts.measured(None, started=True)
+                return
+            distance, ends = clearance(self._session.scene, first, second)
+        self._text.content = readouts.measured(ends, distance)
+        frame, marks = self._session.frame, self._session.marks
+        line = frame.to_page(ends)
+        marks.lines("measure", line[None], GREEN, 3.0, self._session.camera().eye)
+        marks.label("measured", f"{distance:.6g}", line.mean(axis=0))
+
+
+def clearance(scene: Scene, first: int, second: int) -> tuple[float, Floats]:
+    """Return the distance between two instances of a scene, and where they are nearest, (2, 3)."""
+    pair = Scene()
+    for number in (first, second):
+        instance = scene[number]
+        pair.add(instance.child, instance.transform)
+    found = pair.clearances()
+    return float(found.distance[0]), np.asarray(found.position[0])

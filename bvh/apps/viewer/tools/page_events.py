@@ -1,0 +1,43 @@
+"""Events of a page that viser does not report: taps, regions, keys, lists, colour schemes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bvh.apps.page_server import running
+
+Handler = Callable[[dict[str, Any]], object]
+
+
+class PageEvents:
+    """Events that the script of a page writes into a text field, each handled once, in order.
+
+    The field holds the last few as JSON, each with its number, as viser may leave out a value of a
+    field that changes quickly. `handlers` are functions of an event by its kind.
+    """
+
+    def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
+        gui.add_html('<span id="bvh-events"></span>')
+        self._field = gui.add_text("Events", "")
+        self._seen, self._handlers = -1, handlers
+        self._field.on_update(lambda _: self._read())
+
+    def _read(self) -> None:
+        try:
+            events = json.loads(self._field.value)
+            fresh = [event for event in events if event["n"] > self._seen]
+        except (ValueError, TypeError, KeyError):
+            # Whoever reaches the server may write anything.
+            return
+        for event in fresh:
+            self._seen = event["n"]
+            handler = self._handlers.get(event.get("kind"))
+            if handler is not None:
+                handler(event)
+
+
+def copying(text: str) -> str:
+    """Return HTML that copies a text to the clipboard when it is shown."""
+    return running(f"navigator.clipboard && navigator.clipboard.writeText({json.dumps(text)});")

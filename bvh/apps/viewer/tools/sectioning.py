@@ -1,0 +1,135 @@
+"""Sectioning: a plane, of which the page draws one side alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame
+from bvh.camera.camera import Camera
+
+OFF, PICKED = "off", "picked face"
+AXES = {"x": 0, "y": 1, "z": 2}
+# Copies of meshes that are cut at most; of others that the plane crosses, all is drawn.
+MAX_CUT = 500
+
+
+class Sectioning:
+    """Controls of the section plane on the page of a session, and the plane.
+
+    `plane` is None, or a unit normal and an offset in the world: what lies at n.p > offset is not
+    drawn, and not picked.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.plane: tuple[Floats, float] | None = None
+        gui = session.client.gui
+        hint = "The axis that it is across, or the plane of the face that was picked last."
+        self._across = gui.add_dropdown("Across", (OFF, *AXES, PICKED), hint=hint)
+        self._share = gui.add_slider("Position", 0.0, 100.0, 0.5, 50.0, visible=False)
+        self._flip = gui.add_checkbox("Other side", False, visible=False)
+        self._across.on_update(lambda _: self._update())
+        self._share.on_update(lambda _: self._update())
+        self._flip.on_update(lambda _: self._update())
+
+    def _update(self) -> None:
+        session, chosen = self._session, self._across.value
+        self._share.visible = self._flip.visible = chosen != OFF
+        with session.asking():
+            self.plane = None
+            normal = np.zeros(3)
+            if chosen in AXES:
+                normal[AXES[chosen]] = 1.0
+            elif chosen == PICKED and session.pick is not None:
+                normal = session.pick.normal
+            if normal.any():
+                bounds = session.scene.bounds
+                corners = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
+                low, high = corners.min(), corners.max()
+                offset = low + 0.01 * self._share.value * (high - low)
+                sign = -1.0 if self._flip.value else 1.0
+                self.plane = sign * normal, sign * float(offset)
+            session.redraw()
+
+    def seen(self, camera: Camera) -> Camera | None:
+        """Return a camera of one ray whose range is the side that is drawn; None if it has none."""
+        if self.plane is None:
+            return camera
+        normal, offset = self.plane
+        away, rate = float(normal @ camera.eye) - offset, float(normal @ camera.forward)
+        if away > 0.0:
+            return replace(camera, near=-away / rate) if rate < 0.0 else None
+        return replace(camera, far=-away / rate) if rate > 0.0 else camera
+
+    def parts(self, parts: list[DrawnMesh], frame: PageFrame) -> list[DrawnMesh]:
+        """Return what is drawn of parts: copies on the side that is seen, and others cut."""
+        if self.plane is None:
+            return parts
+        normal, offset = self.plane
+        level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
+        cut = 0
+        for part in parts:
+            # Of all copies, where each vertex is; meshes are small, or their copies few.
+            beyond = np.empty(len(part.places)), np.empty(len(part.places))
+            for k in range(len(part.places)):
+                heights = placed(part, k) @ normal - level
+                beyond[0][k], beyond[1][k] = heights.min(initial=0.0), heights.max(initial=0.0)
+            inside, crossed = beyond[1] <= 0.0, (beyond[0] < 0.0) & (beyond[1] > 0.0)
+            if part.glb is not None or cut + crossed.sum() > MAX_CUT:
+                inside, crossed = inside | crossed, crossed & False
+            if inside.any():
+                shown.append(of_copies(part, np.flatnonzero(inside)))
+            for k in np.flatnonzero(crossed).tolist():
+                cut += 1
+                points, faces = clipped(placed(part, k), part.faces, normal, level)
+                one = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
+                shown.append(part._replace(
+                    key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
+                    faces=faces, turns=one[0], places=one[1], scales=one[2],
+                    colours=part.colours[k : k + 1],
+                ))  # fmt: skip
+        return shown
+
+
+def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
+    """Return a part with some of its copies."""
+    if len(which) == len(part.places):
+        return part
+    return part._replace(
+        maps=part.maps[which], turns=part.turns[which], places=part.places[which],
+        scales=part.scales[which], colours=part.colours[which],
+    )  # fmt: skip
+
+
+def placed(part: DrawnMesh, copy: int) -> Floats:
+    """Return the vertices of a copy in page coordinates."""
+    w, *axis = part.turns[copy]
+    points = part.vertices * part.scales[copy]
+    across = np.cross(axis, points)
+    return np.asarray(points + 2.0 * (w * across + np.cross(axis, across)) + part.places[copy])
+
+
+def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
+    """Return the part of triangles at n.p <= level: vertices and faces of its own."""
+    heights = points @ normal - level
+    corners, below = points[faces], heights[faces] <= 0.0
+    kept = [corners[below.all(axis=1)]]
+    # Turned so that the corner alone on its side comes first.
+    for alone_below in (True, False):
+        count = below.sum(axis=1)
+        rows = np.flatnonzero(count == (1 if alone_below else 2))
+        first = (below[rows] == alone_below).argmax(axis=1)
+        order = (first[:, None] + [0, 1, 2]) % 3
+        a, b, c = np.moveaxis(np.take_along_axis(corners[rows], order[..., None], 1), 1, 0)
+        ha, hb, hc = np.take_along_axis(heights[faces[rows]], order, 1).T
+        ab = a + (ha / (ha - hb))[:, None] * (b - a)
+        ac = a + (ha / (ha - hc))[:, None] * (c - a)
+        if alone_below:
+            kept.append(np.stack([a, ab, ac], axis=1))
+        else:
+            kept += [np.stack([ab, b, c], axis=1), np.stack([ab, c, ac], axis=1)]
+    found = np.concatenate(kept).reshape(-1, 3).astype(np.float32)
+    return found, np.arange(len(found), dtype=np.uint32).reshape(-1, 3)

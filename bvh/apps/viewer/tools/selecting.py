@@ -1,0 +1,167 @@
+"""Selecting: faces, vertices and instances in rectangles and lassos, added up and exported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from bvh.apps.page_server import block
+from bvh.apps.viewer import readouts
+from bvh.apps.viewer.drawing import Floats, face_triangles
+from bvh.apps.viewer.tools.marks import BLUE, Ids, Marked
+from bvh.apps.viewer.tools.page_events import copying
+from bvh.camera.camera import Camera
+from bvh.picking.results import Selection
+from bvh.runtime.jit import notice
+
+# Faces or vertices of a selection that are drawn at most; all are counted.
+MAX_MARKED = 200_000
+# And of one whose instances move.
+MAX_MOVED = 20_000
+TOOLS = {"Orbit and pick": "", "Rectangle": "rectangle", "Lasso": "lasso"}
+WHAT = ("faces", "vertices", "instances")
+MODES = ("replace", "add", "remove")
+
+
+class Selecting:
+    """Controls of selections on the page of a session, and the selection."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.found: Selection | None = None
+        self._marked: list[Marked] = []
+        gui = session.client.gui
+        self._text = gui.add_html(readouts.selected(None, 0.0, 0))
+        hint = "What dragging does. Shift-drag is a rectangle with any tool."
+        self._tool = gui.add_dropdown("Tool", tuple(TOOLS), hint=hint)
+        self._what = gui.add_dropdown("Select", WHAT)
+        hint = "With Ctrl or Cmd held, add; with Alt, remove."
+        self._mode = gui.add_dropdown("Mode", MODES, hint=hint)
+        hint = "Leave out what is hidden behind something else."
+        self._visible_only = gui.add_checkbox("Visible only", True, hint=hint)
+        buttons = gui.add_button_group("Ids", ("Copy", "Save", "Clear"))
+        self._script = gui.add_html(readouts.dragging(""))
+        self._tool.on_update(lambda _: self._choose())
+        buttons.on_click(lambda _: self._export(buttons.value))
+
+    def _choose(self) -> None:
+        self._script.content = readouts.dragging(TOOLS[self._tool.value])
+
+    def select(self, polygon: Floats, mode: str = "") -> None:
+        """Select what is in a polygon of shares of the picture; two points are a rectangle."""
+        session = self._session
+        with session.asking():
+            camera = session.camera()
+            shares = np.asarray(polygon, np.float64).reshape(-1, 2)
+            # A border through centres of pixels is not moved off them by the shares' rounding.
+            at = np.round(shares * [camera.width, camera.height], 6)
+            options = {
+                "what": self._what.value, "visible_only": self._visible_only.value,
+                "threads": session.threads,
+            }  # fmt: skip
+            began = notice.clock()
+            if len(at) == 2:
+                found = session.scene.pick_rect(camera, *at.ravel().tolist(), **options)
+            elif len(at) > 2:
+                found = session.scene.pick_lasso(camera, at, **options)
+            else:
+                return
+            seconds, mode = notice.clock() - began, mode or self._mode.value
+            if mode != "replace" and self.found is not None and self.found.what == found.what:
+                found = combined(self.found, found, mode == "add")
+            self._show(found, seconds, camera)
+
+    def clear(self) -> None:
+        """Select nothing."""
+        self.found, self._marked = None, []
+        self._text.content = readouts.selected(None, 0.0, 0)
+        self._session.marks.clear("selection")
+
+    def follow(self, camera: Camera) -> None:
+        """Move the marks with their instances; those of what is gone are removed."""
+        now = [self._session.found(each) for each in self._marked]
+        if any(new is not old for new, old in zip(now, self._marked, strict=True)):
+            self._marked = [each for each in now if each is not None]
+            if sum(len(each.ids) for each in self._marked) > MAX_MOVED:
+                self._marked = []
+            self._colour(camera)
+
+    def unplace(self) -> None:
+        """Have the marks made again."""
+        self._marked = [each.unplaced() for each in self._marked]
+
+    def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
+        self.found, self._marked, drawn = found, [], 0
+        for row, leaf in enumerate(found.leaf.tolist()):
+            if found.what == "instances":
+                # Its first leaf stands for an instance of several.
+                ids: Ids = np.arange(len(self._session.scene.leaves[leaf].tree))
+            else:
+                ids = found[row]
+            self._marked.append(self._session.marked(leaf, ids[: MAX_MARKED - drawn]))
+            drawn += len(self._marked[-1].ids)
+        shown = len(found) if found.what == "instances" else drawn
+        self._text.content = readouts.selected(found, seconds, shown)
+        self._colour(camera)
+
+    def _colour(self, camera: Camera) -> None:
+        """Mark what is selected."""
+        marks = self._session.marks
+        if self.found is not None and self.found.what == "vertices":
+            points = [marks.placed(m, m.tree.vertices[m.ids]) for m in self._marked]
+            marks.points("selection", np.concatenate([np.empty((0, 3)), *points]), camera.eye)
+            return
+        corners = [marks.placed(m, face_triangles(m.tree, m.ids)) for m in self._marked]
+        marks.surface(
+            "selection", np.concatenate([np.empty((0, 3, 3)), *corners]), camera.eye, BLUE
+        )
+
+    def _export(self, how: str) -> None:
+        """Copy, save or clear what is selected."""
+        if how == "Clear":
+            with self._session.asking():
+                self.clear()
+        elif self.found is not None:
+            text = as_json(self.found)
+            if how == "Copy":
+                self._text.content = block("Copied as JSON.") + copying(text)
+            else:
+                send = self._session.client.send_file_download
+                send("selection.json", text.encode(), save_immediately=True)
+
+
+def combined(old: Selection, new: Selection, adds: bool) -> Selection:
+    """Return a selection with another added to it, or removed from it."""
+    before, given = _by_leaf(old), _by_leaf(new)
+    kept = {}
+    for leaf, (instance, name, ids) in sorted((given | before if adds else before).items()):
+        if leaf in before and leaf in given:
+            join = np.union1d if adds else np.setdiff1d
+            ids = join(ids, given[leaf][2])
+            if not adds and not len(ids):
+                continue
+        kept[leaf] = instance, name, ids
+    lists = [ids for _, _, ids in kept.values()]
+    return Selection(
+        old.what, np.array([one[0] for one in kept.values()], np.int32),
+        np.array(list(kept), np.int32), tuple(one[1] for one in kept.values()),
+        np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32),
+        np.cumsum([0, *map(len, lists)]),
+    )  # fmt: skip
+
+
+def as_json(found: Selection) -> str:
+    """Return a selection as JSON: the ids of each instance, which has an id and perhaps a name."""
+    rows = [
+        {"instance_id": instance, "leaf": leaf, "name": name, "ids": ids.tolist()}
+        for leaf, (instance, name, ids) in _by_leaf(found).items()
+    ]
+    return json.dumps({"what": found.what, "instances": rows})
+
+
+def _by_leaf(found: Selection) -> dict[int, tuple[int, str | None, Any]]:
+    """Return the instance, its name and the ids of each leaf."""
+    columns = zip(found.leaf.tolist(), found.instance_id.tolist(), found.names, strict=True)
+    return {leaf: (i, name, found[row]) for row, (leaf, i, name) in enumerate(columns)}

@@ -1,0 +1,130 @@
+"""Views of a page: where its camera stands, what is drawn beside the scene, pictures and links."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from bvh.apps.viewer import readouts
+from bvh.apps.viewer.drawing import Floats
+from bvh.camera.camera import Camera
+from bvh.camera.placement import oblique
+
+# Fields of view in degrees: of perspective, and one so small that lines stay parallel to the eye.
+WIDE, NARROW = 35.0, 1.0
+# Share of the view that a model fills.
+FILL = 0.9
+NAMES = ("Fit", "Front", "Top", "Iso")
+
+
+class Views:
+    """Controls of the camera on the page of a session."""
+
+    def __init__(self, session: Any, up: Floats) -> None:
+        self._session, self._up = session, up
+        gui = session.client.gui
+        buttons = gui.add_button_group("View", NAMES)
+        self._parallel = gui.add_checkbox("Orthographic", False)
+        self._ground = gui.add_checkbox("Ground and axes", False)
+        picture = gui.add_button("Save picture")
+        link = gui.add_button("Copy link to this view")
+        self._note = gui.add_html("")
+        buttons.on_click(lambda _: self.look(buttons.value))
+        self._parallel.on_update(lambda _: self._change_opening())
+        self._ground.on_update(lambda _: self.draw_ground())
+        picture.on_click(lambda _: self._save())
+        link.on_click(lambda _: self._link())
+
+    def look(self, name: str, bounds: Floats | None = None) -> None:
+        """Turn the camera to a view of a name, and fit the scene, or bounds of a part of it."""
+        session = self._session
+        with session.asking():
+            box = session.scene.bounds if bounds is None else bounds
+            if not np.isfinite(box).all():
+                return
+            side = np.cross(self._up, np.eye(3)[np.abs(self._up).argmin()])
+            ahead = np.cross(self._up, side / np.linalg.norm(side))
+            now = session.camera()
+            along = {
+                "Front": ahead, "Top": -self._up + 1e-3 * ahead, "Iso": oblique(self._up),
+            }.get(name, now.forward)  # fmt: skip
+            shown = session.frame.to_page(box)
+            shown += 1e-6 * np.array([[-1.0] * 3, [1.0] * 3])
+            opening = NARROW if self._parallel.value else WIDE
+            size = max(now.width, 1), max(now.height, 1)
+            wanted = Camera.framing(shown, along, self._up, opening, *size, fill=FILL)
+            self._stand(wanted.eye, shown.mean(axis=0), opening)
+
+    def _stand(self, eye: Floats, target: Floats, opening: float) -> None:
+        camera = self._session.client.camera
+        with self._session.client.atomic():
+            camera.fov = float(np.radians(opening))
+            # So far away, depths need a nearest one that is not too near.
+            camera.near = 1.0 if opening == NARROW else 0.002
+            camera.up_direction = self._up
+            camera.position, camera.look_at = eye, target
+
+    def _change_opening(self) -> None:
+        """Change between perspective and orthographic, with the same size at what is looked at."""
+        camera = self._session.client.camera
+        opening = NARROW if self._parallel.value else WIDE
+        target = np.asarray(camera.look_at)
+        scale = np.tan(0.5 * camera.fov) / np.tan(0.5 * np.radians(opening))
+        self._stand(target + scale * (np.asarray(camera.position) - target), target, opening)
+
+    def draw_ground(self) -> None:
+        """Draw a grid below the scene, and the axes in its lowest corner."""
+        session, scene = self._session, self._session.client.scene
+        for name in ("/ground", "/axes"):
+            scene.remove_by_name(name) if scene.get_handle_by_name(name) else None
+        bounds = session.frame.to_page(session.scene.bounds)
+        if not self._ground.value or not np.isfinite(bounds).all():
+            return
+        axis = int(np.abs(self._up).argmax())
+        place = bounds.mean(axis=0)
+        place[axis] = bounds[0 if self._up[axis] > 0.0 else 1, axis]
+        scene.add_grid(
+            "/ground", 8.0, 8.0, plane=("yz", "xz", "xy")[axis], cell_size=0.25, position=place,
+            cell_color=(150, 150, 150), section_color=(110, 110, 110), shadow_opacity=0.25,
+        )  # fmt: skip
+        scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
+
+    def _save(self) -> None:
+        """Send what the page shows as a PNG."""
+        from PIL import Image
+
+        camera, client = self._session.client.camera, self._session.client
+        pixels = client.get_render(camera.image_height, camera.image_width, transport_format="png")
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        client.send_file_download("view.png", file.getvalue(), save_immediately=True)
+
+    def _link(self) -> None:
+        """Copy the page's address with the camera and the pick, which `restore` reads."""
+        session, camera = self._session, self._session.client.camera
+        to_world = session.frame.to_world
+        state = {
+            "eye": to_world(camera.position).tolist(), "at": to_world(camera.look_at).tolist(),
+            "fov": float(camera.fov), "pick": session.picked_ray,
+        }  # fmt: skip
+        self._note.content = readouts.linked(json.dumps(state))
+
+    def restore(self, state: Any) -> None:
+        """Return to the camera and the pick of a link."""
+        session = self._session
+        try:
+            eye, at = (np.array(state[name], float).reshape(3) for name in ("eye", "at"))
+            opening, ray = float(state["fov"]), state.get("pick")
+            if not (np.isfinite([*eye, *at]).all() and 0.0 < opening < 3.0):
+                return
+            ends = None if ray is None else np.array(ray, float).reshape(2, 3)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return
+        to_page = session.frame.to_page
+        self._parallel.value = bool(opening < np.radians(2.0 * NARROW))
+        self._stand(to_page(eye), to_page(at), float(np.degrees(opening)))
+        if ends is not None and np.isfinite(ends).all() and ends[1].any():
+            session.pick_along(to_page(ends[0]), ends[1])

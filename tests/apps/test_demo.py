@@ -1,0 +1,94 @@
+"""The demo, its moving parts, and pages that need no server."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.apps.demo import MOONS, PERIOD, Motion, demo_scene, moon_places
+from tests.commands import Run
+
+pytest.importorskip("viser")
+
+
+def test_moons_go_round() -> None:
+    """They are instances of one mesh, back at their places after a period, and never touch."""
+    scene, ids = demo_scene()
+    assert len(ids) == MOONS and len({id(scene[k].child) for k in ids.tolist()}) == 1
+    assert [scene[name].id for name in ("moon 1", "moon 7")] == [ids[0], ids[-1]]
+    assert np.allclose(moon_places(0.0)[:, :2], moon_places(PERIOD)[:, :2])
+    for seconds in np.linspace(0.0, PERIOD, 7):
+        scene.set_transforms(ids, moon_places(seconds))
+        assert not scene.collisions().size or not np.isin(scene.collisions(), ids).any()
+
+
+def test_the_box_stops_them() -> None:
+    """They move while the page is open and the box is ticked."""
+    scene, ids = demo_scene()
+    with bvh.view(scene, port=0) as viewer:
+        motion = Motion(viewer, ids)
+
+        def moved() -> bool:
+            before = scene[int(ids[0])].transform
+            time.sleep(0.3)
+            return not np.array_equal(before, scene[int(ids[0])].transform)
+
+        assert moved()
+        motion._moves.value = False
+        time.sleep(0.2)
+        assert not moved()
+
+
+def test_pages_without_a_server(run: Run, tmp_path: Path) -> None:
+    """One file with all that it needs; generated meshes go by name."""
+    code, out, err = run("view", "organic-8", "--html", "page.html")
+    assert code == 0, err
+    text = Path("page.html").read_text()
+    assert "1\xa0280 triangles" in out and 400_000 < len(text) < 1_500_000
+    assert "organic-8" in text and "nodes and groups of triangles" in text
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
+    for name, kind in (("page.txt", ValueError), ("no/page.html", FileNotFoundError)):
+        with bvh.view(demo_scene()[0], port=0) as viewer, pytest.raises(kind):
+            viewer.save_html(tmp_path / name)
+    assert run("view", "organic-8", "--html", "page.txt")[0] == 2
+
+
+def test_generated_names(run: Run) -> None:
+    """Files of these names come first; other names are no meshes."""
+    for name, count in (("organic-4", 320), ("cad_part", None)):
+        code, out, _ = run("info", name, "--json")
+        assert code == 0 and (count is None or f'"triangles": {count}' in out)
+    for name in ("organic-x", "organics", "organic-"):
+        code, _, err = run("info", name)
+        assert code == 2 and "no such file" in err
+
+
+@pytest.mark.long
+def test_exported_pages_play(tmp_path: Path) -> None:
+    """In a browser, from a file: no script fails, nothing is fetched, there is something to see."""
+    from tests.apps.test_viewer_page import CHROMIUM, OPTIONS, shown_scene
+
+    api = pytest.importorskip("playwright.sync_api")
+    path, errors, fetched = tmp_path / "page.html", list[str](), list[str]()
+    with bvh.view(shown_scene(), port=0) as viewer:
+        assert viewer.save_html(path) == path.stat().st_size
+    with api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        page: Any = browser.new_page(viewport={"width": 600, "height": 400})
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: fetched.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("canvas")
+        page.wait_for_timeout(3000)
+        shot = page.screenshot()
+        browser.close()
+    assert not errors and not [
+        url for url in fetched if not url.startswith(("file:", "blob:", "data:"))
+    ]
+    assert len(shot) > 15_000
