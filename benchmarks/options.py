@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,21 @@ from typing import Any
 from . import peers, scenes
 from .cold import COMMANDS, VERBS
 from .figures import chart
-from .plan import GROUPS, TASKS, USUAL
+from .plan import FEW, GROUPS, TASKS, USUAL
 from .tasks.instances import MESH as INSTANCE
 from .workloads import TILE, dashed
 
-ABOUT = f"""\
-Time of bvh beside the peers that are installed. Every answer is checked before a time is printed:
-ours against brute force, a peer's against ours.
+ABOUT = """\
+Time of bvh beside the peers that are installed.
 
-A mesh is one of: {scenes.NAMES}.
+Every answer is checked before a time is printed: ours against brute force, a peer's against ours.
 """
+
+
+EXAMPLES = (
+    "--quick", "scan.ply --task rays,points --chart scan.svg",
+    "--from benchmarks/rates.json --chart rates.svg --chart-kind rates",
+)  # fmt: skip
 
 
 def options_of(arguments: list[str], program: str) -> argparse.Namespace:
@@ -29,7 +33,7 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
     parser = _parser(program)
     options = parser.parse_args(arguments)
     for name, values, known in (
-        ("--task", options.tasks, TASKS), ("--peers", options.peers, list(peers.PEERS)),
+        ("--task", options.tasks or [], TASKS), ("--peers", options.peers, list(peers.PEERS)),
         ("--verbs", options.verbs, [*VERBS, *COMMANDS]),
     ):  # fmt: skip
         unknown = [word for word in values or () if word not in known]
@@ -55,7 +59,9 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
             setattr(options, name, path and read(path))
         except (OSError, ValueError) as error:
             parser.error(str(error))
+    options.tasks = options.tasks or (FEW if options.quick else USUAL)
     if options.quick:
+        options.threads = options.threads or [1]
         options.side, options.rounds, options.patience = min(options.side, 64), 1, 0.0
         options.points = min(options.points, 500)
         options.instances = min(options.instances or 10, 10)
@@ -80,37 +86,76 @@ def read(path: Path) -> dict[str, Any]:
     return figures
 
 
+class _Boxed(argparse.ArgumentParser):
+    """Parser whose help looks like that of the other commands."""
+
+    def print_help(self, file: Any = None) -> None:
+        """Print boxes of arguments, options and tasks, and examples."""
+        try:
+            from rich.console import Console
+            from rich.markup import escape
+        except ImportError:
+            super().print_help(file)
+            return
+        console = Console(file=file, highlight=False)
+        usage = escape(f"Usage: {self.prog} [OPTIONS] [MESHES]...")
+        console.print(f"\n [bold]{usage}[/bold]\n")
+        console.print(*(f" {escape(line)}" for line in ABOUT.strip().split("\n")), sep="\n")
+        console.print()
+        options, meshes = [], []
+        for action in self._actions:
+            names = ", ".join(action.option_strings) or "MESHES"
+            value = action.metavar or (action.dest.upper() if action.nargs is None else "")
+            text = (action.help or "").replace("%%", "%")
+            row = (names, str(value), text) if action.option_strings else (names, "", text)
+            (options if action.option_strings else meshes).append(row)
+        console.print(_box("Arguments", meshes), _box("Options", options))
+        tasks = []
+        for name, group in GROUPS.items():
+            members = ", ".join(task for task in group.tasks if task != name)
+            text = group.about + (f" ({members})" if members else "")
+            tasks.append((name, "*" if group.usual else "", text))
+        console.print(_box("Tasks, and groups of tasks (* measured by default)", tasks))
+        lines = [f"  • {self.prog} {line}" for line in EXAMPLES]
+        console.print("\n Examples:\n", *lines, "", sep="\n", soft_wrap=True)
+
+
+def _box(title: str, rows: list[tuple[str, str, str]]) -> Any:
+    """Return rows in a box."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2), expand=True)
+    for ratio in (None, None, 1):
+        table.add_column(ratio=ratio)
+    for name, value, text in rows:
+        table.add_row(Text(name, style="cyan"), Text(value, style="yellow"), Text(text))
+    return Panel(table, title=title, title_align="left", border_style="dim")
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
-    about = "\n\n".join(textwrap.fill(part, 96) for part in ABOUT.strip().split("\n\n"))
-    tasks = ["tasks, and groups of tasks (* measured by default):"]
-    for name, group in GROUPS.items():
-        names = [task for task in group.tasks if task != name]
-        members = f" ({', '.join(names)})" if names else ""
-        tasks.append(f"  {'*' if group.usual else ' '} {name}: {group.about}{members}")
-    parser = argparse.ArgumentParser(
-        prog=program, description=about, epilog="\n".join(tasks),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = _Boxed(prog=program, description=ABOUT)
     add, flag = parser.add_argument, partial(parser.add_argument, action="store_true")
-    add("meshes", nargs="*", help=f"default: {', '.join(scenes.DEFAULT)}")
-    add("--task", "--only", dest="tasks", type=_tasks, default=USUAL, metavar="A,B",
+    add("meshes", nargs="*", help=f"{scenes.NAMES}; default: {', '.join(scenes.DEFAULT)}")
+    add("--task", "--only", dest="tasks", type=_tasks, metavar="A,B",
         help="some of the tasks below")  # fmt: skip
     flag("--large", help=f"also {', '.join(scenes.LARGE)}")
     flag("--full", help="all kinds of rays and points in the tasks all-hits and points")
-    flag("--quick", help="few rays, one round: a smoke test of some seconds")
+    flag("--quick", help="few rays, one thread, one round: some seconds once kernels are compiled")
     add("--peers", type=_words, metavar="A,B", help="some of: " + ", ".join(peers.PEERS))
     flag("--list-peers", help="print which peers are installed, and exit")
     add("--threads", type=_numbers, metavar="N,M",
         help="each number of CPUs in a process of its own (usually 1,2)")  # fmt: skip
-    add("--rounds", type=int, default=5, help="of each measurement (default: 5)")
-    add("--side", type=int, default=384, help="of the camera's picture (default: 384)")
-    add("--points", "--count", type=int, default=50_000, help="default: 50 000")
+    add("--rounds", type=int, metavar="N", default=5, help="of each measurement (default: 5)")
+    add("--side", type=int, metavar="N", default=384, help="of the camera's picture (default: 384)")
+    add("--points", "--count", type=int, metavar="N", default=50_000, help="default: 50 000")
     add("--instances", "--counts", type=int, metavar="N",
         help=f"of {INSTANCE}, or moving (default: 100, or 10 000)")  # fmt: skip
     add("--rays", type=_count, metavar="N",
         help="of the tasks cluster and parts (default: 20 million, or a million)")  # fmt: skip
     add("--triangles", type=_count, metavar="N", help="of the task parts (default: a million)")
-    add("--quality", help="of the tree that rays are cast at (default: bvh's)")
+    add("--quality", metavar="NAME", help="of the tree that rays are cast at (default: bvh's)")
     add("--verbs", type=_words, metavar="A,B", help="of the task cold: " + ", ".join(VERBS))
     flag("--warm", help="cold: first calls with a filled kernel cache")
     add("--patience", type=float, default=60.0, metavar="SECONDS",
@@ -118,11 +163,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "and measuring again what they disturbed (default: 60)")  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write all figures to this file")
     add("--chart", type=Path, metavar="FILE", help="draw the first mesh's figures")
-    add("--chart-kind", choices=chart.KINDS, default="overview",
-        help="peers beside bvh, rays per second, or time per ray against triangles")  # fmt: skip
+    add("--chart-kind", choices=chart.KINDS, metavar="NAME",
+        help="overview: peers beside bvh, the default where one was measured; rates: rays per "
+        "second; scaling: time per ray against triangles")  # fmt: skip
+    flag("--dark", help="draw the chart for a dark page")
     add("--compare", type=Path, metavar="OLD.json", help="flag changes over 3 %% since then")
     add("--from", dest="figures", type=Path, metavar="FILE",
-        help="print, draw and compare the figures of a file; measure nothing")  # fmt: skip
+        help="print, draw and compare the figures of a file, such as those of the README's "
+        "chart, benchmarks/rates.json; measure nothing")  # fmt: skip
     return parser
 
 

@@ -59,6 +59,8 @@ GROUPS = {
     "drop-in": Group(("drop-in",), "mesh.ray and mesh.nearest of trimesh", once=True, threads=(1,)),
 }  # fmt: skip
 
+# Of a quick run.
+FEW = [task for name in ("rays", "leaks") for task in GROUPS[name].tasks]
 USUAL = [task for group in GROUPS.values() if group.usual for task in group.tasks]
 TASKS = [task for group in GROUPS.values() for task in group.tasks]
 
@@ -96,7 +98,7 @@ def jobs(options: Namespace) -> Iterator[Job]:
     for number, mesh in enumerate(options.meshes or DEFAULT):
         usual = (t for t in USUAL if t in options.tasks and (number == 0 or t not in once))
         tasks = tuple(usual)
-        for threads in (options.threads or (1, 2)) if tasks else ():
+        for threads in (options.threads or _allowed((1, 2))) if tasks else ():
             yield Job(mesh, tasks, threads)
     for group in GROUPS.values():
         named = [task for task in group.tasks if task in options.tasks]
@@ -104,5 +106,10 @@ def jobs(options: Namespace) -> Iterator[Job]:
             continue
         meshes = [""] if group.once else options.meshes or group.meshes
         for mesh in meshes:
-            for threads in options.threads or group.threads:
+            for threads in options.threads or _allowed(group.threads):
                 yield from (Job(mesh, (task,), threads) for task in named)
+
+
+def _allowed(threads: tuple[int, ...]) -> list[int]:
+    """Return the numbers of threads for which this process has CPUs."""
+    return sorted({min(number, available()) for number in threads})

@@ -57,7 +57,7 @@ def run(arguments: list[str], program: str) -> int:
     if options.chart and rows:
         mesh = options.meshes[0] if options.figures and options.meshes else None
         threads = options.threads[0] if options.threads else None
-        chart.KINDS[options.chart_kind](figures, mesh, threads).savefig(options.chart)
+        chart.write(figures, options.chart, options.chart_kind, mesh, threads, options.dark)
     for line, too_slow in growth_lines(rows) if "scaling" in options.tasks else ():
         print(line)
         code = code or int(too_slow)
@@ -117,7 +117,7 @@ def _measure(rows: list[Row], options: argparse.Namespace) -> None:
     for job in jobs(options):
         first = len(rows)
         try:
-            title = f"{job.mesh or job.tasks[0]}, {job.threads} threads"
+            title = f"{job.mesh or job.tasks[0]}, {job.threads} thread{'s' * (job.threads > 1)}"
             with report.status(title) as shown:
                 for row in job.rows(options):
                     shown.update(f"{title}: {row['what']} done")

@@ -31,8 +31,9 @@ def write_hostile(path: Path) -> None:
 
 
 def write_scene(path: Path) -> None:
-    """Write the instanced scene as GLB."""
+    """Write the instanced scene as GLB, in which y is up."""
     scene: Any = instanced.scene()
+    scene.apply_transform([[1, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
     path.write_bytes(scene.export(file_type="glb"))
 
 

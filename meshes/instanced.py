@@ -69,7 +69,7 @@ def nodes() -> list[Node]:
 
 
 def scene() -> trimesh.Scene:
-    """Return the scene: two geometries, 32 nodes that show one, and a group node."""
+    """Return the scene: two geometries, 32 nodes that show one, and a group node; z is up."""
     built = trimesh.Scene(base_frame=WORLD)
     graph: Any = built.graph
     graph.update(frame_from=WORLD, frame_to=GROUP, matrix=group_matrix())

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from pathlib import Path
 from typing import Any
+
+from bvh.runtime.arguments import grouped
 
 from .. import peers
 from ..processes import Row
 from ..workloads import BATCHES
-from .rows import agrees, curves_of, disturbed, duration, lost_line, rate, times
+from .rows import agrees, beside_peers, curves_of, disturbed, duration, lost_line, rate, times
 
-OURS, FAINT = "#d9622b", "#6b7280"
+OURS = "#d9622b"
 COLOURS = {
-    "Open3D": "#33495d", "embreex": "#7d94a8", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
-    "libigl": "#2a7f9e", "PyVista": "#c9a227", "r-tree": "#8d6e63", "fcl": "#4d4d4d",
+    "Open3D": "#5b7690", "embreex": "#93a8ba", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
+    "libigl": "#2a7f9e", "PyVista": "#c9a227", "r-tree": "#8d6e63", "fcl": "#7d7d7d",
 }  # fmt: skip
+# Text, small text, and lines, of charts on light and on dark pages.
+LIGHT, DARK = ("#1f2933", "#59636e", "#d9dee3"), ("#e6edf3", "#9aa7b4", "#3a444e")
+# What the names of batches mean.
+MEANINGS = {
+    "primary": "camera rays", "primary tiled": "camera rays, in tiles",
+    "diffuse": "bounces off the surface", "diffuse shuffled": "bounces, in any order",
+    "random": "from and to anywhere", "shadow": "any hit on the way to a lamp",
+}  # fmt: skip
+TICKS = (1e-3, 1e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5, 1e6)
 
 
 def matplotlib() -> Any:
@@ -29,10 +41,26 @@ def matplotlib() -> Any:
     return matplotlib
 
 
+def write(
+    figures: dict[str, Any], path: Path, kind: str | None = None, mesh: str | None = None,
+    threads: int | None = None, dark: bool = False,
+) -> None:  # fmt: skip
+    """Write a chart without a background: by default of peers, or of rates if there are none."""
+    kind = kind or ("overview" if beside_peers(figures["rows"]) else "rates")
+    text, small, line = DARK if dark else LIGHT
+    colours = {
+        "text.color": text, "axes.labelcolor": text, "axes.edgecolor": line, "grid.color": line,
+        "xtick.labelcolor": text, "ytick.labelcolor": text,
+        "xtick.color": small, "ytick.color": small,
+    }  # fmt: skip
+    with matplotlib().rc_context(colours):
+        KINDS[kind](figures, mesh, threads).savefig(path, transparent=True)
+
+
 def overview(figures: dict[str, Any], mesh: str | None = None, threads: int | None = None) -> Any:
     """Return the chart of one mesh: a line for each task, a dot for each peer.
 
-    The axis is how many times as long as bvh a peer takes. A hollow dot is a peer of whose answers
+    The axis is how many times as fast as a peer bvh is. A hollow dot is a peer of whose answers
     fewer than 99.9 % equal ours; a task with ``!`` was disturbed by other processes. By default the
     mesh is the first one, and the threads are the fewest; SystemExit if there are no figures.
     """
@@ -41,48 +69,64 @@ def overview(figures: dict[str, Any], mesh: str | None = None, threads: int | No
     units = [row.get("unit") for row in rows]
     steps = [0.0, *(1.0 if a == b else 1.5 for a, b in itertools.pairwise(units))]
     heights = list(itertools.accumulate(steps))
-    figure, axis = _axes(heights[-1], f"How many times as long as bvh each peer takes: {title}")
+    figure, axis = _axes(2.0 + 0.24 * heights[-1], f"bvh beside its peers: {title}")
     names = [name for name in peers.PEERS if any(name in row["seconds"] for row in rows)]
-    labels = []
+    labels, shown = [], [1.0]
     for row, y in zip(rows, heights, strict=True):
         each = times(row)
         own = rate(row, each["bvh"])
         own = f"{own}/s" if own else duration(each["bvh"])
         labels.append(f"{row['what']}{' !' * disturbed(row)}   {own}")
         for name in filter(each.__contains__, names):
-            face = COLOURS[name] if agrees(row, name) else "white"
-            axis.plot(each[name] / each["bvh"], y, "o", mfc=face, mec=COLOURS[name], label=name)
+            face = COLOURS[name] if agrees(row, name) else "none"
+            shown.append(each[name] / each["bvh"])
+            axis.plot(shown[-1], y, "o", mfc=face, mec=COLOURS[name], label=name)
     axis.set_xscale("log")
     axis.axvline(1.0, color=OURS)
+    low, high = min(0.5, 0.8 * min(shown)), max(2.0, 1.25 * max(shown))
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axis.set_xticks(ticks, [f"{tick:g}" if tick < 1 else grouped(int(tick)) for tick in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlim(low, high)
+    axis.set_xlabel("bvh is so many times as fast; left of 1 the peer is faster")
     axis.set_yticks(heights, labels)
     _finish(figure, axis, figures, rows)
     return figure
 
 
 def rates(figures: dict[str, Any], mesh: str | None = None, threads: int | None = None) -> Any:
-    """Return the chart of rays per second beside Embree, undisturbed: bars for each workload."""
+    """Return the chart of rays per second beside Embree: bars for each workload, and lost rays."""
     rows, title = _rows(figures, mesh, threads)
     rows = [row for row in rows if row["what"] in BATCHES]
-    if not rows or any(map(disturbed, rows)):
-        raise SystemExit(f"other processes disturbed the rays of {title}: measure them again")
+    if not rows:
+        raise SystemExit(f"no batch of rays was measured at {title}: there is no rate to draw")
     names = [n for n in ("bvh", *peers.EMBREE) if any(n in row["seconds"] for row in rows)]
-    step = len(names) + 1
-    figure, axis = _axes(len(rows) * step / 2, f"Million rays per second: {title}")
+    step, lost = len(names) + 1, [row for row in figures["rows"] if "lost" in row][:1]
+    figure, axis = _axes(2.0 + 0.17 * len(rows) * step + 0.8 * len(lost), "Million rays per second")
     for k, name in enumerate(names):
         places = [i * step + k for i in range(len(rows))]
         values = [1e-6 / times(row).get(name, float("inf")) for row in rows]
         label = name if name == "bvh" else f"Embree via {name}"
         bars = axis.barh(places, values, 0.85, color=COLOURS.get(name, OURS), label=label)
-        axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
+        axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=11)
     middles = [i * step + (len(names) - 1) / 2 for i in range(len(rows))]
-    axis.set_yticks(middles, [row["what"] for row in rows])
-    _finish(figure, axis, figures, rows)
+    labels = [f"{row['what']}{' !' * disturbed(row)}\n{MEANINGS[row['what']]}" for row in rows]
+    axis.set_yticks(middles, labels, fontsize=11, linespacing=1.1)
+    axis.margins(x=0.08)
+    for row in lost:
+        own, each = row["lost"]["bvh"], {n: c for n, c in row["lost"].items() if n in peers.EMBREE}
+        claim = f"{grouped(own)} of {grouped(row['count'])} rays lost by bvh"
+        if len({*each.values()}) == 1:
+            each = {"Embree": min(each.values())}
+        claim += "".join(f",\n{grouped(count)} by {name}" for name, count in each.items())
+        axis.set_xlabel(claim, fontsize=18, color=OURS, weight="bold", labelpad=10)
+    _finish(figure, axis, figures, rows, names, title)
     return figure
 
 
 def scaling(figures: dict[str, Any], mesh: str | None = None, threads: int | None = None) -> Any:
     """Return the chart of time per ray against triangles, of all meshes."""
-    figure, axis = _axes(16, "Time per ray, microseconds")
+    figure, axis = _axes(5.8, "Time per ray, microseconds")
     for name, curve in curves_of(figures["rows"]).items():
         axis.plot(*zip(*sorted(curve), strict=True), "o-", label=name)
     axis.set_ylim(bottom=0)
@@ -105,32 +149,41 @@ def _rows(figures: dict[str, Any], mesh: str | None, threads: int | None) -> tup
     plural = "s" * (threads > 1)
     if not rows:
         raise SystemExit(f"no figures of {mesh} on {threads} thread{plural}")
-    return rows, f"{mesh}, {rows[0]['triangles']:,} triangles, {threads} thread{plural}"
+    return rows, f"{mesh}, {grouped(rows[0]['triangles'])} triangles, {threads} thread{plural}"
 
 
-def _axes(lines: float, title: str) -> tuple[Any, Any]:
-    """Return a figure of so many lines, and its axes."""
-    figure = matplotlib().figure.Figure((8.6, 2.0 + 0.24 * lines), layout="constrained")
+def _axes(height: float, title: str) -> tuple[Any, Any]:
+    """Return a figure of a height in inches, and its axes."""
+    # Narrow, so that a phone shows its text in a readable size.
+    figure = matplotlib().figure.Figure((6.6, height), layout="constrained")
     axis = figure.add_subplot()
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    axis.grid(axis="x", color="#e3e6ea")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, weight="bold")
+    axis.grid(axis="x")
     axis.set_axisbelow(True)
     axis.spines[["top", "right", "left"]].set_visible(False)
     return figure, axis
 
 
-def _finish(figure: Any, axis: Any, figures: dict[str, Any], rows: list[Row]) -> None:
-    """Add the legend, and the foot with notes, the machine and versions."""
+def _finish(
+    figure: Any, axis: Any, figures: dict[str, Any], rows: list[Row],
+    names: list[str] | None = None, title: str = "",
+) -> None:  # fmt: skip
+    """Add the legend, and the foot with notes, the machine, and versions of all or of some."""
     if rows:
         axis.invert_yaxis()
     handles = dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
     if handles:
-        axis.legend(handles.values(), handles, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
-    foot = [lost_line(row) for row in figures["rows"] if "lost" in row]
+        style = {"frameon": False, "fontsize": 11, "handlelength": 1.2, "columnspacing": 1.2}
+        columns = 3 if names else 4
+        axis.legend(handles.values(), handles, ncols=columns, loc="lower left",
+                    bbox_to_anchor=(-0.3 if names else 0, 1), **style)  # fmt: skip
+    foot = [title] if title else [lost_line(row) for row in figures["rows"] if "lost" in row]
     if any(map(disturbed, rows)):
-        foot.append("! other processes were busy meanwhile: these figures are in doubt")
+        foot.append("! unreliable: other processes used the CPUs meanwhile")
     if "processor" in figures:
-        versions = [f"{name} {version}" for name, version in figures["versions"].items()]
+        of = {"bvh", *(peers.PEERS[name].distribution for name in (names or [])[1:])}
+        found = figures["versions"].items()
+        versions = [f"{name} {version}" for name, version in found if names is None or name in of]
         about = [f"{figures['processor']} ({figures['cpus']} CPUs)", figures["date"][:10]]
-        foot += textwrap.wrap(", ".join([*about, *versions]), 128)
-    figure.supxlabel("\n".join(foot), x=0.01, ha="left", fontsize=7, color=FAINT)
+        foot += textwrap.wrap(", ".join([*about, *versions]), 84)
+    figure.supxlabel("\n".join(foot), x=0.01, ha="left", fontsize=9.5)

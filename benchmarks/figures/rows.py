@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Iterator
 
+from bvh.runtime.arguments import grouped
+
 from ..processes import Row
 from ..timing import DISTURBED, geometric_mean
 from ..workloads import BATCHES
@@ -55,6 +57,11 @@ def means_of_workloads(rows: list[Row], threads: int) -> dict[str, float]:
     return {what: value for what, value in mean.items() if value == value}
 
 
+def beside_peers(rows: list[Row]) -> bool:
+    """Return whether a peer was timed."""
+    return any(not name.startswith("bvh") for row in rows for name in row.get("seconds", ()))
+
+
 def lowest_ratio(rows: list[Row], threads: int) -> tuple[float, str]:
     """Return the lowest ratio of all undisturbed batches, and its mesh and kind of rays."""
     calm = [r for r in rows if r["what"] in BATCHES and not disturbed(r)]
@@ -79,8 +86,8 @@ def rate(row: Row, seconds: float) -> str:
 
 def lost_line(row: Row) -> str:
     """Return the text of a row of lost rays."""
-    lost = ", ".join(f"{name} {count:,}" for name, count in row["lost"].items())
-    return f"lost of {row['count']:,} rays aimed at vertices and edges: {lost}"
+    lost = ", ".join(f"{name} {grouped(count)}" for name, count in row["lost"].items())
+    return f"lost of {grouped(row['count'])} rays aimed at vertices and edges: {lost}"
 
 
 def curves_of(rows: list[Row]) -> dict[str, list[tuple[float, float]]]:

@@ -62,7 +62,7 @@ def singles(setting: Setting) -> Iterator[Task]:
             raise SystemExit("wrong answer: the caster differs from closest_hit")
 
     for name, calls in (
-        ("single", {"bvh": each(method, arrays), "bvh, floats": each(method, floats)}),
+        ("single", {"bvh": each(method, arrays), "bvh, lists of floats": each(method, floats)}),
         ("single, caster", {"bvh": each(caster, numbers)}),
     ):
         query = partial(one_by_one, work)

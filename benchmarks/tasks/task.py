@@ -95,7 +95,7 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
     own = _seconds(calls["bvh"])
     row: Row = {"what": task.name, "unit": task.unit, "count": task.count}
     once: dict[str, list[float]] = {}
-    counts, agreement, failed = {}, {}, {}
+    counts, agreement, failed = dict.fromkeys(calls, task.count), {}, {}
     for peer in peers:
         try:
             count = affordable(task, peer)
@@ -111,8 +111,7 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
         except Exception as error:
             failed[peer.name] = f"{type(error).__name__}: {error}"
             continue
-        if count < task.count:
-            counts[peer.name] = count
+        counts[peer.name] = count
         if seconds > max(ONCE, MUCH_SLOWER * own):
             once[peer.name] = [seconds]
         else:
@@ -120,8 +119,9 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
     timed, row["foreign"] = undisturbed(calls, rounds, patience=patience)
     # No clock has more digits than that.
     row["seconds"] = {n: [round(each, 9) for each in turns] for n, turns in (timed | once).items()}
-    optional = {"counts": counts, "failed": failed}
-    return {**row, "agreement": agreement, **task.facts, **{k: v for k, v in optional.items() if v}}
+    # How many each caster was asked about in these seconds: of slow peers fewer than of us.
+    row |= {"counts": counts, "agreement": agreement, **task.facts}
+    return row | ({"failed": failed} if failed else {})
 
 
 def affordable(task: Task, peer: Caster) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.pictures.picture import check_path, write
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import grouped, number_of
 from bvh.runtime.registry import extra
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import FrameView
@@ -202,7 +202,7 @@ def _draw_levels(axis: Axes, anatomy: Anatomy) -> None:
     largest = int(max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1)))
     axis.set_ylim(0.0, 4.0 * largest)
     powers = [10**k for k in range(len(str(largest)))]
-    axis.set_yticks(powers, [f"{power:,}" for power in powers])
+    axis.set_yticks(powers, [grouped(power) for power in powers])
     axis.minorticks_off()
     _legend(axis)
 

@@ -145,7 +145,9 @@ class Ground:
         side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
         side /= np.linalg.norm(side)
         across = np.stack([side, np.cross(up, side)])
-        soft = replace(lights, softness=max(lights.softness, SOFTNESS))
+        # On an even plane noise is seen, so it has twice the rays.
+        softness, rays = max(lights.softness, SOFTNESS), 2 * lights.rays
+        soft = replace(lights, softness=softness, rays=rays)
         reached, tall = [corners @ across.T], heights - level
         steep = float(soft.lamp @ up)
         if steep > LOWEST:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from bvh.pictures.render_source import Pictured, RenderSource
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, thread_count, whole_number
+from bvh.runtime.jit import notice
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
@@ -136,7 +136,7 @@ def render(
     """
     threads, looked = thread_count(threads), 0
     with heard(progress) as report:
-        began = time.perf_counter()
+        began = notice.clock()
 
         def looking(done: int, total: int) -> None:
             # Rays that look for what is seen of parts come before those of the picture.
@@ -151,7 +151,7 @@ def render(
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
         bands = drawing.bands(0, drawing.height, threads, in_rays)
-        seconds = time.perf_counter() - began
+        seconds = notice.clock() - began
     return drawing.picture(bands, seconds)
 
 
@@ -220,7 +220,7 @@ class BandRenderer:
         lit["shadow"] = lights.rays if lights.softness else 1
         each = 1 + max(lit.get(name, 0) for name in (shade, *self._names))
         if plane is not None:
-            each = max(each, 1 + 2 * lights.rays)
+            each = max(each, 1 + 2 * plane.lights.rays)
         self.height, self.row = self._camera.height, self._camera.width * self._samples**2
         self.step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
 

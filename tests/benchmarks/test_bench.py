@@ -155,6 +155,8 @@ def test_rows_tell_what_differs_and_what_failed() -> None:
     found = measured(scripted_task(1000, share=0.5), casters, 1, calm)
     assert found["agreement"] == {"Open3D": 0.5} and "Open3D" in found["seconds"]
     assert found["failed"] == {"r-tree": "RuntimeError: out of order"}
+    # Seconds are of so many rays.
+    assert found["counts"] == {"bvh": 1000, "Open3D": 1000}
     # It is no rival then.
     assert ratio(found) is None
     paper = io.StringIO()
@@ -274,7 +276,11 @@ def test_the_chart_has_a_dot_for_each_figure() -> None:
         ("r-tree", 900.0),
         ("Warp", 0.5),
     ]
-    assert [dot.get_markerfacecolor() == "white" for dot in dots] == [False, False, True]
+    assert [dot.get_markerfacecolor() == "none" for dot in dots] == [False, False, True]
+    assert "bvh is so many times as fast" in axis.get_xlabel()
+    # Of one peer that is nearly as fast, both sides of 1 are seen.
+    (axis,) = chart.overview({"rows": [row("primary", bvh=1.0, Warp=1.1)]}).axes
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["0.5", "1", "2"]
     with pytest.raises(SystemExit, match="no figures"):
         chart.overview({"rows": []})
 
@@ -318,7 +324,29 @@ def test_peers_are_listed(run: Run) -> None:
 
 def test_help_is_that_of_the_benchmarks(run: Run) -> None:
     code, out, _ = run("bench", "--help")
-    assert code == 0 and "usage: bvh bench" in out and "--patience" in out
+    assert code == 0 and "Usage: bvh bench" in out and "--patience" in out
+    assert all(name in out for name in plan.GROUPS) and "Options ─" in out and "rates.json" in out
+
+
+def test_no_more_threads_than_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless they are asked for; a quick run takes one, and few tasks."""
+    monkeypatch.setattr(plan, "available", lambda: 1)
+    assert [job.threads for job in plan.jobs(options_of(["a.ply"], "bench"))] == [1]
+    asked = options_of(["a.ply", "--threads", "1,2"], "bench")
+    assert [job.threads for job in plan.jobs(asked)] == [1, 2]
+    (job,) = plan.jobs(options_of(["--quick"], "bench"))
+    assert job.threads == 1 and set(job.tasks) == set(plan.FEW)
+
+
+@drawn
+def test_without_peers_the_chart_is_of_rates(run: Run) -> None:
+    """Also on a busy machine, whose figures are marked."""
+    rows = [{**row("primary", bvh=1e-4), "foreign": 0.5}]
+    Path("busy.json").write_text(json.dumps({"rows": rows}))
+    code, out, err = run("bench", "--from", "busy.json", "--chart", "busy.svg")
+    assert code == 0 and "No verdict" in out, err
+    text = "".join(ElementTree.parse("busy.svg").getroot().itertext())
+    assert "Million rays per second" in text and "primary !" in text and "unreliable" in text
 
 
 def test_groups_of_tasks_are_named() -> None:

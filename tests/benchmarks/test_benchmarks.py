@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,14 +15,16 @@ import pytest
 import bvh
 from benchmarks import scenes, timing
 from benchmarks.figures import chart, compare, report
-from benchmarks.figures.rows import growth, lowest_ratio, mean_ratio, means_of_workloads
+from benchmarks.figures.rows import growth, lowest_ratio, mean_ratio, means_of_workloads, times
 from benchmarks.peers.caster import Answer, Ours
 from benchmarks.tasks import validation
 from benchmarks.workloads import BATCHES, Workload, tiles, workloads
+from bvh.runtime.arguments import grouped
 from meshes.interior import interior
 from meshes.organic import organic
 
 SIDE = 32
+ROOT = Path(chart.__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +164,8 @@ def test_changes_over_three_percent_are_flagged() -> None:
 
 
 def test_tables_and_means() -> None:
-    rows = [row("primary", 1.0, 2.0), row("random", 1.0, 0.5), row("single", 1.0, 9.0)]
+    rows = [row("primary", 1.0, 2.0), row("random", 1.0, 0.5), row("single", 1.0, 1e4)]
+    rows.append(row("all hits", 1.0))
     assert mean_ratio(rows, 1) == pytest.approx(1.0)
     assert mean_ratio([*rows, row("shadow", 1.0, 99.0, foreign=0.3)], 1) == 1.0
     assert means_of_workloads(rows, 1) == pytest.approx({"primary": 2.0, "random": 0.5})
@@ -168,6 +174,8 @@ def test_tables_and_means() -> None:
     report.print_rows(rows, paper)
     lines = paper.getvalue().splitlines()
     assert any("2.00" in line and line.startswith("primary") for line in lines)
+    ends = {line.split("  ")[0]: line.split()[-1] for line in lines if line.strip()}
+    assert (ends["single"], ends["all hits"]) == ("000", "-") and "10\xa0000" in paper.getvalue()
     assert np.isnan(mean_ratio([row("primary", 1.0)], 1))
     assert timing.geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
 
@@ -187,12 +195,55 @@ def test_charts_of_rates_and_of_sizes() -> None:
     lost = {"what": "leaks", "mesh": "s", "threads": 1, "count": 5, "lost": {"bvh": 0}}
     (axis,) = chart.rates({"rows": [*rows, lost]}, "m", 1).axes
     assert len(axis.patches) == 2 * len(BATCHES)
-    with pytest.raises(SystemExit, match="disturbed"):
-        chart.rates({"rows": [row("primary", 1.0, foreign=0.5)]}, "m", 1)
+    assert "0 of 5 rays lost" in axis.get_xlabel()
+    assert "camera rays" in axis.get_yticklabels()[0].get_text()
+    busy = chart.rates({"rows": [row("primary", 1.0, foreign=0.5)]}, "m", 1)
+    assert "primary !" in busy.axes[0].get_yticklabels()[0].get_text()
+    assert "other processes" in busy.get_supxlabel()
+    with pytest.raises(SystemExit, match="no batch of rays"):
+        chart.rates({"rows": [row("points", 1.0)]}, "m", 1)
     sizes = [row("primary", seconds, triangles=n) for n, seconds in ((10**4, 1.0), (10**6, 1.4))]
     (axis,) = chart.scaling({"rows": sizes}).axes
     assert np.array_equal(axis.lines[0].get_xdata(), [1e4, 1e6])
     assert growth([(1e4, 1.0), (1e6, 1.4)]) == (1.4, 1.5)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_charts_have_no_background(tmp_path: Path, dark: bool) -> None:
+    """Without peers a chart is that of rates; on a dark page its text is light."""
+    Image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    chart.write({"rows": [row(what, 1e-4) for what in BATCHES]}, tmp_path / "a.png", dark=dark)
+    with Image.open(tmp_path / "a.png") as image:
+        pixels = np.asarray(image.convert("RGBA")).astype(int)
+    assert pixels[0, -1, 3] == 0
+    words = pixels[(pixels[..., 3] == 255) & (np.ptp(pixels[..., :3], axis=2) < 40)]
+    assert len(words) > 100 and (words[:, :3].min() > 50) == dark
+
+
+def test_the_published_chart_is_that_of_the_published_figures() -> None:
+    """`benchmarks/rates.svg` and its dark twin have the rates and the losses of `rates.json`."""
+    rows = json.loads((ROOT / "rates.json").read_text())["rows"]
+    lost = next(row for row in rows if "lost" in row)
+    for name in ("rates.svg", "rates-dark.svg"):
+        text = [*ElementTree.parse(ROOT / name).getroot().itertext()]
+        for each in rows:
+            if each["what"] in BATCHES:
+                assert all(f"{1e-6 / seconds:.1f}" in text for seconds in times(each).values())
+        count = grouped(lost["count"])
+        assert any(f"{lost['lost']['bvh']} of {count} rays lost by bvh" in line for line in text)
+
+
+def test_verdicts() -> None:
+    """A run ends with a sentence, also without peers, and where others were busy."""
+    assert report.verdict([row("primary", 1.0, 2.0)]).startswith("bvh casts rays 2.0 times as fast")
+    alone = report.verdict([row("primary", 1e-4, unit="ray")])
+    assert "10 M primary" in alone and "No peer was measured" in alone
+    assert "Measure again" in report.verdict([row("primary", 1.0, 2.0, foreign=0.5)])
+    paper = io.StringIO()
+    report.print_rows([row("primary", 1.0, 2.0, foreign=0.5)], paper)
+    text = paper.getvalue()
+    assert "primary!" not in text and "all are unreliable" in text and "50 % of the CPUs" in text
 
 
 def test_no_measurement_is_too_short_to_judge() -> None:

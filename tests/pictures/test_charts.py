@@ -95,7 +95,7 @@ def test_charts_can_be_drawn(rng: np.random.Generator, tmp_path: Path) -> None:
     for k, tree in enumerate(trees(rng)):
         figure = chart(tree, "a $title" if k else None)
         texts = [text.get_text() for text in figure.texts]
-        assert texts[0] == ("a $title" if k else f"{len(tree):,} triangles")
+        assert texts[0] == ("a $title" if k else number_of(len(tree), "triangles", ","))
         assert f"{number_of(tree.stats().nodes, 'nodes', ',')} of {WIDTH}" in texts[1]
         assert len(figure.axes) == 6
         assert len({axis.get_title(loc="left") for axis in figure.axes}) == 6

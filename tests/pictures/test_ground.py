@@ -56,8 +56,10 @@ def test_shadow_is_that_of_a_floor(ball: BVH) -> None:
     floor = np.column_stack([far, np.full(4, low)])
     points = np.vstack([ball.vertices, floor])
     both = np.vstack([ball.faces, [[0, 1, 2], [0, 2, 3]] + np.array(len(ball.vertices))])
+    # The ground has twice the rays of what stands on it.
     data = render(
         BVH.from_triangles(points, both), camera, data=("ao", "shadow"), softness=12.0,
+        light_rays=32,
         reach=0.25 * float(np.linalg.norm(ball.bounds[1] - ball.bounds[0])),
     ).data  # fmt: skip
     dark = (data["ao"] < 0.9) | (data["shadow"] < 0.9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bvh.pictures.colours import HEAT, ramp
 from bvh.pictures.picture import Picture, with_legend
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
+from bvh.runtime.jit import notice
 from meshes.sphere import geodesic_sphere
 
 SQUARE = np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]])
@@ -290,3 +292,22 @@ def test_without_pillow(
     with pytest.raises(ImportError, match=r"raybvh\[cli\]"):
         made.save(tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == [] and bvh.__version__
+
+
+def test_compiling_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds of a picture are those of a clock that stands still meanwhile."""
+    tree = BVH.from_triangles([[0, 0, 0], [2, 0, 0], [0, 2, 0]], [[0, 1, 2]])
+    camera = Camera.framing(tree, width=8, height=8)
+    cast = BVH.closest_hit
+
+    def closest_hit(*rays: Any, **options: Any) -> Any:
+        notice.begin("line")
+        time.sleep(0.3)
+        notice.end()
+        return cast(*rays, **options)
+
+    monkeypatch.setattr(BVH, "closest_hit", closest_hit)
+    monkeypatch.setattr(notice, "wanted", False)
+    began = time.perf_counter()
+    picture = render(tree, camera, threads=1)
+    assert picture.seconds + 0.3 <= time.perf_counter() - began

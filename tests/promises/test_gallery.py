@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,36 @@ def drawn(name: str, folder: Path, *sizes: Any) -> Any:
         pixels = np.asarray(image.convert("RGB"))
     assert pixels.std() > 5.0 and (pixels == 255).any()
     return found
+
+
+FOUND = {
+    "leaks": {"bvh": 0, "Open3D": 3}, "thickness": {"thinnest": 5.0, "thickest": 120.0 + 2e-14},
+    "deviation": {"float64": 1e-9, "float32": 0.3}, "sun": {"hours": 13.7, "seeing": 0.5},
+    "drive": [9, 5, 2], "solid": {"volume": np.float64(4.246977543061953)},
+    "selection": {"pick": "left", "rectangle": 4, "lasso": 7},
+    "clearances": {"base": 0.5, "hand": 0.1}, "tour": {"faces": 9, "selected": 7},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [[], ["leaks", "sun"], ["sum"]])
+def test_command(tmp_path: Path, names: list[str], monkeypatch: Any, capsys: Any) -> None:
+    """It draws all pictures, or those that are named, tells of each in words, and lists names."""
+    drawn: list[str] = []
+
+    def draw(path: Path) -> Any:
+        drawn.append(path.stem)
+        return FOUND[path.stem]
+
+    for name in SCRIPTS:
+        monkeypatch.setattr(import_module(f"bvh.examples.gallery.{name}"), "main", draw)
+    monkeypatch.setattr("sys.argv", ["gallery", str(tmp_path / "new"), *names])
+    wrong = names == ["sum"]
+    with pytest.raises(SystemExit) if wrong else nullcontext():
+        runpy.run_module("bvh.examples.gallery", run_name="__main__")
+    out, err = capsys.readouterr()
+    assert sorted(drawn) == ([] if wrong else names or SCRIPTS) and ("leaks, " in err) == wrong
+    assert len(out.splitlines()) == len(drawn) and not re.search(r"[{}\[\]]|np\.|\d{6}", out)
+    assert wrong or "leaks: rays lost: bvh 0, Open3D 3\n" in out
 
 
 def test_leaks(tmp_path: Path) -> None:

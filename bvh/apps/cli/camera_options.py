@@ -40,7 +40,7 @@ class CameraOptions(NamedTuple):
         "method of bvh.Camera.",
     )] = None  # fmt: skip
     eye: Annotated[Text, Option(metavar="X,Y,Z", help=
-        "Position of the camera; by default it sees all.")] = None  # fmt: skip
+        "Position of the camera; by default the whole scene is in view.")] = None  # fmt: skip
     target: Annotated[Text, Option(metavar="X,Y,Z", help=
         "Point it looks at; by default the centre of all.")] = None  # fmt: skip
     up: Up = None

@@ -1,14 +1,11 @@
-"""The command line: info, build, partition, cast, render, plot, pick, view, lab, ..."""
+"""The command line: info, build, partition, cast, render, plot, pick, view, demo, lab, ..."""
 
 import os
+import re
 import sys
-import time
 from dataclasses import asdict
-from importlib import import_module
-from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,17 +13,27 @@ from numpy.typing import ArrayLike, NDArray
 from typer import Argument, Context, Exit, Option, Typer
 
 import bvh
+from bvh.apps.bundled import bundled
 from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
+from bvh.apps.cli.helps import explain
 from bvh.apps.cli.pick_command import pick_command
-from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
+from bvh.apps.cli.show_commands import (
+    demo_command,
+    lab_command,
+    plot_command,
+    render_command,
+    view_command,
+)
 from bvh.camera.camera import Camera
 from bvh.distributed.clusters import HitSummary, cast_on, connected
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
+from bvh.runtime.arguments import grouped
+from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 
 app = Typer(
@@ -85,8 +92,8 @@ def info(
         figures.pop(name, None)
     # What was not computed, or is not there, is null in JSON alone.
     known = [(name, value) for name, value in figures.items() if value is not None]
-    console.print_table([(name.replace("_", " "), _text(name, value)) for name, value in known])
-    _print_list("instance", "id", instances)
+    console.print_table([(_label(name), _text(name, value)) for name, value in known])
+    _print_list("instance", "id", sorted(instances, key=_natural))
     if lines:
         console.out.print("\n".join(["", *lines]))
     _print_list("first id", "first", sources)
@@ -176,10 +183,19 @@ def cast(
         files.write_hits(output, hits, source)
     terminal = console.err if files.is_pipe(output) else console.out
     terminal.print(f"{hits!r}")
-    terminal.print(console.rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
+    count = hits.rays if isinstance(hits, HitSummary) else len(hits)
+    speed = count / max(seconds, 1e-9) / 1e6
+    terminal.print(f"{console.rays_in(count, seconds)}, {speed:.2f} million a second")
 
 
-for command in (render_command, plot_command, pick_command, view_command, lab_command):
+for command in (
+    render_command,
+    plot_command,
+    pick_command,
+    view_command,
+    demo_command,
+    lab_command,
+):
     app.command(name=command.__name__.removesuffix("_command"))(command)
 
 
@@ -193,10 +209,11 @@ def bench(context: Context) -> None:
 
     `bvh bench --help` lists the tasks and the options.
     """
-    raise Exit(_benchmarks().run(context.args, "bvh bench"))
+    raise Exit(bundled("benchmarks.session").run(context.args, "bvh bench"))
 
 
 app.command(name="warmup")(warmup_command)
+explain(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -263,7 +280,7 @@ def _print_parts(parts: Parts) -> None:
         box = part.bounds or [np.nan] * 6
         size = console.mebibytes(part.tree_bytes + part.ids_bytes)
         corners = console.numbers(box[:3]), console.numbers(box[3:])
-        rows.append((str(number), str(part.triangles), size, *corners))
+        rows.append((str(number), grouped(part.triangles), size, *corners))
     console.print_table(rows, right=True)
 
 
@@ -278,12 +295,10 @@ def _cast(
         origins, directions, bounds = rays[:, :3], rays[:, 3:6], ()
         if rays.shape[1] == 8:
             bounds = (rays[:, 6], rays[:, 7])
-    # One ray first, so that compiling is not timed.
-    source.closest_hit(origins[:1], directions[:1])
     with console.bar("casting") as progress:
-        began = time.perf_counter()
+        began = notice.clock()
         hits = source.closest_hit(origins, directions, *bounds, threads=threads, progress=progress)
-        return hits, time.perf_counter() - began
+        return hits, notice.clock() - began
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
@@ -293,7 +308,8 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     console.out.print()
     rows = [(title, "triangles", "name")]
     for each in listed[:LISTED]:
-        rows.append((str(each[number]), str(each["triangles"]), console.one_line(each["name"])))
+        size = grouped(each["triangles"])
+        rows.append((str(each[number]), size, console.one_line(each["name"])))
     console.print_table(rows, right=True)
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")
@@ -303,23 +319,33 @@ def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
+def _natural(row: dict[str, Any]) -> list[tuple[int, str]]:
+    """Return a key that sorts names as people do: "car 2" before "car 10"."""
+    parts = re.findall(r"\d+|\D+", row["name"] or "")
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _label(name: str) -> str:
+    """Return what a figure is called in the table; JSON has its own name."""
+    words = name.removesuffix("_seconds").replace("_", " ")
+    return re.sub("^sah", "SAH", re.sub(r"bytes$", "memory", words))
+
+
 def _text(name: str, value: object) -> str:
+    if name == "leaf_depths":
+        counts = np.array(value)
+        levels = np.flatnonzero(counts)
+        return f"{levels[0]} to {levels[-1]}, most {counts.argmax()}" if len(levels) else "none"
+    if name == "leaf_sizes":
+        counts = np.array(value)
+        return f"{counts @ np.arange(len(counts)) / max(counts.sum(), 1):.1f} in the mean"
     if isinstance(value, list | tuple):
         return console.numbers(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer) and name.endswith("bytes"):
         return console.mebibytes(int(value))
-    return f"{value:.4g}" if isinstance(value, float) else console.one_line(str(value))
-
-
-def _benchmarks() -> ModuleType:
-    """Return the module that runs the benchmarks: installed, or beside the package in a clone."""
-    if find_spec("bvh.benchmarks") is not None:
-        return import_module("bvh.benchmarks.session")
-    folder = Path(bvh.__file__).resolve().parents[1] / "benchmarks"
-    found = find_spec("benchmarks")
-    # Another package may have the same name.
-    if found is None or not found.origin or Path(found.origin).resolve().parent != folder:
-        raise ImportError(f"the benchmarks are not installed; there is no importable {folder}")
-    return import_module("benchmarks.session")
+    if isinstance(value, int | np.integer):
+        return grouped(int(value))
+    unit = " s" if name.endswith("_seconds") else ""
+    return f"{value:.3g}{unit}" if isinstance(value, float) else console.one_line(str(value))

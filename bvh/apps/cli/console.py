@@ -77,10 +77,9 @@ def mebibytes(count: int) -> str:
     return f"{count / 2**20:.2f} MiB"
 
 
-def rate(rays: int, seconds: float) -> str:
-    """Return the number of rays, their time and their rate as text."""
-    speed = rays / max(seconds, 1e-9) / 1e6
-    return f"{number_of(rays, 'rays')} in {seconds:.3f} s, {speed:.2f} million a second"
+def rays_in(rays: int, seconds: float) -> str:
+    """Return the number of rays and their time as text."""
+    return f"{number_of(rays, 'rays', ',')} in {seconds:.3f} s"
 
 
 def _without_nan(value: object) -> object:

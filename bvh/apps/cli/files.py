@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Annotated, get_args
 
 import numpy as np
+import trimesh
 from numpy.typing import NDArray
 from typer import Argument, Option
 
+from bvh.apps.bundled import bundled
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
@@ -24,9 +26,13 @@ from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
+# Meshes that commands take by name; `bvh bench --help` tells their sizes.
+GENERATED = ("organic", "interior", "terrain", "cad_part")
+
 ScenePath = Annotated[Path, Argument(
     metavar="SCENE", help="Any file that trimesh or meshio reads, .npz with vertices and faces, a "
-    "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes.",
+    "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes. Without a "
+    "file: organic, interior, terrain or cad_part, which are generated; organic-80 is a finer one.",
 )]  # fmt: skip
 PartsPath = Annotated[str, Argument(
     metavar="SCENE",
@@ -102,10 +108,21 @@ def _read(path: Path) -> object:
         raise ValueError(f"{path}: only info, cast and render take URLs, those of parts")
     if path.is_file() and is_saved(path):
         return None
+    if not path.exists() and (generated := _generated(str(path))) is not None:
+        return generated
     read = read_file(path, "a mesh")
     if not (hasattr(read, "faces") or _is_graph(read)):
         raise ValueError(f"{path} holds no triangles ({type(read).__name__})")
     return read
+
+
+def _generated(name: str) -> object:
+    """Return a mesh that the package generates, by a name that `bvh bench` knows; None else."""
+    kind, dash, size = name.partition("@")[0].partition("-")
+    if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
+        return None
+    found = bundled("benchmarks.scenes").load(name)
+    return trimesh.Trimesh(found.vertices, found.faces, process=False)
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
@@ -133,16 +150,18 @@ def check_folder(output: Path) -> None:
 def content_of(source: BVH | Scene | Parts) -> str:
     """Return the numbers of primitives, instances and trees as text."""
     if isinstance(source, Parts):
-        return f"{number_of(len(source), 'triangles')} in {number_of(source.part_count, 'parts')}"
+        return (
+            f"{number_of(len(source), 'triangles', ',')} in {number_of(source.part_count, 'parts')}"
+        )
     if not isinstance(source, Scene):
-        return number_of(len(source), source.kind)
+        return number_of(len(source), source.kind, ",")
     leaves = source.leaves
     counts = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    stored = f"{number_of(counts.sum(), what)} in {number_of(len(counts), 'trees')}"
-    shown = number_of(counts[leaves.tree_of].sum(), what)
-    return f"{number_of(len(source), 'instances')}, {shown}; {stored}"
+    stored = f"{number_of(counts.sum(), what, ',')} in {number_of(len(counts), 'trees')}"
+    shown = number_of(counts[leaves.tree_of].sum(), what, ",")
+    return f"{number_of(len(source), 'instances', ',')}, {shown}; {stored}"
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ def pick_command(
     rect: Annotated[str | None, Option(
         metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it.")] = None,
     radius: Annotated[float | None, Option(
-        metavar="PIXELS", help="With --at: also what is so close to the cursor.")] = None,
+        metavar="PIXELS", help="With --at: also faces within this many pixels.")] = None,
     everything: Annotated[bool, Option(
         "--all", help="With --at: all hits of its ray, front to back.")] = False,
     what: Annotated[Selected | None, Option(
@@ -73,7 +73,7 @@ def pick_command(
     elif everything:
         print_table(_list(picks), right=True)
     else:
-        print_table(_rows(picks[0]))
+        print_table(_rows(picks[0], len(source.leaves.tree_of) == 1))
     if not count:
         # Like grep.
         raise Exit(1)
@@ -100,8 +100,8 @@ def _path(path: tuple[int, ...]) -> str:
     return "/".join(map(str, path))
 
 
-def _rows(pick: Pick) -> list[tuple[str, str]]:
-    """Return the rows of a pick's table."""
+def _rows(pick: Pick, alone: bool) -> list[tuple[str, str]]:
+    """Return the rows of a pick's table; without where in the scene if the mesh is alone there."""
     values = pick.as_dict()
     on_face = values["vertex"] is not None
     rows = [
@@ -128,7 +128,8 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
             rows.append((name, f"{ids} at {numbers(near['position'])}, {away} away"))
     if pick.screen_distance:
         rows.append(("beside", f"the cursor by {number_of(pick.screen_distance, 'pixels', '.3g')}"))
-    return [row for row in rows if row[1]]
+    of_scene = ("instance", "path", "leaf", "local position") if alone else ()
+    return [row for row in rows if row[1] and row[0] not in of_scene]
 
 
 def _list(picks: list[Pick]) -> list[tuple[str, str, str, str, str]]:
@@ -159,4 +160,4 @@ def _print_selection(scene: Scene, found: Selection) -> None:
         ids = (str(row["instance_id"]),) if whole else (_path(row["path"]), str(len(row["ids"])))
         rows.append((*ids, one_line(row["name"])))
     print_table(rows, right=True)
-    out.print(number_of(len(found), found.what))
+    out.print(number_of(len(found), found.what, ","))

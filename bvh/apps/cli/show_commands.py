@@ -9,12 +9,14 @@ from typing import Annotated
 from typer import Option
 
 from bvh.apps.cli import camera_options, files
-from bvh.apps.cli.console import bar, one_line, out, rate
+from bvh.apps.cli.console import bar, mebibytes, one_line, out, rays_in
+from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
-from bvh.apps.viewer.window import PORT, view
+from bvh.apps.viewer.window import PORT, Follower, view
 from bvh.camera.camera import Camera
+from bvh.camera.placement import upward
 from bvh.distributed.clusters import connected, render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
@@ -54,7 +56,7 @@ def render_command(
     light_rays: Annotated[int, Option(
         min=1, help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
     reach: Annotated[float | None, Option(help=
-        "Largest distance of what hides the sky; by default a share of the size of all.")] = None,
+        "How far away an occluder may be (ao); by default a share of the scene's size.")] = None,
     ground: Annotated[bool | None, Option("--ground/--no-ground", help=
         "Soft shadow on the plane below; by default in clay and material.")] = None,
     threads: files.WorkerThreads = None, memory: files.Memory = None,
@@ -94,19 +96,13 @@ def render_command(
             picture = render_on(client, target, view, options, threads, bar)
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
-    out.print(rate(picture.rays, picture.seconds))
+    out.print(f"{rays_in(picture.rays, picture.seconds)}, with shading")
 
 
 def _render(
     target: BVH | Scene | Parts, view: Camera, options: RenderOptions, threads: int | None
 ) -> Picture:
     """Render a picture in this process."""
-    # One ray first, so that compiling is not timed.
-    ray = view.eye[None], view.forward[None]
-    if isinstance(target, Parts):
-        target.closest_hit(*ray)
-    else:
-        target.closest_hit(*ray, counters=options.shade == "cost")
     with bar("rendering") as progress:
         return render(target, view, **asdict(options), threads=threads, progress=progress)
 
@@ -138,16 +134,18 @@ def plot_command(
 
 
 def view_command(
-    scene: files.ScenePath, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
+    scene: files.ScenePath, *, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
     origins: Origins = None, url: Url = None, up: camera_options.Up = None,
     max_faces: Annotated[int, Option(min=1, help=
         "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
     flatten: files.Flatten = False, threads: files.Threads = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help=
+        "Write the page to a file that needs no server, and end.")] = None,
 ) -> None:  # fmt: skip
-    """Show a mesh or a scene in the browser, until Ctrl-C.
+    """Show a mesh or a scene in the browser, until Ctrl-C; or write a page that needs no server.
 
-    Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from
-    elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
+    Click to pick a face; the panel selects, measures, cuts and lists instances. The page fetches
+    nothing from elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
     direction = None if up is None else camera_options.axis_or_direction(up)
     source: BVH | Scene
@@ -156,11 +154,38 @@ def view_command(
         direction = above if direction is None else direction
     else:
         source, _ = files.opened_scene(scene, threads)
+    if html is not None:
+        if not isinstance(source, Scene):
+            tree, source = source, Scene()
+            source.add(tree, name=scene.stem)
+        axis = upward(source.up if direction is None else direction)
+        size = Follower(source, scene.name, axis, max_faces, threads).write_html(html)
+        out.print(f"{html}: {files.content_of(source)}, {mebibytes(size)}")
+        return
     viewer = view(
         source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
         max_faces=max_faces, threads=threads, origins=origins, url=url,
     )  # fmt: skip
     out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
+    with viewer, suppress(KeyboardInterrupt):
+        viewer.wait()
+
+
+def demo_command(
+    host: Host = HOST, port: Port = PORT, no_open: NoOpen = False, origins: Origins = None,
+    url: Url = None,
+) -> None:  # fmt: skip
+    """Open a scene that comes with the package, with things to try in it, until Ctrl-C.
+
+    Over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
+    """
+    scene, moons = demo_scene()
+    viewer = view(
+        scene, title="demo", host=host, port=port, open_browser=not no_open, origins=origins,
+        url=url,
+    )  # fmt: skip
+    Motion(viewer, moons)
+    out.print(f"demo: {viewer.url}  (Ctrl-C ends)")
     with viewer, suppress(KeyboardInterrupt):
         viewer.wait()
 

@@ -8,7 +8,7 @@ import bvh
 from bvh.examples.gallery.scenery import robot, swing, table
 from bvh.examples.gallery.sheet import BLUE, GREEN, INK, ORANGE, RED, Lit, Sheet, ground, rgb
 
-TEXT = "The distance of each link from the table and what stands on it, over one swing of the arm"
+TEXT = "Each link's distance from the table and what stands on it, in one swing"
 NAMES, PENS = ("base", "upper arm", "forearm", "hand"), (GREEN, BLUE, ORANGE, RED)
 
 

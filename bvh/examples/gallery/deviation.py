@@ -8,7 +8,7 @@ import bvh
 from bvh.examples.gallery.scenery import PLACE, bulge, tower
 from bvh.examples.gallery.sheet import SIGN, Lit, Sheet, colours, ground
 
-TEXT = "Signed distance of a scan from the plan, at 500 000 m east, 5 800 000 m north"
+TEXT = "A scan's signed distance from its plan, 5 800 000 m north"
 
 
 def main(path: Path, width: int = 1000, n: int = 400) -> dict[str, float]:

@@ -8,8 +8,9 @@ import bvh
 from bvh.examples import lidar
 from bvh.examples.gallery.scenery import street
 from bvh.examples.gallery.sheet import BLUE, ORANGE, RED, Sheet
+from bvh.runtime.arguments import grouped
 
-TEXT = "Returns of each pulse: {:,} first (blue), {:,} second (orange), {:,} third (red)"
+TEXT = "Returns: {} first (blue), {} second (orange), {} third (red)"
 
 
 def main(path: Path, width: int = 1000, beams: int = 96, columns: int = 1800) -> list[int]:
@@ -26,7 +27,9 @@ def main(path: Path, width: int = 1000, beams: int = 96, columns: int = 1800) ->
     wall = solid.closest_hit(cars, pulses, t_max=80.0).t[..., None]
     found = np.sort(np.concatenate([np.where(found < wall, found, np.inf), wall], axis=2))[..., :3]
     counts: list[int] = np.isfinite(found).sum(axis=(0, 1)).tolist()
-    sheet = Sheet(width, 6.6, "What does the lidar of a moving car see?", TEXT.format(*counts))
+    sheet = Sheet(
+        width, 6.6, "What does the lidar of a moving car see?", TEXT.format(*map(grouped, counts))
+    )
     camera = bvh.Camera.look_at([-21, -26, 19], [3, 1, 2], fov_y=30, **sheet.raster(12, 5.5))
     axes = sheet.panel(0, 1.1, 12, 5.5)
     axes.set(xlim=(0, camera.width), ylim=(camera.height, 0))

@@ -7,6 +7,7 @@ import numpy as np
 import bvh
 from bvh.examples.gallery.scenery import wall
 from bvh.examples.gallery.sheet import GREEN, RED, Floats, Lit, Sheet, beside
+from bvh.runtime.arguments import grouped
 
 EYE = np.array([0.7123, 0.5321, 2.0123], np.float32).astype(float)
 
@@ -26,7 +27,7 @@ def main(path: Path, width: int = 1000, n: int = 40) -> dict[str, int]:
         query = caster.of_mesh(points, faces).query("rays", work)
         if query is not None:
             lost[caster.name] = EYE + rays[~query.values(query.call()).hit]
-    text = f"{len(rays):,} rays to edges and vertices of {len(faces):,} triangles; all of them hit"
+    text = f"{grouped(len(rays))} rays at edges and corners of {grouped(len(faces))} faces; all hit"
     height = 1.3 + 3.05 * -(-len(lost) // 3)
     sheet = Sheet(width, height, "Which rays slip through the wall?", text)
     camera = bvh.Camera.look_at(EYE, [0.75, 0.5, 0.0], "y", 28.4, **sheet.raster(3.75, 2.5))

@@ -84,9 +84,21 @@ def holed(frequency: int) -> Mesh:
     return points, faces[near > 0.15]
 
 
+def rounded(mesh: Mesh, steps: int = 4) -> Mesh:
+    """Return a closed mesh with rounded folds: large faces across sharp ones are teeth in light."""
+    points, faces = mesh
+    start, end = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2).T
+    count = np.bincount(start)[:, None]
+    for _ in range(steps):
+        sums = np.stack([np.bincount(start, points[end, k]) for k in range(3)], axis=1)
+        points = 0.5 * (points + sums / count)
+    return points, faces
+
+
 def statues(frequency: int) -> tuple[bvh.Scene, int]:
     """Return three sculptures on a floor, and the id of the floor."""
-    scene, tree = bvh.Scene(), bvh.BVH.from_triangles(*beside("meshes.organic").organic(frequency))
+    mesh = rounded(beside("meshes.organic").organic(frequency))
+    scene, tree = bvh.Scene(), bvh.BVH.from_triangles(*mesh)
     for k, name in enumerate(("left", "middle", "right")):
         place, (c, s) = np.eye(4), (np.cos(2.0 * k), np.sin(2.0 * k))
         place[:2, :2], place[:3, 3] = [[c, -s], [s, c]], [2.7 * k - 2.7, 0, -tree.bounds[0, 2]]

@@ -9,7 +9,7 @@ import bvh
 from bvh.examples.gallery.scenery import statues
 from bvh.examples.gallery.sheet import GREEN, INK, ORANGE, RED, Lit, Sheet, rgb
 
-TEXT = "Scene.pick, pick_rect and pick_lasso; the lasso takes what is hidden, too"
+TEXT = "Scene.pick, pick_rect and pick_lasso, which takes what is hidden, too"
 
 
 def main(path: Path, width: int = 1000, frequency: int = 20) -> dict[str, Any]:

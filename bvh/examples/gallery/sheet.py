@@ -97,8 +97,8 @@ class Sheet:
         self.pixels = width / 12.0
         self.figure = Figure(figsize=(12.0, height), dpi=self.pixels, facecolor=PAPER)
         self.height = height
-        self.text(0.3, 0.44, title, size=19, weight="bold")
-        self.text(0.3, 0.76, text, size=12.5, color=FAINT)
+        self.text(0.3, 0.44, title, size=20, weight="bold")
+        self.text(0.3, 0.82, text, size=18, color=FAINT)
 
     def text(self, left: float, top: float, text: str, **style: Any) -> None:
         """Write at a position in inches from the upper left corner."""

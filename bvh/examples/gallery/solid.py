@@ -9,7 +9,7 @@ from bvh.examples.gallery.scenery import holed
 from bvh.examples.gallery.sheet import GREEN, INK, RED, Lit, Sheet, colours, rgb
 
 DEPTH = ["#1d4e79", "#6aa5cc", "#f3f0e8", "#f5e2c2", "#ecc088"]
-TEXT = "The mesh, its signed distance in a slice, where red closes the holes, and its voxels"
+TEXT = "The mesh; its signed distance, where red closes the holes; its voxels"
 
 
 def main(path: Path, width: int = 1000, frequency: int = 51, n: int = 72) -> dict[str, float]:

@@ -8,7 +8,7 @@ import bvh
 from bvh.examples.gallery.scenery import city
 from bvh.examples.gallery.sheet import BLUE, SUN, Lit, Sheet, colours
 
-TEXT = "Rays to the sun, every 20 minutes of a day in April; and one to the top of the mast"
+TEXT = "Rays to the sun all of a day in April, and to the mast"
 VIEW = ["#e4e7ea", BLUE]
 TOP, LATITUDE, TILT = np.array([0.0, 0.0, 150.0]), np.radians(48.0), np.radians(12.0)
 

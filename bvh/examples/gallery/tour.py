@@ -48,7 +48,9 @@ def main(path: Path, width: int = 800, frequency: int = 13, n: int = 20) -> dict
     plain, paint, a = view.painted(wires=True), paint * 0.0 + 0.8, np.linspace(0.0, 6.3, n)
     lasso = np.stack([0.56 + 0.17 * np.cos(a), 0.56 + 0.2 * np.sin(a)], axis=1)
     lasso, call = lasso * pixel, "scene.pick_lasso(camera, polygon)"
-    frames += [drawn(plain, call, "", lasso[: k + 1], lasso[k]) for k in range(n)]
+    for k in range(n):
+        found = len(scene.pick_lasso(camera, 2.0 * lasso[: k + 1])) if k > 1 else 0
+        frames.append(drawn(plain, call, f"{found} faces", lasso[: k + 1], lasso[k]))
     chosen = scene.pick_lasso(camera, 2.0 * lasso)
     for row, instance in enumerate(chosen.instance_id):
         paint[(view.instance == instance) & np.isin(view.id, chosen[row])] = rgb(GREEN)

@@ -1,0 +1,54 @@
+"""Help of commands: examples, and short names of what options take."""
+
+import inspect
+from pathlib import Path
+from typing import Any, get_args
+
+from typer import BadParameter, Typer
+
+# Arguments of two commands for each.
+EXAMPLES = {
+    "info": ("scan.ply", "city.glb --details"),
+    "build": ("scan.ply -o scan.bvh", "city.glb -o city.bvh --quality high"),
+    "partition": ("scan.ply -o parts --memory 4GB", "a.stl b.stl -o s3://bucket/parts"),
+    "cast": ("scan.ply --rays rays.npy -o hits.npz", "scan.ply --size 1920x1080"),
+    "render": ("scan.ply -o scan.png --shade clay", "city.glb -o depth.npy --shade depth"),
+    "plot": ("scan.ply -o tree.svg", "city.glb -o tree.png --tree 3"),
+    "pick": ("scan.ply --at 400,300 --radius 4", "city.glb --rect 10,10,90,60 --json"),
+    "view": ("scan.ply", "city.glb --up y --port 8081 --no-open"),
+    "lab": ("", "--port 8091 --no-open"),
+    "warmup": ("", "--to /opt/kernels --cpu x86-64-v3,x86-64-v4"),
+}
+# What stands for a value of a type, so that the texts have room.
+NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
+
+
+def explain(app: Typer) -> None:
+    """Give the commands of an app their examples, and their options short types."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        lines = EXAMPLES.get(name, ())
+        if lines:
+            shown = (f"- `{f'bvh {name} {line}'.strip()}`" for line in lines)
+            command.epilog = "\n\n".join(["Examples:", *shown])
+        for parameter in inspect.signature(command.callback).parameters.values():
+            for option in getattr(parameter.annotation, "__metadata__", ()):
+                kinds = get_args(parameter.annotation)[0]
+                _shorten(option, {kinds, *get_args(kinds)})
+
+
+def _shorten(option: Any, kinds: set[Any]) -> None:
+    """Give an option a short type; its range, checked as before, is not part of that."""
+    if option.metavar is None:
+        option.metavar = next((name for kind, name in NAMES.items() if kind in kinds), "NAME")
+    if option.min is not None or option.max is not None:
+        low, high = option.min, option.max
+
+        def check(value: Any) -> Any:
+            if value is not None and not (low <= value and (high is None or value <= high)):
+                limit = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise BadParameter(f"must be {limit}, got {value}")
+            return value
+
+        option.min, option.max, option.callback = None, None, check
