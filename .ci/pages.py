@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import bvh
 
 ROOT = Path(__file__).parents[1]
-PICTURES = ("benchmarks/rates.svg",)
+PICTURES = ("benchmarks/rates.svg", "benchmarks/rates-dark.svg")
+# Pages that need no server, for frames in others: file, and what `bvh view --html` is called with.
+LIVE = {"live/organic.html": "organic", "live/scene.html": str(ROOT / "meshes" / "instanced.glb")}
 EXAMPLES = ROOT / "bvh" / "examples"
 TEXTS = {
     "index.md": "README.md",
@@ -54,9 +63,33 @@ REFERENCE = [
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
 ]
 
+# Methods of these classes are in groups, by how their names begin.
+GROUPED = ("BVH", "Scene")
+GROUPS = {
+    "Build, change and save": "from_|refit|save|add|remove|replace|rename|set_",
+    "Rays": "closest_hit|any_hit|all_hits|count_hits|visible|caster",
+    "Points": "closest_point|distance$|signed_distance|contains|winding_number",
+    "Shapes and pairs": "overlap|self_overlap|distance_to|clearances|collisions",
+    "Picking": "pick",
+}
+
 # The copy button leaves out prompts and answers.
 STYLE = """.highlight .gp { user-select: none; }
 .highlight code[data-md-copying] :is(.gp, .go) { display: none; }
+.md-typeset table:not([class]) { font-size: .64rem; }
+.md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .7em; }
+[data-md-color-scheme="default"] { --md-default-fg-color--light: #0000009c; }
+[data-md-color-scheme] { --md-footer-fg-color--lighter: #ffffffa8; }
+[data-md-color-scheme="slate"][data-md-color-primary] {
+  --md-typeset-a-color: #82abff; --md-code-hl-number-color: #f2897d;
+  --md-code-hl-constant-color: #ab9df2; --md-code-hl-special-color: #f2897d;
+}
+.md-tabs__link, .md-footer-meta, .md-copyright { opacity: 1; }
+.md-typeset :is(p, li, td, dd) a:not(.headerlink) { text-decoration: underline; }
+.live { width: 100%; height: 26rem; border: 1px solid var(--md-default-fg-color--lightest); }
+[data-md-color-scheme="slate"] .md-typeset img { border-radius: .4rem; }
+[data-md-color-scheme="slate"] .md-typeset img[src*="pictures/"] { filter: brightness(.85); }
+[data-md-color-scheme="slate"] .md-typeset img[src*="stages/"] { background: #fff; }
 """
 
 
@@ -73,22 +106,79 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for script in sorted(EXAMPLES.glob("gallery/[!_]*.py")):
         name = script.relative_to(EXAMPLES).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(script)))
+    files.append(File.generated(config, "commands.md", content=_commands()))
+    for name, source in LIVE.items():
+        files.append(File.generated(config, name, content=_live(source)))
     nav: list[Any] = []
     missing = _exported() | _exported("distributed")
     for name, title, members in REFERENCE:
         found = [member for member in members.split() if member in missing or "." in member]
         missing -= {member.rpartition(".")[2] for member in found}
-        blocks = [f"::: bvh.{member.lstrip('.')}\n" for member in found]
+        blocks = [_block(member.lstrip(".")) for member in found]
         content = "\n".join([f"# {title}\n", *blocks])
         files.append(File.generated(config, f"reference/{name}.md", content=content))
         nav.append({title: f"reference/{name}.md"})
     if missing:
         raise PluginError(f"exported, and on no page of .ci/pages.py: {', '.join(sorted(missing))}")
     assert config.nav is not None
-    config.nav += [{"Reference": nav}, {"Glossary": "glossary.md"}]
-    config.nav += [{"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]
-    config.nav += [{"Benchmarks": "benchmarks.md"}]
+    (reference,) = (part["Reference"] for part in config.nav if "Reference" in part)
+    reference += nav
     return files
+
+
+def _block(name: str) -> str:
+    """Return what stands for a name on a page; methods of large classes in groups."""
+    if name not in GROUPED:
+        return f"::: bvh.{name}\n"
+    kind = getattr(bvh, name)
+    public = [each for each in dir(kind) if not each.startswith("_")]
+    left = [each for each in public if callable(getattr(kind, each))]
+    values = [each for each in public if each not in left]
+    blocks = [f"::: bvh.{name}\n    options:\n      members: {values}\n"]
+    for title, words in [*GROUPS.items(), ("Others", "")]:
+        chosen = [n for n in left if not words or re.match(f"({words})", n)]
+        left = [n for n in left if n not in chosen]
+        if chosen:
+            blocks.append(f"## {name}: {title.lower()}\n")
+            level = "    options:\n      heading_level: 3\n"
+            blocks += [f"::: bvh.{name}.{n}\n{level}" for n in chosen]
+    return "\n".join(blocks)
+
+
+def _commands() -> str:
+    """Return the page of the command line: the help of each command."""
+    from typer.main import get_command
+
+    from bvh.apps.cli.cli import app
+
+    blocks = ["# Commands", "The command `bvh` comes with `pip install \"raybvh[cli]\"`; `bvh "
+              "--install-completion` completes it."]  # fmt: skip
+    group: Any = get_command(app)
+    for name, command in group.commands.items():
+        blocks.append(f"## bvh {name}\n\n{(command.help or '').strip()}")
+        rows = [
+            f"| {', '.join(f'`{each}`' for each in option.opts)} | {option.help or ''} |".replace(
+                "\n", " "
+            )
+            for option in command.params
+            if getattr(option, "help", None) and not getattr(option, "hidden", False)
+        ]
+        if rows:
+            blocks.append("\n".join(["| | |", "|---|---|", *rows]))
+        if command.epilog:
+            blocks.append(command.epilog)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _live(source: str) -> str:
+    """Return a page that needs no server; without viser, a note that it is missing."""
+    if find_spec("viser") is None:
+        return "<p>This page was built without viser.</p>"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "page.html")
+        command = [sys.executable, "-m", "bvh", "view", source, "--html", str(path)]
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+        return path.read_text(encoding="utf-8")
 
 
 def _page_of(notebook: Path) -> str:
@@ -112,12 +202,34 @@ def _page_of(notebook: Path) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def on_page_markdown(text: str, **_: Any) -> str:
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Show the version beside the name of the site."""
+    config.site_name = f"bvh {bvh.__version__}"
+    return config
+
+
+def on_page_markdown(text: str, page: Page, **_: Any) -> str:
     """Change links that lead outside the folder of pages to those of the site; mark sessions."""
+    first = re.search(r"^(?![#!<|`>:]|- )\S.*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    if first and "description" not in page.meta:
+        # For search engines and previews of links.
+        plain = re.sub(r"[*`\[\]]|\]?\([^)]*\)", "", " ".join(first[0].split()))
+        page.meta["description"] = plain[:160]
     text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
-    text = text.replace("](../examples/", "](")
+    text = re.sub(
+        r"^Script: \[(\w+)\.py\]\(\.\./examples/(\S+)\)$", _folded, text, flags=re.MULTILINE
+    )
+    text = text.replace("](../examples/", "](").replace('"../../benchmarks/', '"../benchmarks/')
+    text = text.replace('src="live/', 'src="../live/')
     outside = r"\[[^]]+\]\((\.\./\.\./)[^)]*\)"
     return re.sub(outside, lambda found: _relinked(found[0].replace(found[1], "")), text)
+
+
+def _folded(found: re.Match[str]) -> str:
+    """Return the code of a script in a block that opens."""
+    code = (EXAMPLES / found[2]).read_text(encoding="utf-8").rstrip()
+    lines = "\n".join(f"    {line}".rstrip() for line in code.split("\n"))
+    return f'??? example "{found[1]}.py"\n    ```python\n{lines}\n    ```'
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -146,6 +258,15 @@ def on_page_content(html: str, **_: Any) -> str:
     return re.sub(rf'id="(?P<id>bvh[\w.]*)"|{names}', linked, html)
 
 
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Name the search for readers of screens, and a picture for previews of links."""
+    search = '<div class="md-search" data-md-component="search" role="dialog"'
+    output = output.replace(search, f'{search} aria-label="Search"')
+    depth = page.url.count("/")
+    picture = f'<meta property="og:image" content="{"../" * depth}pictures/tour.webp">'
+    return output.replace("</head>", f"{picture}</head>", 1)
+
+
 def _exported(folder: str = "") -> set[str]:
     """Return the public names of the package, or of a folder of it."""
     stub = ROOT / "bvh" / folder / "__init__.pyi"
@@ -157,5 +278,7 @@ def _relinked(text: str) -> str:
     for page, source in TEXTS.items():
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
     text = re.sub(r"\]\(bvh/docs/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
+    # Pictures, and links from these to scripts, in HTML.
+    text = re.sub(r'(src|href)="bvh/(?:docs|examples)/', r'\1="', text)
     # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

@@ -147,5 +147,8 @@ def test_nouns_are_those_of_their_numbers(noun: str, one: str) -> None:
     assert number_of(1, noun) == number_of(np.int64(1), noun) == number_of("1", noun) == one
     assert number_of(1.00004, noun, ".4g") == one
     assert number_of(1.25, noun, ".4g") == f"1.25 {noun}"
-    assert number_of(0, noun) == f"0 {noun}" and number_of(1234, noun, ",") == f"1,234 {noun}"
+    assert (
+        number_of(0, noun) == f"0 {noun}"
+        and number_of(1234, noun, ",") == f"1\N{NO-BREAK SPACE}234 {noun}"
+    )
     assert number_of("1 x 1", noun) == f"1 x 1 {noun}"
