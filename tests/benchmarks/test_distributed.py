@@ -29,7 +29,7 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert graph["tasks"] > 16 and rays["B/ray"] > 0
     assert 0.9 < graph["MB sent at first"] / (3 * graph["tree MB"]) < 4.0
     assert mesh["compared"] > 100 and mesh["hits"] > 10_000
-    assert "rays on two processes, organic-8, 1,280 triangles" in capsys.readouterr().out
+    assert "rays on two processes, organic-8, 1\xa0280 triangles" in capsys.readouterr().out
 
 
 @pytest.mark.long
