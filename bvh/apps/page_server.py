@@ -85,13 +85,8 @@ class Page:
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
-        with extra("view", "pages in the browser need viser"):
-            import viser
         self._ended = threading.Event()
-        number = _free_port(host, number)
-        with silent(), _own_pages_only(host, allowed):
-            server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
-        self._server = server
+        self._server = new_server(host, number, label, allowed)
         # No page may request a public address.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
@@ -166,6 +161,15 @@ class Page:
         css = "border:1px solid #ddd;border-radius:4px"
         frame = f'<iframe src="{url}" width="100%" height="{self._height}" style="{css}"></iframe>'
         return f'{frame}<div><a href="{url}" target="_blank">{url}</a></div>'
+
+
+def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
+    """Start a server on a port, or the next free one, for pages of our own and some others."""
+    with extra("view", "pages in the browser need viser"):
+        import viser
+    number = _free_port(host, port)
+    with silent(), _own_pages_only(host, allowed):
+        return viser.ViserServer(host=host, port=number, label=label, verbose=False)
 
 
 def _free_port(host: str, first: int) -> int:

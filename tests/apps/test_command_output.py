@@ -62,8 +62,12 @@ def test_one_of_everything(run: Run, tmp_path: Path) -> None:
 
 def test_help_has_two_examples_and_room_for_words(run: Run) -> None:
     """Examples are commands of that name; types are short, and say no range."""
+    from bvh.apps.cli.cli import app
     from bvh.apps.cli.helps import EXAMPLES
 
+    # The benchmarks have those of their own.
+    commands = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+    assert commands == {*EXAMPLES, "bench"}
     for name, lines in EXAMPLES.items():
         code, out, _ = run(name, "--help")
         assert code == 0 and len(lines) == 2

@@ -92,3 +92,22 @@ def test_exported_pages_play(tmp_path: Path) -> None:
         url for url in fetched if not url.startswith(("file:", "blob:", "data:"))
     ]
     assert len(shot) > 15_000
+
+
+def test_names_are_text_on_exported_pages(tmp_path: Path) -> None:
+    """Whatever titles and instances are called; picks of what is gone are left out."""
+    scene = bvh.Scene()
+    number = scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]), name="<script>x</script>")
+    scene.add(bvh.BVH.from_boxes([[3, 0, 0]], [[4, 1, 1]]), name="other")
+    camera = bvh.Camera.look_at([0.5, -5, 0.5], [0.5, 0, 0.5])
+    path = tmp_path / "page.html"
+    with bvh.view(scene, title="<b>", port=0) as viewer:
+        pick = scene.pick(camera, camera.width / 2, camera.height / 2)
+        assert pick is not None and pick.instance_id == number
+        viewer._follower.write_html(path, camera, pick)
+        text = path.read_text()
+        assert "of &lt;script&gt;x&lt;/script&gt;" in text and "<script>x<" not in text
+        assert "&lt;b&gt;</b>" in text
+        scene.remove(number)
+        viewer._follower.write_html(path, camera, pick)
+        assert "script&gt;x" not in path.read_text()

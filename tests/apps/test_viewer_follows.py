@@ -298,3 +298,22 @@ def test_quaternions(rng: np.random.Generator) -> None:
     for wxyz, matrix in zip(part.turns, turns, strict=True):
         again = trimesh.transformations.quaternion_matrix(wxyz)
         np.testing.assert_allclose(again, matrix, atol=1e-14)
+
+
+def test_hidden_instances_stay_hidden() -> None:
+    """In the copy that pages ask; the scene is only read, not compacted, and decides the rest."""
+    scene = Scene()
+    ball = BVH.from_mesh(trimesh.creation.icosphere(subdivisions=1))
+    ids = [scene.add(ball) for _ in range(4)]
+    copy = SceneCopy(scene)
+    copy.hide(ids[1])
+    scene.remove(ids[0])
+    copy.follow()
+    assert scene._instances.column("child").min() == -1
+    assert [one.visible for one in copy.scene] == [False, True, True]
+    scene.set_visible(ids[2], False)
+    copy.follow()
+    assert [one.visible for one in copy.scene] == [False, False, True]
+    copy.hide(ids[1])
+    assert [one.visible for one in copy.scene] == [True, False, True]
+    assert scene[ids[1]].visible

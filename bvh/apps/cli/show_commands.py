@@ -14,6 +14,7 @@ from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
+from bvh.apps.viewer.html_export import check_page_path
 from bvh.apps.viewer.window import PORT, Follower, view
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
@@ -147,6 +148,8 @@ def view_command(
     Click to pick a face; the panel selects, measures, cuts and lists instances. The page fetches
     nothing from elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
+    if html is not None:
+        check_page_path(html)
     direction = None if up is None else camera_options.axis_or_direction(up)
     source: BVH | Scene
     if flatten:

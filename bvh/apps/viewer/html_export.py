@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import math
 import os
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import trimesh
 
-from bvh.apps.page_server import HOST, silent
+from bvh.apps.page_server import HOST, new_server, silent
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageDrawing, face_triangles
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
@@ -20,8 +21,8 @@ from bvh.apps.viewer.tools.sectioning import placed
 from bvh.camera.camera import Camera
 from bvh.picking.results import Pick
 from bvh.pictures.colours import heat, hottest_of, in_bytes
+from bvh.pictures.picture import check_path, write
 from bvh.runtime.arguments import grouped
-from bvh.runtime.registry import extra
 from bvh.scene.scene import Scene
 
 # Seconds that each of mesh, picks and costs is shown.
@@ -42,30 +43,32 @@ def written_html(
 
     It plays by itself: the meshes, then the picks, then the cost of a ray to each vertex.
     """
-    name = Path(path)
-    if name.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"path must end in .html, got {os.fspath(path)!r}")
-    if not name.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {name.parent}")
-    with extra("view", "pages in the browser need viser"):
-        import viser
-    with silent():
-        server = viser.ViserServer(host=HOST, port=0, verbose=False)
-        try:
-            text = _played(server, scene, drawing, camera, up, picks)
-        finally:
+    check_page_path(path)
+    coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts) <= LARGEST
+    server = new_server(HOST, 0, title)
+    try:
+        text = _played(server, scene, drawing, camera, up, picks, coloured)
+    finally:
+        with silent():
             server.stop()
-    rows = [f"<b>{html.escape(title)}</b>: drag to turn"]
-    if picks:
-        rows.append(", ".join(map(_told, picks)))
-    rows.append("at the end: nodes and groups of triangles that a ray visits")
-    text = text.replace("</body>", CAPTION.format("; ".join(rows)) + "</body>", 1)
-    return name.write_bytes(text.encode())
+    rows = ["drag to turn", *map(_told, picks)]
+    if coloured:
+        rows.append("at the end: nodes and groups of triangles that a ray visits")
+    told = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
+    content = text.replace("</body>", CAPTION.format(told) + "</body>", 1).encode()
+    write(path, io.BytesIO(content))
+    return len(content)
+
+
+def check_page_path(path: str | os.PathLike[str]) -> None:
+    """Raise if no page can be written to a path, before any work is done."""
+    file = Path(path)
+    check_path(file, "page", file.suffix.lower() in (".html", ".htm"))
 
 
 def _played(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
-    picks: Sequence[Pick],
+    picks: Sequence[Pick], coloured: bool,
 ) -> str:  # fmt: skip
     """Return the page of a server on which meshes, picks and costs follow each other."""
     frame, start = drawing.frame, server.initial_camera
@@ -78,20 +81,15 @@ def _played(
     start.look_at = start.position + camera.forward * float(np.linalg.norm(start.position))
     meshes, record = Meshes(server.scene), server.get_scene_serializer()
     meshes.show(drawing.parts)
-    coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts)
     costs = [
         server.scene.add_mesh_trimesh(f"/costs/{k}", mesh, visible=False)
-        for k, mesh in enumerate(_costs(scene, drawing, camera.eye) if coloured <= LARGEST else ())
+        for k, mesh in enumerate(_costs(scene, drawing, camera.eye) if coloured else ())
     ]
     record.insert_sleep(SHOWN)
     marks = Marks(server.scene, lambda: frame)
     for k, pick in enumerate(picks):
-        leaf = scene.leaves[pick.leaf]
-        marked = Marked(
-            leaf.path, leaf.tree, pick.leaf, np.array([pick.prim_id]), leaf.transform[:3],
-            leaf.tree.arrays,
-        )  # fmt: skip
-        corners = marks.placed(marked, face_triangles(leaf.tree, marked.ids))
+        marked = Marked.of(scene, pick.leaf, np.array([pick.prim_id]))
+        corners = marks.placed(marked, face_triangles(marked.tree, marked.ids))
         marks.surface(f"pick {k}", corners, camera.eye, ORANGE)
         marks.label(f"picked {k}", _told(pick), frame.to_page(pick.position))
     if picks:

@@ -129,13 +129,14 @@ if (!window.bvhWatches) {
     const row = event.target.closest?.('.bvh-row');
     if (row && !event.target.closest('button')) send({kind: 'frame', id: +row.dataset.id});
   });
-  document.addEventListener('input', event => {
-    if (event.target.id !== 'bvh-search') return;
-    const wanted = event.target.value.toLowerCase();
+  const search = () => {
+    const named = document.getElementById('bvh-search')?.value.toLowerCase() ?? '';
     for (const row of document.querySelectorAll('.bvh-row')) {
-      row.style.display = row.textContent.toLowerCase().includes(wanted) ? 'flex' : 'none';
+      const shown = row.textContent.toLowerCase().includes(named) ? 'flex' : 'none';
+      if (row.style.display !== shown) row.style.display = shown;
     }
-  });
+  };
+  document.addEventListener('input', event => { if (event.target.id === 'bvh-search') search(); });
 
   // Light or dark, as the system has it; and what the address asks for.
   const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -144,6 +145,7 @@ if (!window.bvhWatches) {
   let greeted = false;
   const look = () => {
     fieldBehind('bvh-cursor');
+    search();
     const canvas = picture();
     if (!greeted && fieldBehind('bvh-events')) {
       greeted = true;

@@ -42,7 +42,11 @@ class SceneCopy:
 
     def _apply(self) -> None:
         """Hide what is to be hidden; show what is not any more, if the scene does."""
-        shown = {one.id: one.visible for one in self.source} if self._applied or self.hidden else {}
+        with table_guard.lock:
+            table = self.source._instances
+            kept = table.column("child") >= 0
+            columns = (table.column(name)[kept].tolist() for name in ("ids", "visible"))
+            shown = dict(zip(*columns, strict=True))
         for number in (self._applied | self.hidden) & shown.keys():
             wanted = shown[number] and number not in self.hidden
             if number in self.scene and self.scene[number].visible != wanted:

@@ -22,7 +22,7 @@ from bvh.apps.viewer.tools.measuring import Measuring
 from bvh.apps.viewer.tools.page_events import PageEvents
 from bvh.apps.viewer.tools.sectioning import Sectioning
 from bvh.apps.viewer.tools.selecting import Selecting
-from bvh.apps.viewer.tools.views import Views
+from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
 from bvh.picking.results import Pick, Selection
@@ -80,11 +80,6 @@ class Session:
         return self._copy.scene
 
     @property
-    def hidden(self) -> set[int]:
-        """Ids of the instances that pages hide."""
-        return self._copy.hidden
-
-    @property
     def selection(self) -> Selection | None:
         """The last selection, or None."""
         return self._selecting.found
@@ -126,8 +121,7 @@ class Session:
             self._head.content = head
             self._follow_marks()
             self._boxes.follow()
-            if self._list is not None:
-                self._list.follow()
+            self._list.follow()
         if self._cursor.value:
             self._hover()
         self._tracer.changed()
@@ -135,10 +129,6 @@ class Session:
     def redraw(self) -> None:
         """Draw the meshes, cut by the section plane; the lock is held."""
         self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
-
-    def hide(self, instance_id: int) -> None:
-        """Hide an instance on all pages of the scene, or show it again; the lock is held."""
-        self._copy.hide(instance_id)
 
     def _reframe(self, frame: PageFrame) -> None:
         """Change page coordinates; the camera stays where it is in the world."""
@@ -179,7 +169,7 @@ class Session:
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
             "dark": lambda event: self._dress(bool(event["value"])),
-            "narrow": lambda _: self._make_room(),
+            "narrow": lambda _: self._views.look("Iso"),
             "link": lambda event: self._views.restore(event.get("value")),
         })  # fmt: skip
         with gui.add_folder("Selection"):
@@ -195,10 +185,7 @@ class Session:
             self._measuring = Measuring(self)
         with gui.add_folder("Section plane", expand_by_default=False):
             self._section = Sectioning(self)
-        self._list: InstanceList | None = None
-        if len(self.scene) > 1:
-            with gui.add_folder("Instances", expand_by_default=False):
-                self._list = InstanceList(self)
+        self._list = InstanceList(gui, self._copy)
         with gui.add_folder("Bounding boxes", expand_by_default=False):
             self._boxes = BoxOverlay(self)
         with gui.add_folder("Mouse and keys", expand_by_default=False):
@@ -209,10 +196,6 @@ class Session:
     def _dress(self, dark: bool) -> None:
         """Take the colour scheme of the reader's system."""
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
-
-    def _make_room(self) -> None:
-        """Fit the scene into a narrow page, whose panel opens by a tap on its head."""
-        self._views.look("Iso")
 
     def _clear(self) -> None:
         """Forget picks, measurements and selections."""
@@ -251,9 +234,11 @@ class Session:
             self._boxes.follow()
 
     def _hide(self, instance_id: int) -> None:
-        """Hide an instance of the list, or show it again."""
-        if self._list is not None:
-            self._list.hide(instance_id)
+        """Hide an instance on all pages of the scene, or show it again."""
+        with self.asking():
+            if instance_id in self.scene:
+                self._copy.hide(instance_id)
+                self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
         """Turn the camera to an instance."""
@@ -279,7 +264,7 @@ class Session:
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
         away = float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
-        opening = np.tan(0.5 * self.client.camera.fov) / np.tan(np.radians(0.5 * 35.0))
+        opening = np.tan(0.5 * self.client.camera.fov) / np.tan(np.radians(0.5 * WIDE))
         self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
@@ -294,9 +279,7 @@ class Session:
 
     def marked(self, leaf: int, ids: Ids) -> Marked:
         """Return faces of a leaf, and what tells whether they have moved."""
-        leaves, path = self.scene.leaves, self.scene.path(leaf)
-        tree = leaves.trees[leaves.tree_of[leaf]]
-        return Marked(path, tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
+        return Marked.of(self.scene, leaf, ids)
 
     def _follow_marks(self) -> None:
         """Move what is marked with its instances; marks of those that are gone are removed."""

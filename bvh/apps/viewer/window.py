@@ -122,7 +122,10 @@ class Follower:
                 seen = self.first_view()
                 camera = replace(seen, eye=frame.to_world(seen.eye))
             drawing = drawing_of(scene, frame, self._max_faces)
-            picks = [] if pick is None else [pick]
+            # One of an instance that is gone is left out.
+            leaves = len(scene.leaves)
+            kept = pick is not None and pick.leaf < leaves and scene.path(pick.leaf) == pick.path
+            picks = [pick] if pick is not None and kept else []
             return written_html(path, scene, drawing, camera, self.up, picks, self._title)
 
     def _run(self) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bvh.apps.viewer.drawing import Floats, PageFrame
 from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Marked(NamedTuple):
     ids: Ids
     matrix: Floats
     arrays: TreeArrays
+
+    @classmethod
+    def of(cls, scene: Scene, leaf: int, ids: Ids) -> Marked:
+        """Return faces of a leaf of a scene, where it is now."""
+        leaves = scene.leaves
+        tree = leaves.trees[leaves.tree_of[leaf]]
+        return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
     def unplaced(self) -> Marked:
         """Return the marked faces without the place where they were drawn."""

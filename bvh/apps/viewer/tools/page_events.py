@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,10 +22,15 @@ class PageEvents:
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
         gui.add_html('<span id="bvh-events"></span>')
         self._field = gui.add_text("Events", "")
-        self._seen, self._handlers = -1, handlers
+        self._seen, self._handlers, self._one_by_one = -1, handlers, threading.Lock()
         self._field.on_update(lambda _: self._read())
 
     def _read(self) -> None:
+        # viser calls from several threads.
+        with self._one_by_one:
+            self._handle()
+
+    def _handle(self) -> None:
         try:
             events = json.loads(self._field.value)
             fresh = [event for event in events if event["n"] > self._seen]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame
+from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
 from bvh.camera.camera import Camera
 
 OFF, PICKED = "off", "picked face"
@@ -72,12 +72,12 @@ class Sectioning:
         level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
         cut = 0
         for part in parts:
-            # Of all copies, where each vertex is; meshes are small, or their copies few.
-            beyond = np.empty(len(part.places)), np.empty(len(part.places))
-            for k in range(len(part.places)):
-                heights = placed(part, k) @ normal - level
-                beyond[0][k], beyond[1][k] = heights.min(initial=0.0), heights.max(initial=0.0)
-            inside, crossed = beyond[1] <= 0.0, (beyond[0] < 0.0) & (beyond[1] > 0.0)
+            # By the boxes of copies: what only they cross is cut all the same.
+            box = part.vertices[part.faces].reshape(-1, 3)
+            whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
+            heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
+            inside = heights.max(axis=1) <= 0.0
+            crossed = ~inside & (heights.min(axis=1) < 0.0)
             if part.glb is not None or cut + crossed.sum() > MAX_CUT:
                 inside, crossed = inside | crossed, crossed & False
             if inside.any():

@@ -63,7 +63,7 @@ class Views:
         with self._session.client.atomic():
             camera.fov = float(np.radians(opening))
             # So far away, depths need a nearest one that is not too near.
-            camera.near = 1.0 if opening == NARROW else 0.002
+            camera.near = 1.0 if opening < 2.0 * NARROW else 0.002
             camera.up_direction = self._up
             camera.position, camera.look_at = eye, target
 
