@@ -40,8 +40,9 @@ REFERENCE = [
     (
         "answers",
         "Answers",
-        "Hits AllHits CountedHits ClosestPoints Clearances Overlaps SceneHits SceneAllHits "
-        "CountedSceneHits SceneClosestPoints SceneClearances SceneOverlaps ScenePairs",
+        "Hits AllHits CountedHits ClosestPoints Clearances Intersections Overlaps Penetrations "
+        "SceneHits SceneAllHits CountedSceneHits SceneClosestPoints SceneClearances SceneOverlaps "
+        "ScenePairs SceneRelations",
     ),
     ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),

@@ -24,6 +24,9 @@ from bvh.queries.answers.clearances import Clearances as Clearances
 from bvh.queries.answers.clearances import SceneClearances as SceneClearances
 from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
 from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
+from bvh.queries.answers.solids import Intersections as Intersections
+from bvh.queries.answers.solids import Penetrations as Penetrations
+from bvh.queries.answers.solids import SceneRelations as SceneRelations
 from bvh.queries.hierarchy import BVH as BVH
 from bvh.queries.results import AllHits as AllHits
 from bvh.queries.results import CountedHits as CountedHits

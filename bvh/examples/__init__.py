@@ -11,4 +11,5 @@ Each file imports only from those above it.
 | `lidar.py` | Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop |
 | `pyvista_results.py` | Results back in PyVista: the distance of a surface to another, and hits of rays, in a plotter |
 | `gallery/` | Pictures, each with the question that it answers and the script that answers it. |
+| `terrain.py` | What is seen from here: the viewshed, the horizon and the shadows of a terrain |
 """

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
-from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST
-from bvh.geometry.arithmetic.vectors import minus, scaled
+from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
@@ -35,10 +35,10 @@ REACH = 900
 
 @inlined
 def _is_accurate(value, size):
-    """Return whether the relative error of a double-double is below 2**-60."""
+    """Return whether the relative error of a double-double is below 2**-75."""
     # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     # discriminant and for the squares of the cross product, whose own error counts twice.
-    return abs(value[0]) > 2.0**62 * DD_ERROR * size + 2.0**-600
+    return abs(value[0]) > 2.0**77 * DD_ERROR * size + 2.0**-600
 
 
 @kernel
@@ -128,21 +128,100 @@ def _exact_surface(o, center, r, k):
 
 
 @inlined
-def _unscaled(n, d, k):
-    """Return (n/d) * 2**k; what is not zero never becomes zero, and never infinite."""
+def _unscaled(n, d, k, sure):
+    """Return (sure, (n/d) * 2**k): whether that is rounded correctly, for operands that are sure.
+
+    What is not zero never becomes zero, and never infinite.
+    """
     if n[0] == 0.0:
-        return 0.0
-    t = floats.scale_by(floats.dd_div(n, d)[0], k)
+        return sure, 0.0
+    # Operands are off by less than 2**-75 of themselves, their sums with no cancellation, too.
+    q = floats.dd_div(n, d)
+    margin = abs(q[0]) * 2.0**-72
+    nearest = q[0] + (q[1] + margin)
+    t = floats.scale_by(nearest, k)
+    sure = sure and nearest == q[0] + (q[1] - margin) and 2.0**-1000 < abs(t) < LARGEST
     if t == 0.0:
-        return SMALLEST if (n[0] > 0.0) == (d[0] > 0.0) else -SMALLEST
-    return max(min(t, LARGEST), -LARGEST)
+        t = SMALLEST if (n[0] > 0.0) == (d[0] > 0.0) else -SMALLEST
+    return sure, max(min(t, LARGEST), -LARGEST)
+
+
+@kernel
+def _beyond(o, d, center, r, t, h, far):
+    """Return the sign of the far root, or the near one, less t + h."""
+    stay_outlined()
+    value, slope = new_sum(), new_sum()
+    _add_surface(value, 1.0, o, center, r, 1.0)
+    for i in range(3):
+        add_product(value, 1.0, d[i], d[i], t, t)
+        add_product(value, 1.0, d[i], d[i], h, h)
+        for _ in range(2):
+            add_product(value, 1.0, d[i], d[i], t, h)
+            add_product(value, 1.0, d[i], o[i], t, 1.0)
+            add_product(value, 1.0, d[i], o[i], h, 1.0)
+            add_product(value, -1.0, d[i], center[i], t, 1.0)
+            add_product(value, -1.0, d[i], center[i], h, 1.0)
+        add_product(slope, 1.0, d[i], d[i], t, 1.0)
+        add_product(slope, 1.0, d[i], d[i], h, 1.0)
+        add_product(slope, 1.0, d[i], o[i], 1.0, 1.0)
+        add_product(slope, -1.0, d[i], center[i], 1.0, 1.0)
+    side, turn = take_sign(value), take_sign(slope)
+    if side > 0:
+        return -turn
+    if side < 0:
+        return 1 if far else -1
+    return max(-turn, 0) if far else min(-turn, 0)
+
+
+@kernel
+def _nearest_root(o, d, center, r, t, far):
+    """Return a root that is nearly t as the double nearest to it; of two such the even one."""
+    stay_outlined()
+    if not 2.0**-1000 < abs(t) < LARGEST:
+        return t
+    for step in (1, -1):
+        for _ in range(8):
+            # The next double away from 0, then towards it, and the middle between.
+            other = floats.from_bits(floats.bits(t) + step)
+            way = 1 if other > t else -1
+            side = way * _beyond(o, d, center, r, t, 0.5 * (other - t), far)
+            if side < 0 or (side == 0 and floats.bits(t) & 1 == 0):
+                break
+            t = other
+    return t
+
+
+@kernel
+def _surely_missed(o, d, center, r):
+    """Return whether plain doubles tell that the line of a ray misses a ball."""
+    # Sums of products of rounded differences: each is off by less than 12 * 2**-53 of its terms.
+    m = minus(o, center)
+    n, sizes = cross(d, m), cross_size(d, m)
+    square, size = dot(d, d), dot(sizes, sizes)
+    ball = square * (r * r)
+    # Where nothing under- or overflows that would count.
+    moderate = 2.0**-400 < square < 2.0**400 and 2.0**-400 < size < 2.0**900
+    return moderate and dot(n, n) - ball > 2.0**-48 * (size + ball)
 
 
 @kernel
 def sphere_interval(o, d, center, r):
     """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign."""
-    # A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
+    # A hit is decided exactly, and both ends are rounded correctly where they are in the range of
+    # normal doubles. +inf and -inf for a miss.
+    stay_outlined()
+    if _surely_missed(o, d, center, r):
+        return False, INF, -INF
+    hit, sure, near, far = _solved(o, d, center, r)
+    if hit and not sure:
+        near = _nearest_root(o, d, center, r, near, False)
+        far = _nearest_root(o, d, center, r, far, True)
+    return hit, near, far
 
+
+@kernel
+def _solved(o, d, center, r):
+    """Return (hit, whether both ends are rounded correctly, near, far)."""
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
     half = minus(scaled(o, 0.5), scaled(center, 0.5))
     e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
@@ -157,34 +236,42 @@ def sphere_interval(o, d, center, r):
     normal, normal_size = floats.dd_cross(u, m), floats.cross_size(floats.high(u), floats.high(m))
     f = floats.dd_sub(floats.dd_mul(a, square), floats.dd_dot(normal, normal))
     f_size = a[0] * square[0] + floats.dot_size(normal_size, normal_size)
-    if usable and _is_accurate(f, f_size):
+    sure = usable and _is_accurate(f, f_size)
+    if sure:
         side = floats.sign(f[0])
         root = _dd_sqrt((abs(f[0]), f[1]))
     else:
         side, root = _exact_root(o, d, center, r, k, e)
     if side < 0:
-        return False, INF, -INF
+        return False, True, INF, -INF
 
     b = floats.dd_dot(u, m)
     if not (usable and _is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
-        b = _exact_half_slope(o, d, center, k + e)
+        # What exact sums give is rounded to a double.
+        b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
-        t = _unscaled((-b[0], -b[1]), a, e - k)
-        return True, t, t
+        sure, t = _unscaled((-b[0], -b[1]), a, e - k, sure)
+        return True, sure, t, t
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (
         usable and _is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])
     ):
-        c, lift = _exact_surface(o, center, r, 2 * e)
+        (c, lift), sure = _exact_surface(o, center, r, 2 * e), False
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
         q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))
-        near, far = _unscaled(q, a, e - k), _unscaled(c, q, e - k - lift)
+        (first, near), (second, far) = (
+            _unscaled(q, a, e - k, sure),
+            _unscaled(c, q, e - k - lift, sure),
+        )
     else:
         q = floats.dd_sub(root, b)
-        near, far = _unscaled(c, q, e - k - lift), _unscaled(q, a, e - k)
-    return True, min(near, far), max(near, far)
+        (first, near), (second, far) = (
+            _unscaled(c, q, e - k - lift, sure),
+            _unscaled(q, a, e - k, sure),
+        )
+    return True, first and second, min(near, far), max(near, far)
 
 
 @entry
@@ -231,8 +318,7 @@ def ray_sphere(
     Returns
     -------
     hit, t_near, t_far
-        As in `ray_box`, but good to two units in the last place, unless components of the
-        direction, or of the positions, differ by a factor beyond 2**400. Both ends are equal where
+        As in `ray_box`: the nearest doubles, where they are normal ones. Both ends are equal where
         the line touches the ball.
 
     Notes

@@ -10,6 +10,7 @@ Each file imports only from those above it.
 | `gltf_files.py` | JSON of glTF files: checked and given names before trimesh reads them |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
+| `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |
 | `materials.py` | Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them |
 | `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and attributes of their meshes |
 | `meshes.py` | Triangles of meshes: of other libraries' objects, pairs of arrays, and files |

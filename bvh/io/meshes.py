@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
+from bvh.io.thin_objects import thin_of
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
 from bvh.runtime.registry import extra
@@ -48,6 +50,9 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
         return _paired(mesh[0], mesh[1], threads)
+    thin = thin_of(mesh)
+    if thin is not None:
+        return Surface(*thin)
     known = polygons_of(mesh)
     if known is not None:
         return _cut(*known, threads=threads)
@@ -110,11 +115,11 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
             return _read_meshio(name, ending)
         return _read_trimesh(name, allowance)
     except ImportError as error:
-        # trimesh guesses encodings with it.
-        if not isinstance(error, ModuleNotFoundError):
+        # Of some, trimesh keeps the message alone.
+        missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
+        if not missing:
             raise
-        # trimesh keeps the message alone of some.
-        missing = error.name or str(error).split("'")[1]
+        # trimesh guesses encodings with it.
         if missing != "charset_normalizer":
             what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
             raise ImportError(what, name=missing) from error

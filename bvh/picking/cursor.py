@@ -13,7 +13,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import KINDS
+from bvh.tree.solids import Boxes, Obbs
 
 # What is beside the cursor is hidden by what is nearer than it by more than this share of its
 # depth: its pixel is rounded, and faces that meet at a silhouette are steep.
@@ -32,7 +32,7 @@ def pick_in_tree(
         else:
             hit = tree.caster(mask=mask)(*ray, camera.near, camera.far)
         return Pick((*hit, -1), tree, None, camera, x, y, ray) if hit[1] >= 0 else None
-    tree._must_hold("a pick with a radius", Triangles, *KINDS)
+    tree._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
     return pick_near(PlacedTrees.alone(tree), camera, x, y, radius, mask)
 
 

@@ -13,6 +13,7 @@ Each file imports only from those above it.
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
 | `methods/` | Queries as trees and scenes have them: signatures, documentation, routes; one kind a file. |
 | `tree_queries.py` | Queries of a tree: what it adds to those that trees and scenes share |
+| `heightfields.py` | Height fields: heights on a grid of rows and columns as triangles, numbered by cells |
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |
 | `public_names.py` | Methods of public classes, named in errors by the class that users know, not by a base class |

@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes or custom primitives, and its constructors."""
+"""`BVH`: a tree over triangles, boxes, spheres or custom primitives, and its constructors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import BOXES, OBBS
+from bvh.tree.solids import BOXES, OBBS, SPHERES
 
 
 @public
 class BVH(MeshTrees, Refitting, TreeQueries):
-    """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
+    """Bounding volume hierarchy over triangles, points, segments, boxes, spheres or your own.
 
-    Create one with `from_triangles`, `from_mesh`, `from_file`, `from_boxes`, `from_obbs` or
-    `from_custom`. A tree owns read-only copies of its input (except the data of `from_custom`, and
-    triangles that are read-only already) and changes only by `refit`. It can be pickled, and
-    queried from several threads at once and after a fork.
+    Create one with `from_triangles`, `from_mesh`, `from_file`, `from_heightfield`, `from_points`,
+    `from_segments`, `from_boxes`, `from_obbs`, `from_spheres` or `from_custom`. A tree owns
+    read-only copies of its input (except the data of `from_custom`, and triangles that are
+    read-only already) and changes only by `refit`. It can be pickled, and queried from several
+    threads at once and after a fork.
 
     Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
     result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by
@@ -118,11 +119,48 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         return cls._build(OBBS.arrays(owned(points)), quality, threads, progress, "boxes")
 
     @classmethod
+    def from_spheres(
+        cls, centers: ArrayLike, radii: ArrayLike, *, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
+        """Build a tree over spheres: atoms, particles, joints.
+
+        They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
+        False. Whether a ray meets a sphere is decided exactly, touching included, and t is the
+        nearest double, as of `ray_sphere`; normals point outward. A ray meets each sphere once,
+        where it first crosses it in its range, also for `all_hits` and `count_hits`. Queries of
+        points and regions, picks with a radius and selections, `cull` and scenes do not take them.
+
+        Parameters
+        ----------
+        centers : array_like, shape (n, 3)
+            One that is not finite is ignored (others keep their ids) and counted in `stats`.
+        radii : float or array_like, shape (n,)
+            One for all, at least 0, or one for each: a sphere with one that is negative or not
+            finite is ignored. With 0 it is a point, which a ray may hit.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_spheres([[0, 0, 0], [5, 0, 0]], 1.0)
+        >>> hits = tree.closest_hit([[9, 0, 0], [0, 0, 0]], [[-1, 0, 0], [0, 1, 0]])
+        >>> hits.t, hits.prim_id, hits.front
+        (array([3., 1.]), array([1, 0], dtype=int32), array([ True, False]))
+        >>> hits.normal
+        array([[1., 0., 0.],
+               [0., 1., 0.]])
+        """
+        points = SPHERES.points_of(_limited("centers", centers), radii)
+        return cls._build(SPHERES.arrays(owned(points)), quality, threads, progress, "spheres")
+
+    @classmethod
     def from_custom(
         cls, lower: ArrayLike, upper: ArrayLike, intersect: Any, data: Any = None, *,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> BVH:  # fmt: skip
-        """Build a tree over custom primitives: spheres, capsules, patches.
+        """Build a tree over custom primitives: capsules, discs, patches.
 
         All ray queries work on it, except with `cull`; point and overlap queries do not, and it
         cannot be saved. The intersection function is compiled by the first query.
@@ -164,12 +202,17 @@ class BVH(MeshTrees, Refitting, TreeQueries):
 def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    low, high = rows("lower", lower), rows("upper", upper)
-    if len(low) > MAX_PRIMITIVES:
-        raise ValueError(f"lower must have at most {MAX_PRIMITIVES} rows, got {len(low)}")
+    low, high = _limited("lower", lower), rows("upper", upper)
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
     return low, high
+
+
+def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    found = rows(name, given)
+    if len(found) > MAX_PRIMITIVES:
+        raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(found)}")
+    return found
 
 
 @warms("first rays")
@@ -190,7 +233,8 @@ def _warm() -> None:
         tree.all_hits(*rays, max_hits=limit)
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
-    for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
+    solids = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
+    for any_tree in (tree, *solids, BVH.from_spheres(corners[0], 1.0)):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.any_hit(*rays)

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
+from bvh.io.thin_objects import faces_of_points, faces_of_segments
+from bvh.queries.heightfields import surface_of_heights
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import (
     Memory,
@@ -129,6 +131,9 @@ class MeshTrees(TreeBase):
               ``MultiBlock``, flattened;
             - ``open3d.geometry.TriangleMesh``, ``open3d.t.geometry.TriangleMesh``;
             - ``meshio.Mesh``: its surface;
+            - points and lines, if there is nothing else: of ``pyvista.PolyData``, of
+              ``trimesh.PointCloud`` and paths, of Open3D's ``PointCloud`` and ``LineSet``, as by
+              `from_points` and `from_segments`;
             - anything else with arrays ``vertices`` and ``faces``.
 
             `from_file` reads files.
@@ -177,6 +182,115 @@ class MeshTrees(TreeBase):
         if surface.face_ids is not None:
             tree._face_ids = owned(surface.face_ids, np.int32)
         return tree
+
+    @classmethod
+    def from_points(
+        cls, points: ArrayLike, *, groups: ArrayLike | None = None, quality: Quality = "medium",
+        memory: Memory = "full", threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Build a tree over points.
+
+        They are faces without area: what is asked of faces can be asked of them, such as the
+        closest point and the k nearest, overlaps with boxes, balls and frustums, the distance to
+        another tree, picks within some pixels and selections, alone and in scenes beside meshes. A
+        ray never hits one: pick with a radius, or ask for the closest point.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, 3)
+            Those that are not finite are ignored (others keep their ids).
+        groups, quality, memory, threads, progress
+            As in `from_triangles`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_points([[0, 0, 0], [2, 0, 0], [0, 3, 0]])
+        >>> tree
+        BVH(3 points, 1 node)
+        >>> near = tree.closest_point([1.5, 1.0, 0.0], k=2)
+        >>> near.prim_id.tolist(), near.distance.round(3).tolist()
+        ([1, 0], [1.118, 1.803])
+        """
+        return cls.from_triangles(
+            *faces_of_points(points), groups=groups, quality=quality, memory=memory,
+            threads=threads, progress=progress,
+        )  # fmt: skip
+
+    @classmethod
+    def from_segments(
+        cls, p: ArrayLike, q: ArrayLike, *, groups: ArrayLike | None = None,
+        quality: Quality = "medium", memory: Memory = "full", threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Build a tree over line segments: wires, edges of a mesh, paths.
+
+        They are faces without area, as the points of `from_points` are.
+
+        Parameters
+        ----------
+        p, q : array_like, shape (n, 3)
+            Their ends; a segment with one that is not finite is ignored.
+        groups, quality, memory, threads, progress
+            As in `from_triangles`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> wires = bvh.BVH.from_segments([[0, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 1]])
+        >>> near = wires.closest_point([0.5, 0.5, 0.1])
+        >>> near.prim_id, near.position.tolist()
+        (0, [0.5, 0.0, 0.0])
+        """
+        return cls.from_triangles(
+            *faces_of_segments(p, q), groups=groups, quality=quality, memory=memory,
+            threads=threads, progress=progress,
+        )  # fmt: skip
+
+    @classmethod
+    def from_heightfield(
+        cls, z: Any, x: ArrayLike | None = None, y: ArrayLike | None = None, *,
+        transform: Any = None, groups: ArrayLike | None = None, quality: Quality = "medium",
+        memory: Memory = "full", threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Build a tree over a height field: terrain, a raster, a depth map.
+
+        Parameters
+        ----------
+        z : array_like, shape (rows, columns)
+            Heights. Around one that is NaN, or masked, there is a hole. Of an ``xarray.DataArray``
+            the coordinates of its axes are taken, too.
+        x : array_like, shape (columns,), optional
+            Coordinates of the columns, rising or falling; by default 0, 1, 2, ...
+        y : array_like, shape (rows,), optional
+            Coordinates of the rows.
+        transform : affine.Affine or six numbers, optional
+            In place of `x` and `y`, as rasterio has it: x = a column + b row + c and y = d column +
+            e row + f, for the corners of pixels; heights are at their middles.
+        groups, quality, memory, threads, progress
+            As in `from_mesh`, where cells are faces.
+
+        Returns
+        -------
+        BVH
+            Two triangles a cell, cut along one diagonal, with normals upward. `face_of` a hit is
+            its cell, counted row by row: ``np.unravel_index(cell, (rows - 1, columns - 1))``.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> hill = np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> tree = bvh.BVH.from_heightfield(hill, x=[10, 20, 30], y=[50, 40, 30])
+        >>> hit = tree.closest_hit([22.0, 34.0, 9.0], [0.0, 0.0, -1.0])
+        >>> hit.position.round(9).tolist()
+        [22.0, 34.0, 0.8]
+        >>> np.unravel_index(tree.face_of(hit.prim_id), (2, 2))
+        (np.int64(1), np.int64(1))
+        """
+        return cls.from_mesh(
+            surface_of_heights(z, x, y, transform), groups=groups, quality=quality, memory=memory,
+            threads=threads, progress=progress,
+        )  # fmt: skip
 
     @classmethod
     def from_file(

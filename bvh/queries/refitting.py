@@ -38,8 +38,8 @@ class Refitting(TreeBase):
 
     def refit(
         self, vertices: ArrayLike, upper: ArrayLike | None = None,
-        transforms: ArrayLike | None = None, *, threads: int | None = None,
-        progress: ProgressLike | None = None,
+        transforms: ArrayLike | None = None, *, radii: ArrayLike | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None,
     ) -> float:  # fmt: skip
         """Move the primitives and update all boxes without building the tree again.
 
@@ -54,11 +54,13 @@ class Refitting(TreeBase):
         ----------
         vertices : array_like, shape (n, 3)
             The new positions of all vertices; as many as before. Faces are ignored while a vertex
-            is not finite. For boxes and oriented boxes, the lower corners.
+            is not finite. For boxes and oriented boxes, the lower corners; for spheres, centres.
         upper : array_like, shape (n, 3), optional
             For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional
             For oriented boxes only: as in `BVH.from_obbs`.
+        radii : float or array_like, shape (n,), optional
+            For spheres only: as in `BVH.from_spheres`.
         threads, progress
             As in `BVH.from_triangles`; progress counts nodes.
 
@@ -97,7 +99,9 @@ class Refitting(TreeBase):
         5.0
         """
         workers = thread_count(threads)
-        points = self._points_of(vertices, upper, transforms)
+        points = self._points_of(
+            vertices, {"upper": upper, "transforms": transforms, "radii": radii}
+        )
         with _guard.lock:
             origin, before = self._origin, self._arrays
         # Without what queries have kept with the arrays.
@@ -115,14 +119,13 @@ class Refitting(TreeBase):
         return cost / origin.cost if cost > 0.0 else 1.0
 
     def _points_of(
-        self, vertices: ArrayLike, upper: ArrayLike | None, transforms: ArrayLike | None
+        self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
         """Check the arguments of `refit`; return the array that replaces the primitives' points."""
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
         wanted = () if isinstance(primitives, Triangles) else solid_of(primitives).given
-        given = {"upper": upper, "transforms": transforms}
         for name, value in given.items():
             if (value is not None) != (name in wanted):
                 needs = f"no {name} to refit" if value is not None else f"{name} to refit"
@@ -133,11 +136,12 @@ class Refitting(TreeBase):
             raise ValueError(f"vertices must have shape ({count}, 3), got {points.shape}")
         if isinstance(primitives, Triangles):
             return points
-        assert upper is not None
-        high = rows("upper", upper)
-        if high.shape != points.shape:
-            raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
-        return solid_of(primitives).points_of(points, high, *(given[name] for name in wanted[1:]))
+        if "upper" in wanted:
+            high = rows("upper", np.asarray(given["upper"]))
+            if high.shape != points.shape:
+                raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
+            given = given | {"upper": high}
+        return solid_of(primitives).points_of(points, *(given[name] for name in wanted))
 
 
 @warms("refits")

@@ -296,7 +296,17 @@ class TreeBase:
 
     def __repr__(self) -> str:
         nodes = number_of(self._arrays.nodes.size, "nodes")
-        return f"BVH({number_of(len(self), self.kind)}, {nodes})"
+        return f"BVH({number_of(len(self), self._noun)}, {nodes})"
+
+    @property
+    def _noun(self) -> str:
+        """What the primitives are: faces without area may be points or segments."""
+        primitives = self._arrays.primitives
+        if isinstance(primitives, Triangles) and len(primitives.faces):
+            a, b, c = primitives.faces.T
+            if b[0] == c[0] and (b == c).all():
+                return "points" if (a == b).all() else "segments"
+        return self.kind
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what identifies the tree's content to Dask: a checksum of its primitives."""

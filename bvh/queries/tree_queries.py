@@ -14,6 +14,7 @@ from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCaster
 from bvh.queries.methods.sight_queries import SightQueries
+from bvh.queries.methods.solid_queries import SolidQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
@@ -40,6 +41,7 @@ WINDINGS, CLOSED = 4, 1024
 
 class TreeQueries(
     DistanceQueries,
+    SolidQueries,
     CasterQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],

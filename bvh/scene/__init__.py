@@ -9,7 +9,7 @@ Each file imports only from those above it.
 | `instanced_trees.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
 | `instances.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `instance_pairs.py` | Overlap searches of scenes: faces that overlap regions, pairs of faces that meet; pairs of instances to ignore |
-| `instance_contacts.py` | Contacts of instances, and the distances between those that do not touch |
+| `instance_contacts.py` | Contacts of instances, the distances between those that do not touch, and relations of solids |
 | `flattened_instances.py` | Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |
 | `content.py` | State of a scene: its instances, its leaves, and the two levels that kernels traverse |

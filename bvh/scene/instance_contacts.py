@@ -1,4 +1,4 @@
-"""Contacts of instances, and the distances between those that do not touch.
+"""Contacts of instances, the distances between those that do not touch, and relations of solids.
 
 Leaves whose boxes are near each other are found through the top level; pairs of leaves are then
 searched one by one, in groups that belong to one pair of instances. Whether two instances touch is
@@ -7,20 +7,26 @@ most of the others are too far away to be looked at.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
+from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.open_edges import is_closed
+from bvh.tree.primitives import Triangles
 
 Ids = NDArray[np.int32]
 Rows = NDArray[np.int64]
@@ -241,6 +247,41 @@ def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
     distances = np.array([one.distance for one in nearest], np.float64)
     at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
     return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
+
+
+def find_relations(
+    view: InstancedTrees, ignored: NDArray[np.int64], threads: int,
+    progress: Progress | None = None,
+) -> SceneRelations:  # fmt: skip
+    """Return how the instances of a scene are related, but for those that are disjoint."""
+    # Arithmetic in rational numbers, which only solids need.
+    from bvh.surfaces.relations import NAMES, Surface, relation_of
+
+    near = candidates(view, view, ignored, 0.0, threads)
+    pairs = near.owners[near.begins[:-1]]
+
+    @cache
+    def solid(owner: int) -> Surface:
+        points, faces, count = [], [], 0
+        for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
+            triangles = view.trees[view.tree_of[leaf]].primitives
+            assert isinstance(triangles, Triangles)
+            points.append(moved(triangles.points, view.maps[leaf]))
+            faces.append(triangles.faces + count)
+            count += len(triangles.points)
+        mesh = Triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
+        if not is_closed(mesh):
+            raise ValueError(f"relations needs closed meshes, but instance {owner} has open edges")
+        return Surface(BVH._of_triangles(*mesh))
+
+    answers = []
+    for k, (a, b) in enumerate(pairs.tolist()):
+        answers.append(relation_of(solid(a), solid(b), threads))
+        if progress is not None:
+            progress(k + 1, len(pairs))
+    relation = np.array(answers, "<U11")
+    kept = relation != NAMES[0]
+    return SceneRelations(pairs[kept].astype(np.int32), relation[kept])
 
 
 @warms("contacts in scenes")

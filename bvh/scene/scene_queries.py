@@ -11,6 +11,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.clearances import SceneClearances
+from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
@@ -283,6 +284,49 @@ class SceneQueries(
         ignored = ignored_keys(self._instances, ignore)
         with heard(progress) as report:
             return find_clearances(view, view, ignored, float(limit), workers, report)
+
+    def relations(
+        self, *, ignore: PairsLike | None = None, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> SceneRelations:  # fmt: skip
+        """Decide how solid instances are related: touching, overlapping, one inside another, equal.
+
+        Decided as by `BVH.relation`, for the mesh of each instance as `flattened` returns it.
+
+        Parameters
+        ----------
+        ignore
+            As in `collisions`.
+        threads, progress
+            As in `closest_hit`; progress counts pairs of instances.
+
+        Returns
+        -------
+        SceneRelations
+            A row a pair that is not disjoint; instances that are not visible are in none.
+
+        Raises
+        ------
+        ValueError
+            If an instance whose box meets another's has open edges.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np, trimesh
+        >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
+        >>> maps = np.tile(np.eye(4), (3, 1, 1))
+        >>> maps[:, 0, 3] = [0.0, 1.0, 1.5]
+        >>> ids = scene.add_many(box, maps)
+        >>> found = scene.relations()
+        >>> found.instance_id.tolist(), found.relation.tolist()
+        ([[0, 1], [1, 2]], ['touching', 'overlapping'])
+        """
+        from bvh.scene.instance_contacts import find_relations
+
+        view, workers = self._over_triangles("relations"), thread_count(threads)
+        ignored = ignored_keys(self._instances, ignore)
+        with heard(progress) as report:
+            return find_relations(view, ignored, workers, report)
 
     def _over_triangles(self, query: str) -> InstancedTrees:
         """Return what kernels work on, if all that counts is over triangles."""

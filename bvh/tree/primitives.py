@@ -19,7 +19,7 @@ from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
 from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.solids import SOLIDS, Boxes, Obbs, solid_of
+from bvh.tree.solids import SOLIDS, Boxes, Obbs, Spheres, solid_of
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -40,7 +40,7 @@ class Custom(NamedTuple):
     data: object
 
 
-Primitives = Triangles | Boxes | Obbs | Custom
+Primitives = Triangles | Boxes | Obbs | Spheres | Custom
 
 
 @pointers_of(Custom)
@@ -91,9 +91,10 @@ def lower_first() -> None:
         test.compile(tuple(map(typeof, given)))
 
 
-def _solid_test(interval):
+def _solid_test(solid):
     """Return the test of a ray against a solid, by the interval of its line in one."""
-    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _stay(
+    interval, part = solid.interval, _cross if solid.hollow else _stay
+    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: part(
         interval(primitives.points, prim, o, d), t_min, t_max
     )
 
@@ -131,6 +132,15 @@ def _stay(interval, t_min, t_max):
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
+@inlined
+def _cross(interval, t_min, t_max):
+    """Return (t, side) where a line first crosses the surface of a solid in a range."""
+    hit, near, far = interval
+    if hit and t_min <= near <= t_max:
+        return near, FRONT
+    return (far, BACK) if hit and t_min <= far <= t_max else (INF, MISS)
+
+
 @by_type()
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
@@ -139,7 +149,7 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
-        **{solid.arrays: _solid_test(solid.interval) for solid in SOLIDS},
+        **{solid.arrays: _solid_test(solid) for solid in SOLIDS},
     }[primitives.instance_class]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ arithmetic in `geometry/`, the class of its arrays and its record here, and a wa
 """
 
 from collections.abc import Callable
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.boxes import box_interval, read_box
 from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
+from bvh.geometry.spheres import sphere_interval
 from bvh.geometry.transforms import rounded_dot
-from bvh.runtime.arguments import reals
+from bvh.runtime.arguments import lengths, reals
 from bvh.runtime.jit import Dispatcher, inlined, kernel
+from bvh.runtime.simd import peek
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats, NDArray[np.bool_]]
@@ -34,6 +35,12 @@ class Obbs(NamedTuple):
     points: Floats
 
 
+class Spheres(NamedTuple):
+    """Spheres by corners of boxes around them, centres and radii (n, 10)."""
+
+    points: Floats
+
+
 class BoxRow(NamedTuple):
     """The row of a tree over boxes (see `rows`), as kernels take it."""
 
@@ -46,11 +53,17 @@ class ObbRow(NamedTuple):
     address: int
 
 
+class SphereRow(NamedTuple):
+    """The row of a tree over spheres."""
+
+    address: int
+
+
 class Solid(NamedTuple):
     """A kind of solids. `points` are their numbers, a row each, which begins with local corners."""
 
-    arrays: type[Boxes | Obbs]
-    row: type[BoxRow | ObbRow]
+    arrays: type[Boxes | Obbs | Spheres]
+    row: type[BoxRow | ObbRow | SphereRow]
     code: int  # in rows of trees and in files
     size: int  # numbers of one
     # Kernels: (points, i, o, d) and, of an instance whose map has an inverse with these rows,
@@ -70,6 +83,8 @@ class Solid(NamedTuple):
     points_of: Callable[..., Floats]
     # The first whose numbers no user could have given, -1 for none, and what is wrong with it.
     flaw: Callable[[Floats], tuple[int, str]]
+    # Whether rays meet the surface alone, also from inside.
+    hollow: bool = False
 
 
 @inlined
@@ -173,6 +188,32 @@ def _obb_flaw(points: Floats) -> tuple[int, str]:
     return (int(bad.argmax()) if bad.any() else -1), "oriented box {} has no valid matrix"
 
 
+@inlined
+def _sphere_interval(points, i, o, d):
+    at = 10 * i + 6
+    center = peek(points, at), peek(points, at + 1), peek(points, at + 2)
+    return sphere_interval(o, d, center, peek(points, at + 3))
+
+
+def _sphere_points(centers: Floats, radii: ArrayLike) -> Floats:
+    sizes = np.asarray(lengths("radii", radii))
+    if sizes.shape not in ((), (len(centers),)):
+        raise ValueError(f"radii must have shape ({len(centers)},), got {sizes.shape}")
+    sizes = np.broadcast_to(sizes, len(centers))[:, None]
+    # What has no ball has an empty box.
+    with np.errstate(all="ignore"):
+        low, high = np.nextafter(centers - sizes, -np.inf), np.nextafter(centers + sizes, np.inf)
+        bad = ~(np.isfinite(low) & np.isfinite(high) & (sizes >= 0.0)).all(axis=1)
+    low[bad], high[bad] = 1.0, -1.0
+    return np.hstack([low, high, centers, sizes])
+
+
+def _sphere_flaw(points: Floats) -> tuple[int, str]:
+    radii = np.where(points[:, 9] >= 0.0, points[:, 9], np.nan)
+    bad = (_sphere_points(points[:, 6:9], radii)[:, :6] != points[:, :6]).any(axis=1)
+    return (int(bad.argmax()) if bad.any() else -1), "sphere {} is not in its box"
+
+
 BOXES = Solid(
     arrays=Boxes, row=BoxRow, code=1, size=6,
     interval=inlined(lambda points, i, o, d: box_interval(o, d, *read_box(points, i))),
@@ -187,7 +228,14 @@ OBBS = Solid(
     normals=_obb_normals, skew=_obb_skew, given=("upper", "transforms"), points_of=_obb_points,
     flaw=_obb_flaw,
 )  # fmt: skip
-SOLIDS = (BOXES, OBBS)
+SPHERES = Solid(
+    arrays=Spheres, row=SphereRow, code=3, size=10, interval=_sphere_interval, instanced=None,
+    bounds=_box_bounds, outline=_box_outline,
+    normals=lambda points, positions, rows: positions - points[:, 6:9],
+    skew=lambda points, farthest: (0.0, 0.0), given=("radii",), points_of=_sphere_points,
+    flaw=_sphere_flaw, hollow=True,
+)  # fmt: skip
+SOLIDS = (BOXES, OBBS, SPHERES)
 KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
 
 
@@ -209,4 +257,7 @@ def _one_of(solid: Solid, others: Dispatcher | None) -> Dispatcher:
 
 
 # (kind, points, i, rows, o, d) -> (hit, near, far) of a ray and an instance of a solid.
-instanced_solid = reduce(lambda others, solid: _one_of(solid, others), SOLIDS[::-1], None)
+instanced_solid: Dispatcher | None = None
+for _solid in SOLIDS[::-1]:
+    if _solid.instanced is not None:
+        instanced_solid = _one_of(_solid, instanced_solid)

@@ -42,9 +42,9 @@ def exact_interval(o: Any, d: Any, center: Any, r: float) -> Any:
 
 
 def is_close(t: float, exact: Fraction) -> bool:
-    """Tell whether t is within two units in the last place, and zero only where it must be."""
+    """Tell whether t is the nearest double; among denormal ones and such, within two units."""
     near = rounded(exact)
-    if exact == 0 or abs(near) == LARGEST:
+    if exact == 0 or abs(near) == LARGEST or abs(near) > 1e-300:
         return t == near
     return t != 0 and abs(Fraction(t) - exact) <= 2 * Fraction(math.ulp(near))
 

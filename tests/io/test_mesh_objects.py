@@ -17,7 +17,9 @@ def test_without_faces() -> None:
 
     lines = pv.PolyData(CUBE, lines=[2, 0, 7])
     cells = [getattr(examples.cells, name)() for name in ("Line", "PolyVertex", "LagrangeCurve")]
-    for mesh in (pv.PolyData(CUBE), lines, *cells, pv.MultiBlock([lines, pv.PolyData(CUBE)])):
+    assert repr(bvh.BVH.from_mesh(pv.PolyData(CUBE))).startswith("BVH(8 points")
+    assert repr(bvh.BVH.from_mesh(lines)).startswith("BVH(1 segment")
+    for mesh in (*cells, pv.MultiBlock([lines, pv.PolyData(CUBE)])):
         name = type(mesh).__name__
         with pytest.raises(ValueError, match=f"mesh must have faces, got pyvista's {name} of "):
             bvh.BVH.from_mesh(mesh)

@@ -238,8 +238,8 @@ def test_open3d() -> None:
         assert np.array_equal(tree.faces, np.asarray(legacy.triangles))
     for empty in (o3d.geometry.TriangleMesh(), o3d.t.geometry.TriangleMesh()):
         assert len(bvh.BVH.from_mesh(empty)) == 0
-    with pytest.raises(TypeError, match="mesh must have triangles, got open3d's PointCloud"):
-        bvh.BVH.from_mesh(o3d.geometry.PointCloud())
+    with pytest.raises(TypeError, match="mesh must have triangles, got open3d's VoxelGrid"):
+        bvh.BVH.from_mesh(o3d.geometry.VoxelGrid())
 
 
 def test_meshio(tmp_path: Path, run: Run) -> None:

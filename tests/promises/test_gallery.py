@@ -14,12 +14,13 @@ import pytest
 
 import bvh
 from bvh.examples import gallery
+from bvh.examples.gallery.__main__ import home
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(gallery.__file__).parent
 # What is shared, and the program that writes all pictures.
 SHARED = ("__init__", "__main__", "scenery", "sheet")
-SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED))
+SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED) | {"terrain"})
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("PIL")
@@ -30,7 +31,7 @@ def drawn(name: str, folder: Path, *sizes: Any) -> Any:
     from PIL import Image
 
     path = folder / f"{name}.png"
-    found = import_module(f"bvh.examples.gallery.{name}").main(path, 240, *sizes)
+    found = import_module(home(name)).main(path, 240, *sizes)
     with Image.open(path) as image:
         assert image.width == 240
         pixels = np.asarray(image.convert("RGB"))
@@ -44,6 +45,7 @@ FOUND = {
     "drive": [9, 5, 2], "solid": {"volume": np.float64(4.246977543061953)},
     "selection": {"pick": "left", "rectangle": 4, "lasso": 7},
     "clearances": {"base": 0.5, "hand": 0.1}, "tour": {"faces": 9, "selected": 7},
+    "terrain": {"seen": 0.4, "horizon": 2.0},
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def test_command(tmp_path: Path, names: list[str], monkeypatch: Any, capsys: Any
         return FOUND[path.stem]
 
     for name in SCRIPTS:
-        monkeypatch.setattr(import_module(f"bvh.examples.gallery.{name}"), "main", draw)
+        monkeypatch.setattr(import_module(home(name)), "main", draw)
     monkeypatch.setattr("sys.argv", ["gallery", str(tmp_path / "new"), *names])
     wrong = names == ["sum"]
     with pytest.raises(SystemExit) if wrong else nullcontext():
@@ -159,12 +161,21 @@ def test_every_script_has_its_picture_and_its_place() -> None:
     pictures = ROOT / "bvh" / "docs" / "pictures"
     if not pictures.is_dir():
         pytest.skip("not a clone of the repository")
-    scripts = re.findall(r"\(\.\./examples/gallery/(\w+)\.py\)", page)
+    scripts = re.findall(r"\(\.\./examples/(?:gallery/)?(\w+)\.py\)", page)
     assert {*scripts} - {*SHARED} == {*SCRIPTS}
     assert set(re.findall(r"\(pictures/(\w+)\.webp\)", page)) == set(SCRIPTS)
     for name in SCRIPTS:
-        lines = (FOLDER / f"{name}.py").read_text().splitlines()
-        assert sum(map(bool, lines)) <= (60 if name == "tour" else 40), name
+        # A terrain is also a module of functions.
+        folder, most = (FOLDER.parent, 90) if name == "terrain" else (FOLDER, 40)
+        lines = (folder / f"{name}.py").read_text().splitlines()
+        assert sum(map(bool, lines)) <= (60 if name == "tour" else most), name
     sizes = {path.stem: path.stat().st_size for path in pictures.iterdir()}
     assert set(sizes) == set(SCRIPTS)
     assert sum(sizes.values()) - sizes["tour"] < 1.5e6 and sizes["tour"] < 1.5e6
+
+
+def test_terrain(tmp_path: Path) -> None:
+    """The share that is seen, and the horizon, are those of the terrain."""
+    found = drawn("terrain", tmp_path, 120)
+    assert 0.05 < found["seen"] < 0.95
+    assert -10.0 < found["horizon"] < 60.0

@@ -51,6 +51,14 @@ def bars() -> list[Bar]:
 Ask = Callable[[Any], object]
 
 
+def pair_of_boxes() -> Scene:
+    """Return a scene of two boxes that meet."""
+    scene, shifted = Scene(), np.eye(4)
+    shifted[0, 3] = 0.5
+    scene.add_many(BVH.from_mesh(trimesh.creation.box()), [np.eye(4), shifted])
+    return scene
+
+
 def questions(tmp_path: Path) -> dict[str, Ask]:
     """Return everything public that takes progress, asked with it."""
     vertices, faces = geodesic_sphere(6)
@@ -68,6 +76,13 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
         "from_file": lambda p: BVH.from_file(tmp_path / "ball.glb", progress=p),
         "from_boxes": lambda p: BVH.from_boxes(*boxes, progress=p),
         "from_obbs": lambda p: BVH.from_obbs(*boxes, np.tile(np.eye(4), (3, 1, 1)), progress=p),
+        "from_points": lambda p: BVH.from_points(vertices, progress=p),
+        "from_segments": lambda p: BVH.from_segments(vertices, vertices + 1.0, progress=p),
+        "from_spheres": lambda p: BVH.from_spheres(vertices, 0.1, progress=p),
+        "from_heightfield": lambda p: BVH.from_heightfield(np.zeros((5, 5)), progress=p),
+        "relation": lambda p: tree.relation(tree, np.eye(4)[None], progress=p),
+        "penetration": lambda p: tree.penetration(tree, np.eye(4)[None], progress=p),
+        "relations": lambda p: pair_of_boxes().relations(progress=p),
         "refit": lambda p: tree.refit(vertices, progress=p),
         "from_trimesh": lambda p: Scene.from_trimesh(read, progress=p),
         "load_scene": lambda p: bvh.load_scene(tmp_path / "ball.glb", progress=p),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.meshes import check_flattened, read_file, surface_of
+from bvh.io.thin_objects import thin_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import face_rows, rows
 
@@ -95,6 +96,8 @@ Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
     """Read the triangles of a mesh in memory, with the number of its vertices."""
+    if thin_of(mesh) is not None:
+        raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
     points = rows("vertices", vertices)
     index = face_rows("faces", faces, len(points))

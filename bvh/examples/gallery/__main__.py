@@ -16,8 +16,14 @@ SCRIPTS = {
     "solid": "a volume of {volume:.2f}",
     "selection": "picked from {pick}; {rectangle} faces in the rectangle, {lasso} in the lasso",
     "clearances": "least clearances in m: {}",
+    "terrain": "{seen:.0%} of the points are seen; the horizon rises to {horizon:.1f} degrees",
     "tour": "the cursor meets {faces} faces; the lasso selects {selected}",
 }
+
+
+def home(name: str) -> str:
+    """Return the module of a script."""
+    return f"bvh.examples.{'' if name == 'terrain' else 'gallery.'}{name}"
 
 
 def told(name: str, found: dict[str, float] | list[int]) -> str:
@@ -41,5 +47,5 @@ if __name__ == "__main__":
             parser.error(f"NAME must be some of {names}; got {name!r}")
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.names or SCRIPTS:
-        found = import_module(f"bvh.examples.gallery.{name}").main(given.folder / f"{name}.webp")
+        found = import_module(home(name)).main(given.folder / f"{name}.webp")
         print(f"{name}: {told(name, found)}")

@@ -9,4 +9,5 @@ Each file imports only from those above it.
 | `closest_points.py` | `ClosestPoints` of trees, and of scenes |
 | `hit_points.py` | Positions and normals of hits, found when they are asked for |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: how near they are, and where |
+| `solids.py` | `Intersections` of meshes, and of a mesh with a plane; `Penetrations` and relations of solids |
 """

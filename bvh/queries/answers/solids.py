@@ -1,0 +1,180 @@
+"""`Intersections` of meshes, and of a mesh with a plane; `Penetrations` and relations of solids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.answers.result_bases import PerQuery
+from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
+
+if TYPE_CHECKING:
+    from bvh.surfaces.curves import Curves
+
+Ids = NDArray[np.int32]
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Intersections:
+    """Segments in which two meshes meet, or a mesh meets itself or a plane.
+
+    Attributes
+    ----------
+    segments : ndarray of float64, shape (n, 2, 3)
+        The ends of each segment. Segments that share an end have it bit for bit.
+    faces : ndarray of int32, shape (n, 2) or (n, 1)
+        The faces that meet there: of this mesh, and of the other. Where several pairs of faces
+        share a segment, it is listed once, with the lowest. Of a section the face that is cut.
+    edges : ndarray of int32, shape (n, 2, 3)
+        The edge that each end is on: 0 for this mesh and 1 for the other, and the vertices at its
+        ends, the lower one first; twice the same where the end is a vertex.
+    polygons : list of ndarray of float64, shape (k, 3)
+        Convex polygons that two faces in one plane share.
+    polygon_faces : ndarray of int32, shape (p, 2)
+        The faces that share each polygon.
+
+    Examples
+    --------
+    >>> import bvh, trimesh
+    >>> a = bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> found = a.intersections(a, trimesh.transformations.translation_matrix([0.5, 0.3, 0.2]))
+    >>> found
+    Intersections(15 segments, 1 polyline, 1 closed)
+    >>> found.polylines[0].shape
+    (16, 3)
+    """
+
+    segments: Reals
+    faces: Ids
+    edges: Ids
+    polygons: list[Reals]
+    polygon_faces: Ids
+    _ends: NDArray[np.int64]
+
+    @classmethod
+    def _of(cls, curves: Curves) -> Intersections:
+        segments, faces, edges, ends, polygons, polygon_faces = curves
+        return cls(segments, faces, edges, polygons, polygon_faces, ends)
+
+    @cached_property
+    def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
+        from bvh.surfaces.curves import chained, points_of
+
+        lines = chained(self._ends)
+        closed = np.array([is_closed for _, is_closed in lines], np.bool_)
+        return [points_of(self.segments, line) for line, _ in lines], closed
+
+    @property
+    def polylines(self) -> list[Reals]:
+        """The segments, chained: points (k, 3) of each, of a closed one the first again at the end.
+
+        They end where other than two segments meet.
+        """
+        return self._lines[0]
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        """Which polylines are closed, shape (m,): all of two closed meshes in general position."""
+        return self._lines[1]
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self.segments)
+
+    def __repr__(self) -> str:
+        parts = [
+            number_of(len(self), "segments"), number_of(len(self.polylines), "polylines"),
+            f"{np.count_nonzero(self.closed)} closed",
+        ]  # fmt: skip
+        parts += [number_of(len(self.polygons), "polygons")] if self.polygons else []
+        return f"Intersections({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Penetrations(PerQuery):
+    """How deep two solids are in each other; every field has the leading shape of the transforms.
+
+    Attributes
+    ----------
+    depth : ndarray of float64 or float
+        0 where neither has a vertex, the middle of a face or a part of an edge inside the other.
+    point : ndarray of float64, shape (..., 3)
+        The deepest vertex or middle of a face; where an edge pierces, where that enters. NaN if the
+        depth is 0.
+    direction : ndarray of float64, shape (..., 3)
+        From there to the nearest point of the surface, or along the edge; of length 1, or NaN.
+    prim_id : ndarray of int32, shape (..., 2)
+        The faces of this solid and of the other, one with the point and the other nearest to it;
+        -1 if the depth is 0.
+    own : ndarray of bool, shape (...)
+        Whether the point, or the edge, is this solid's, and in the other; False if the depth is 0.
+    pierces : ndarray of bool, shape (...)
+        Whether the depth is the length of a part of an edge.
+
+    Examples
+    --------
+    >>> import bvh, trimesh
+    >>> a = bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> found = a.penetration(a, trimesh.transformations.translation_matrix([0.75, 0.5, 0.5]))
+    >>> found.depth, found.pierces
+    (0.25, False)
+    """
+
+    depth: FloatResult
+    point: FloatResult
+    direction: FloatResult
+    prim_id: IdResult
+    own: TruthResult
+    pierces: TruthResult
+
+    _noun = "penetrations"
+    _more_axes: ClassVar = {"point": 1, "direction": 1, "prim_id": 1}
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    @property
+    def mask(self) -> TruthResult:
+        """True where the depth is not 0."""
+        return self.depth > 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneRelations:
+    """How solid instances are related, ascending by their ids; pairs that are disjoint left out.
+
+    Attributes
+    ----------
+    instance_id : ndarray of int32, shape (m, 2)
+        The two instances, the lower id first.
+    relation : ndarray of str, shape (m,)
+        What the first is to the second, as `BVH.relation` says it.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np, trimesh
+    >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> lifted = np.eye(4)
+    >>> lifted[2, 3] = 1.0
+    >>> ids = scene.add_many(box, [np.eye(4), lifted])
+    >>> scene.relations()
+    SceneRelations(1 pair of instances: 1 touching)
+    """
+
+    instance_id: Ids
+    relation: NDArray[np.str_]
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.relation)
+
+    def __repr__(self) -> str:
+        kinds, counts = np.unique(self.relation, return_counts=True)
+        told = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+        pairs = number_of(len(self), "pairs of instances")
+        return f"SceneRelations({pairs}{': ' if told else ''}{told})"

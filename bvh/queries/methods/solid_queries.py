@@ -1,0 +1,354 @@
+"""Queries of solids: how two are related, where their surfaces meet, sections, thickness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.answers.solids import Intersections, Penetrations
+from bvh.queries.query_arguments import affine_matrices
+from bvh.queries.tree_base import TreeBase
+from bvh.runtime.arguments import (
+    FloatResult,
+    check_option,
+    integers,
+    kernel_input,
+    points,
+    reals,
+    shaped,
+    thread_count,
+)
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.open_edges import is_closed
+from bvh.tree.primitives import Triangles
+
+# Kernels, and arithmetic in rational numbers, which only these queries need.
+if TYPE_CHECKING:
+    from bvh.surfaces.relations import Surface
+
+Method = Literal["ray", "sphere"]
+
+
+class SolidQueries(TreeBase):
+    """Queries of closed meshes, and of where meshes meet."""
+
+    __slots__ = ()
+
+    @property
+    def _asked(self) -> Any:
+        """This tree with all its queries."""
+        return self
+
+    def relation(
+        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:  # fmt: skip
+        """Decide how this solid and another are related.
+
+        Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
+        edges cross edges and vertices lie on faces. Inside of a closed mesh is what a ray crosses
+        its faces an odd number of times to: shells in a shell are hollow, whichever way their
+        normals point, and a wall that two parts of a mesh share is none.
+
+        Parameters
+        ----------
+        other : BVH or mesh
+            Over triangles; a mesh is anything that `from_mesh` takes.
+        transform : array_like, shape (..., 4, 4), optional
+            As in `distance_to`, a query each.
+        threads, progress
+            As in `closest_hit`; progress counts transforms.
+
+        Returns
+        -------
+        str, or ndarray of str, shape (...)
+            "disjoint"; "touching": surfaces meet, interiors do not; "overlapping": each has a part
+            inside and a part outside of the other; "inside": this solid is a part of the other, and
+            may touch its surface from inside; "contains": the reverse; "equal".
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges, so that it bounds no solid.
+
+        Notes
+        -----
+        A microsecond where boxes are apart; milliseconds where surfaces cross, which few rational
+        numbers tell. Faces that only touch are looked at one by one: some milliseconds each.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> wall = bvh.BVH.from_mesh(trimesh.creation.box(bounds=[[0, 0, 0], [4, 0.2, 3]]))
+        >>> moves = [trimesh.transformations.translation_matrix([x, 0, 0]) for x in (3, 4, 5, 0)]
+        >>> wall.relation(wall, moves).tolist()
+        ['overlapping', 'touching', 'disjoint', 'equal']
+        """
+        from bvh.surfaces.relations import relation_of
+
+        workers, answers = thread_count(threads), []
+        for own, placed in self._pairs("relation", other, transform, progress):
+            near = _boxes_meet(self.bounds, placed.tree.bounds)
+            answers.append(relation_of(own, placed, workers) if near else "disjoint")
+        shape = np.shape(transform)[:-2] if transform is not None else ()
+        return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
+
+    def penetration(
+        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Penetrations:  # fmt: skip
+        """Measure how deep this solid and another are in each other.
+
+        The depth is the largest distance to the surface of one from a vertex, or the middle of a
+        face, of the other that is inside. Where there is none, it is the length of the longest part
+        of an edge that is inside: the edge pierces. It is not the shortest way that separates them,
+        which may be longer or shorter.
+
+        Parameters
+        ----------
+        other, transform, threads, progress
+            As in `relation`.
+
+        Returns
+        -------
+        Penetrations
+            An entry a transform; of a single one numbers.
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> beam = bvh.BVH.from_mesh(trimesh.creation.box([9, 1, 1]))
+        >>> pipe = bvh.BVH.from_mesh(trimesh.creation.box([0.5, 0.5, 9]))
+        >>> found = beam.penetration(pipe)
+        >>> round(found.depth, 2), found.pierces
+        (1.0, True)
+        """
+        from bvh.surfaces.penetrations import NOTHING, deepest_of
+
+        workers, answers = thread_count(threads), []
+        for own, placed in self._pairs("penetration", other, transform, progress):
+            near = _boxes_meet(self.bounds, placed.tree.bounds)
+            answers.append(deepest_of(own, placed, workers) if near else NOTHING)
+        shape = np.shape(transform)[:-2] if transform is not None else ()
+        columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
+        depth, point, way, ids, ours, pierces = columns
+        return Penetrations(
+            shaped(shape, np.array(depth, np.float64))[0],
+            np.array(point, np.float64).reshape(*shape, 3),
+            np.array(way, np.float64).reshape(*shape, 3),
+            np.array(ids, np.int32).reshape(*shape, 2),
+            *(shaped(shape, np.array(flags, np.bool_))[0] for flags in (ours, pierces)),
+        )  # fmt: skip
+
+    def intersections(
+        self, other: Any = None, transform: ArrayLike | None = None, *,
+        threads: int | None = None,
+    ) -> Intersections:  # fmt: skip
+        """Find the curves in which this mesh and another meet, or this one meets itself.
+
+        Which faces meet, and which segments share an end, is decided as real arithmetic decides it,
+        so that no curve has a crack. Coordinates are rounded. Faces that have no more than a point
+        in common give nothing, and faces without area are ignored.
+
+        Parameters
+        ----------
+        other : BVH or mesh, optional
+            As in `relation`, open meshes included. By default this mesh itself: its faces that meet
+            elsewhere than in what they share, as `self_overlaps` finds them.
+        transform : array_like, shape (4, 4), optional
+            As in `overlap_tree`.
+        threads
+            As in `closest_hit`.
+
+        Returns
+        -------
+        Intersections
+            Segments, the faces and edges they are on, polylines, and polygons in which faces of one
+            plane overlap.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
+        >>> floor = bvh.BVH.from_triangles([[-2, -2, 0.1], [2, -2, 0.1], [0, 3, 0.1]], [[0, 1, 2]])
+        >>> found = ball.intersections(floor)
+        >>> len(found.polylines), found.closed.tolist()
+        (1, [True])
+        """
+        from bvh.surfaces.curves import Mesh, curves_of, names_of
+
+        if other is None:
+            self._must_hold("intersections", Triangles)
+            tree: TreeBase = self
+            pairs = self._asked.self_overlaps(threads=threads)
+        else:
+            tree = self._other_tree("intersections", self._asked._tree_of(other))
+            matrix = None if transform is None else affine_matrices(transform)
+            pairs = self._asked.overlap_tree(tree, matrix, threads=threads)
+            tree = tree if matrix is None else _moved_copy(tree, matrix)
+        sides, used = [], []
+        for side, mesh in enumerate((self, tree)):
+            ids, rows = np.unique(pairs[:, side], return_inverse=True)
+            pairs[:, side] = rows.reshape(-1)
+            used.append(ids)
+            sides.append((mesh.vertices[mesh.faces[ids]] + 0.0, mesh.faces[ids]))
+        corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
+        names = names_of(corners).reshape(-1, 3)
+        count = len(used[0])
+        meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
+        return Intersections._of(curves_of(*meshes, pairs, used, other is None))
+
+    def section(self, plane: ArrayLike) -> Intersections:
+        """Cut this mesh by a plane.
+
+        Vertices in the plane count as above it, so that the section of a closed mesh consists of
+        closed polylines, without a crack, wherever the plane is: what is exactly at its height is
+        cut as just below it.
+
+        Parameters
+        ----------
+        plane : array_like, shape (4,)
+            (nx, ny, nz, offset): the points with n . p + offset = 0.
+
+        Returns
+        -------
+        Intersections
+            Segments and polylines; `faces` has one column.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> tree = bvh.BVH.from_mesh(trimesh.creation.torus(2.0, 0.5))
+        >>> cut = tree.section([1, 0, 0, 0.25])
+        >>> len(cut.polylines), cut.closed.tolist()
+        (2, [True, True])
+        """
+        from bvh.surfaces.sections import section_of
+
+        self._must_hold("section", Triangles)
+        rows = reals("plane", plane)
+        if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
+            raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
+        return Intersections._of(section_of(self.vertices, self.faces, rows))
+
+    def thickness(
+        self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
+        method: Method = "ray", threads: int | None = None,
+    ) -> FloatResult:  # fmt: skip
+        """Measure how thick a solid is at its surface.
+
+        Parameters
+        ----------
+        faces : array_like of int, shape (...), optional
+            Faces, at whose middles it is measured; by default all of them.
+        points_at : array_like, shape (..., 3), optional
+            Points in place of faces: it is measured where they are nearest to the surface.
+        method : {"ray", "sphere"}
+            "ray": how far a ray goes from there, against the normal, until it leaves the solid.
+            "sphere": the diameter of the largest ball inside that touches the surface there.
+        threads
+            As in `closest_hit`.
+
+        Returns
+        -------
+        float or ndarray of float64
+            Of the shape of `faces`, or of the points; inf where a ray leaves an open mesh, NaN for
+            faces without area.
+
+        Notes
+        -----
+        Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
+        approximation using nearest neighbors and the normal field". Where the ray is the answer,
+        the ball is at most as large.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> plate = bvh.BVH.from_mesh(trimesh.creation.box([4, 4, 0.5]))
+        >>> plate.thickness(points_at=[[0.1, 0.2, 0.25], [2.0, 0.2, 0.1]])
+        array([0.5, 4. ])
+        >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
+        0.5
+        """
+        from bvh.surfaces.thicknesses import along_normals, by_balls
+
+        self._must_hold("thickness", Triangles)
+        check_option("method", method, ("ray", "sphere"))
+        if points_at is not None:
+            if faces is not None:
+                raise ValueError("faces and points_at must not be given together")
+            near = self._asked.closest_point(points("points_at", points_at), threads=threads)
+            own, at = np.asarray(near.prim_id), np.asarray(near.position)
+        else:
+            own = np.arange(len(self)) if faces is None else integers("faces", faces)
+            if own.size and not (own.min() >= 0 and own.max() < len(self)):
+                raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
+            at = self.vertices[self.faces[own]].mean(axis=-2)
+        shape = own.shape
+        ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
+        a, b, c = (self.vertices[column] for column in self.faces[ids].T)
+        normals = np.cross(b - a, c - a)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            normals /= np.linalg.norm(normals, axis=1)[:, None]
+        measure = along_normals if method == "ray" else by_balls
+        found, _ = measure(self, at, normals, thread_count(threads))
+        found[np.isnan(normals).any(axis=1)] = np.nan
+        return shaped(shape, found)[0]
+
+    def _pairs(
+        self, question: str, other: Any, transform: ArrayLike | None, progress: ProgressLike | None
+    ) -> Iterator[tuple[Surface, Surface]]:
+        """Yield this solid and the other, in place, for each transform."""
+        from bvh.surfaces.relations import Surface
+
+        tree = self._other_tree(question, self._asked._tree_of(other))
+        for name, mesh in (("this mesh", self), ("other", tree)):
+            if not bounds_a_solid(mesh):
+                raise ValueError(f"{question} needs closed meshes, but {name} has open edges")
+        own, still = (
+            vars(mesh._arrays).setdefault("_surface", Surface(mesh)) for mesh in (self, tree)
+        )
+        if transform is None:
+            yield own, still
+            return
+        matrices, placed = affine_matrices(transform).reshape(-1, 4, 4), None
+        with heard(progress) as report:
+            for k, matrix in enumerate(matrices):
+                if placed is None:
+                    placed = _moved_copy(tree, matrix)
+                else:
+                    placed.refit(_moved(tree.vertices, matrix))
+                yield own, Surface(placed)
+                if report is not None:
+                    report(k + 1, len(matrices))
+
+
+def bounds_a_solid(tree: TreeBase) -> bool:
+    """Return whether a tree's mesh is closed, which is found out once."""
+    if -1 not in tree._closed:
+        tree._closed[-1] = is_closed(tree._triangles())
+    return tree._closed[-1]
+
+
+def _moved(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vertices under a matrix, every operation rounded, as kernels compute them."""
+    x, y, z = vertices.T
+    return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)
+
+
+def _moved_copy(tree: Any, matrix: NDArray[np.float64]) -> Any:
+    """Return a tree over moved vertices."""
+    return type(tree)._of_triangles(kernel_input(_moved(tree.vertices, matrix)), tree.faces)
+
+
+def _boxes_meet(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    """Return whether two boxes, as corners (2, 3), have a point in common."""
+    return bool((np.maximum(first[0], second[0]) <= np.minimum(first[1], second[1])).all())

@@ -1,0 +1,262 @@
+"""Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained.
+
+Which segments share an end follows from exact signs, not from coordinates: an end is an edge of one
+mesh and the face of the other that it crosses, which all pairs of faces around it have in common;
+or, where vertices lie in planes and edges meet edges, a point in rational numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.exact_faces import (
+    Face,
+    Point,
+    common,
+    cross,
+    crossing,
+    exact_face,
+    heights_over,
+    minus,
+    normal_of,
+    rounded,
+)
+from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points, pair_signs
+
+Reals = NDArray[np.float64]
+Ids = NDArray[np.int32]
+Whole = NDArray[np.int64]
+
+# The row of an end: the mesh whose edge it is (RATIONAL for points in rational numbers), the two
+# vertices of the edge by their names, the face that it crosses.
+RATIONAL = 2
+
+
+class Curves(NamedTuple):
+    """Segments with the ends that they share, and polygons of faces in one plane."""
+
+    segments: Reals  # (n, 2, 3)
+    faces: Ids  # (n, 2)
+    edges: Ids  # (n, 2, 3): of each end: mesh, and the edge's vertices; twice one for a vertex
+    ends: Whole  # (n, 2): numbers of points
+    polygons: list[Reals]
+    polygon_faces: Ids  # (p, 2)
+
+
+class Mesh(NamedTuple):
+    """Faces of one side, by their corners, vertices and names of these."""
+
+    corners: Reals  # (m, 3, 3)
+    faces: Ids
+    names: Whole  # (m, 3): equal where corners are at one point
+
+    def edge(self, i: int, k: int) -> tuple[int, int]:
+        """Return the names of the ends of an edge, in order."""
+        a, b = int(self.names[i, k]), int(self.names[i, (k + 1) % 3])
+        return (a, b) if a < b else (b, a)
+
+
+def names_of(rows: NDArray[Any]) -> Whole:
+    """Return a number for each row, such as a point, equal for equal rows."""
+    order = np.lexsort(rows.T)
+    changes = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    names = np.empty(len(rows), np.int64)
+    names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
+    return names
+
+
+def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bool) -> Curves:
+    """Return the curves of pairs of faces that meet, by rows of the meshes, which have `ids`."""
+    signs = np.empty((len(pairs), SIGNS), np.int8)
+    pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
+    generic, crossed = _events(signs)
+    which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
+    pair, event = crossed[which].nonzero()
+    ends = _edge_rows(own, other, pairs[which[pair]], event, itself)
+    points, edges = _points(own, other, pairs[which[pair]], event)
+    found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
+    rest = np.flatnonzero(~generic)
+    polygons, slow = _in_rationals(own, other, pairs[rest], crossed[rest], itself)
+    found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
+    numbers = names_of(found.ends).reshape(-1, 2)
+    # An edge in a face belongs to two faces: one segment is enough.
+    faces = np.stack([ids[0][found.faces[:, 0]], ids[1][found.faces[:, 1]]], axis=1)
+    order = np.lexsort(faces.T[::-1])
+    _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
+    first = order[np.sort(first)]
+    rows = np.array([pair for _, pair in polygons], np.int64).reshape(-1, 2)
+    return Curves(
+        found.segments[first], faces[first], found.edges[first], numbers[first],
+        [polygon for polygon, _ in polygons], np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
+    )  # fmt: skip
+
+
+class _Found(NamedTuple):
+    """Segments, and rows of their ends (2 n, 4)."""
+
+    segments: Reals
+    faces: Ids
+    edges: Ids
+    ends: Whole
+
+
+def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which pairs are decided by signs that are not 0, and their crossings (n, 6)."""
+    generic = (signs[:, :SIDES] != 0).all(axis=1)
+    passes = signs[:, SIDES:].reshape(-1, 3, 3)
+    crossed = np.empty((len(signs), 6), np.bool_)
+    for side, passed in ((0, passes), (1, passes.transpose(0, 2, 1))):
+        sides = signs[:, 3 * side : 3 * side + 3]
+        spans = sides * np.roll(sides, -1, axis=1) < 0
+        within = (passed[:, :, 0] == passed[:, :, 1]) & (passed[:, :, 0] == passed[:, :, 2])
+        unsure = (passed == 0).any(axis=2)
+        generic &= ~(spans & unsure).any(axis=1)
+        crossed[:, 3 * side : 3 * side + 3] = spans & within & ~unsure
+    return generic, crossed
+
+
+def _edge_rows(own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool) -> Whole:
+    """Return the rows of ends, by the pair of faces and the crossing of each."""
+    rows = np.empty((len(pairs), 4), np.int64)
+    for side, mesh in enumerate((own, other)):
+        some = event // 3 == side
+        face, k = pairs[some, side], event[some] % 3
+        edge = np.stack([mesh.names[face, k], mesh.names[face, (k + 1) % 3]], axis=1)
+        rows[some] = np.column_stack(
+            [np.full(len(face), 0 if itself else side), np.sort(edge), pairs[some, 1 - side]]
+        )
+    return rows
+
+
+def _points(own: Mesh, other: Mesh, pairs: Ids, event: Whole) -> tuple[Reals, Ids]:
+    """Return the crossings, rounded, and the edges that they are on."""
+    points, edges = np.empty((len(pairs), 3)), np.empty((len(pairs), 3), np.int32)
+    for side, (mesh, second) in enumerate(((own, other), (other, own))):
+        some = event // 3 == side
+        face, k = pairs[some, side], event[some] % 3
+        ends = np.stack([mesh.corners[face, k], mesh.corners[face, (k + 1) % 3]], axis=1)
+        ids = np.stack([mesh.faces[face, k], mesh.faces[face, (k + 1) % 3]], axis=1)
+        # In one order, so that all pairs of an edge have the same point to the last bit.
+        turned = mesh.names[face, k] > mesh.names[face, (k + 1) % 3]
+        ends[turned] = ends[turned, ::-1]
+        walls = second.corners[pairs[some, 1 - side]]
+        found = np.empty((len(face), 3))
+        crossing_points(kernel_input(ends), kernel_input(walls), found)
+        for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
+            wall, (p, q, _) = exact_face(walls[n].tolist()), exact_face([*ends[n].tolist()] * 2)
+            found[n] = rounded(_crossing(wall, p, q))
+        points[some] = found
+        edges[some] = np.column_stack([np.full(len(face), side), np.sort(ids)])
+    return points, edges
+
+
+def _crossing(face: Face, p: Point, q: Point) -> Point:
+    """Return where a segment crosses the plane of a face."""
+    return crossing(p, q, *heights_over(normal_of(face), face[0], (p, q)))
+
+
+def _in_rationals(
+    own: Mesh, other: Mesh, pairs: Ids, crossed: NDArray[np.bool_], itself: bool
+) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:
+    """Return polygons with their faces, and segments, of pairs that signs alone do not decide."""
+    numbers: dict[Point, int] = {}
+    polygons, segments, faces, edges, rows = [], [], [], [], []
+    for (i, j), events in zip(pairs.tolist(), crossed, strict=True):
+        a, b = exact_face(own.corners[i].tolist()), exact_face(other.corners[j].tolist())
+        if not (any(normal_of(a)) and any(normal_of(b))):
+            continue
+        flat, found = common(a, b)
+        if flat and len(found) > 2:
+            polygons.append((np.array([rounded(p) for p in found]), (i, j)))
+        elif len(found) == 2:
+            for p in found:
+                row, edge = _end(p, (own, other), (i, j), (a, b), events, numbers, itself)
+                rows.append(row)
+                edges.append(edge)
+            segments.append([rounded(p) for p in found])
+            faces.append((i, j))
+    return polygons, _Found(
+        np.array(segments, np.float64).reshape(-1, 2, 3), np.array(faces, np.int32).reshape(-1, 2),
+        np.array(edges, np.int32).reshape(-1, 2, 3), np.array(rows, np.int64).reshape(-1, 4),
+    )  # fmt: skip
+
+
+def _end(
+    p: Point, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face],
+    events: NDArray[np.bool_], numbers: dict[Point, int], itself: bool,
+) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:  # fmt: skip
+    """Return the row of an end, and the edge or vertex that it is on."""
+    for event in events.nonzero()[0].tolist():
+        side, k = divmod(event, 3)
+        mesh, ends = meshes[side], (exact[side][k], exact[side][(k + 1) % 3])
+        if _crossing(exact[1 - side], *ends) == p:
+            ids = mesh.faces[pair[side], [k, (k + 1) % 3]].tolist()
+            edge = mesh.edge(pair[side], k)
+            return (0 if itself else side, *edge, pair[1 - side]), (side, min(ids), max(ids))
+    return (RATIONAL, numbers.setdefault(p, len(numbers)), 0, 0), _feature(p, meshes, pair, exact)
+
+
+def _feature(
+    p: Point, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
+) -> tuple[int, int, int]:
+    """Return the vertex at a point, or an edge that it is on."""
+    edges = []
+    for side in range(2):
+        ids: list[int] = meshes[side].faces[pair[side]].tolist()
+        for k in range(3):
+            if exact[side][k] == p:
+                return side, ids[k], ids[k]
+            start, end = exact[side][k], exact[side][(k + 1) % 3]
+            if not any(cross(minus(p, start), minus(end, start))):
+                edges.append((side, *sorted((ids[k], ids[(k + 1) % 3]))))
+    side, first, second = edges[0]
+    return side, first, second
+
+
+def chained(ends: Whole) -> list[tuple[list[int], bool]]:
+    """Return polylines: segments in order, ~k for those that run backwards, and which are closed.
+
+    They are cut where other than two segments meet.
+    """
+    at: dict[int, list[int]] = defaultdict(list)
+    for k, (a, b) in enumerate(ends.tolist()):
+        at[a].append(k)
+        at[b].append(~k)
+    lines, used = [], [False] * len(ends)
+
+    def follow(first: int) -> list[int]:
+        line = []
+        step: int | None = first
+        while step is not None:
+            k = step if step >= 0 else ~step
+            used[k] = True
+            line.append(step)
+            end = int(ends[k, 1 if step >= 0 else 0])
+            step = None
+            if len(at[end]) == 2:
+                step = next((s for s in at[end] if not used[s if s >= 0 else ~s]), None)
+        return line
+
+    for there in [there for there, some in at.items() if len(some) != 2] + list(at):
+        for step in at[there]:
+            if not used[step if step >= 0 else ~step]:
+                line = follow(step)
+                last = line[-1]
+                end = int(ends[last if last >= 0 else ~last, 1 if last >= 0 else 0])
+                lines.append((line, end == there))
+    return lines
+
+
+def points_of(segments: Reals, line: Sequence[int]) -> Reals:
+    """Return the points of a polyline, its first point again at the end of a closed one."""
+    ways = np.array(line)
+    turned = ways < 0
+    chosen = segments[np.where(turned, ~ways, ways)]
+    chosen[turned] = chosen[turned, ::-1]
+    return np.concatenate([chosen[:, 0], chosen[-1:, 1]])

@@ -1,0 +1,67 @@
+"""Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends.
+
+Vertices in the plane count as above it, wherever they are (Edelsbrunner and Mücke 1990, "Simulation
+of simplicity"): so every section of a closed mesh consists of closed polylines.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.surfaces.curves import Curves, names_of
+
+Ids = NDArray[np.int32]
+Reals = NDArray[np.float64]
+
+# Rounding of n . p + offset, of the sum of the sizes of its terms.
+HEIGHT_ERROR = 8.0 * 2.0**-53
+
+
+def heights_over(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
+    """Return the heights of points over a plane, with the right signs, and which are above."""
+    with np.errstate(all="ignore"):
+        terms = points * plane[:3]
+        heights = terms.sum(axis=1) + plane[3]
+        sizes = np.abs(terms).sum(axis=1) + abs(plane[3])
+        unsure = np.abs(heights) <= sizes * HEIGHT_ERROR + 2.0**-1000
+        unsure |= ~np.isfinite(sizes) & np.isfinite(points).all(axis=1)
+    a, b, c, d = map(Fraction, plane.tolist())
+    for k in np.flatnonzero(unsure).tolist():
+        x, y, z = map(Fraction, points[k].tolist())
+        exact = a * x + b * y + c * z + d
+        # What is not 0 must not become it.
+        heights[k] = float(exact) or np.copysign(2.0**-1000, float(exact > 0) - 0.5) * (exact != 0)
+    return heights, heights >= 0.0
+
+
+def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
+    """Return the section of a mesh."""
+    every, up = heights_over(plane, vertices)
+    sides = up[faces].sum(axis=1)
+    cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(every[faces]).any(axis=1))
+    corners, heights, above = vertices[faces[cut]] + 0.0, every[faces[cut]], up[faces[cut]]
+    names = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
+    face, k = (above != np.roll(above, -1, axis=1)).nonzero()
+    j = (k + 1) % 3
+    # In one order, so that both faces of an edge have the same point; upward.
+    turned = above[face, k]
+    k, j = np.where(turned, j, k), np.where(turned, k, j)
+    low, high = heights[face, k], heights[face, j]
+    p, q = corners[face, k], corners[face, j]
+    share = low / (low - high)
+    points = np.where((high == 0.0)[:, None], q, p + share[:, None] * (q - p))
+    points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
+    rows = np.sort(np.stack([names[face, k], names[face, j]], axis=1), axis=1)
+    _, ends = np.unique(rows, axis=0, return_inverse=True)
+    ids = faces[cut[face]]
+    each = np.arange(len(face))
+    edges = np.sort(np.stack([ids[each, k], ids[each, j]], axis=1), axis=1)
+    edges[high == 0.0] = ids[each, j][high == 0.0, None]
+    edges = np.column_stack([np.zeros(len(face), np.int32), edges])
+    return Curves(
+        points.reshape(-1, 2, 3), cut.astype(np.int32).reshape(-1, 1), edges.reshape(-1, 2, 3),
+        ends.reshape(-1, 2), [], np.empty((0, 1), np.int32),
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Thickness of a solid at points of its surface: along the normal, or by the ball that fits in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+# A ball has shrunk enough once it gets smaller by less; and rounds until then at most.
+SHRUNK, ROUNDS = 1e-9, 60
+
+
+def along_normals(
+    tree: Any, points: Reals, normals: Reals, threads: int
+) -> tuple[Reals, NDArray[np.int32]]:
+    """Return how far it is from faces to where a ray inward leaves the solid; inf if nowhere."""
+    # Faces around the point are met from their fronts, and do not count.
+    hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
+    return hits.t.copy(), hits.prim_id.copy()
+
+
+def by_balls(
+    tree: Any, points: Reals, normals: Reals, threads: int
+) -> tuple[Reals, NDArray[np.int32]]:
+    """Return the diameters of the largest balls that touch a surface at points, from inside.
+
+    Shrinking balls: Ma, Bae, Choi 2012, "3D medial axis point approximation using nearest neighbors
+    and the normal field".
+    """
+    far, face = along_normals(tree, points, normals, threads)
+    radius, active = 0.5 * far, np.flatnonzero(np.isfinite(far))
+    for _ in range(ROUNDS):
+        if len(active) == 0:
+            break
+        p, n, r = points[active], normals[active], radius[active]
+        near = tree.closest_point(p - n * r[:, None], threads=threads)
+        way = p - near.position
+        # The ball through p and the point that is too near, with its centre on the normal.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            smaller = (way * way).sum(axis=1) / (2.0 * (way * n).sum(axis=1))
+        shrinks = (near.distance < r * (1.0 - SHRUNK)) & (smaller < r) & (smaller > 0.0)
+        active = active[shrinks]
+        radius[active], face[active] = smaller[shrinks], near.prim_id[shrinks]
+    return 2.0 * radius, face

@@ -1,0 +1,119 @@
+"""Trees over spheres: rays against brute force of `ray_sphere`, files, refits, what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh import BVH
+
+
+def brute(
+    o: np.ndarray, d: np.ndarray, centers: np.ndarray, radii: np.ndarray, t_min: float, t_max: float
+) -> np.ndarray:
+    """Return the first crossing of each ray and sphere in a range, (n, m); inf for none."""
+    found = bvh.ray_sphere(o[:, None], d[:, None], centers, radii, -np.inf, np.inf)
+    near, far = found.t_near, found.t_far
+    with np.errstate(invalid="ignore"):
+        first = np.where(found.hit & (near >= t_min) & (near <= t_max), near, np.inf)
+        second = np.where(found.hit & (far >= t_min) & (far <= t_max), far, np.inf)
+    return np.where(np.isinf(first), second, first)
+
+
+def world(rng: np.random.Generator, kind: str) -> tuple[np.ndarray, ...]:
+    """Return centres, radii, origins and directions: anywhere, on a grid that touches, far away."""
+    count, rays = 300, 600
+    if kind == "grid":
+        centers = rng.integers(0, 7, (count, 3)).astype(float)
+        radii = rng.choice([0.0, 0.5, 1.0, 2.0], count)
+        o = rng.integers(-2, 9, (rays, 3)) * 0.5
+        d = rng.integers(-1, 2, (rays, 3)).astype(float)
+        d[~d.any(axis=1)] = 1.0
+        return centers, radii, o, d
+    centers, radii = rng.random((count, 3)), rng.random(count) * 0.1
+    centers[::50], radii[::60] = np.nan, -1.0
+    o, d = rng.random((rays, 3)), rng.normal(size=(rays, 3))
+    scale, shift = (1e-6, 5e6) if kind == "far" else (1.0, 0.0)
+    return centers * scale + shift, radii * scale, o * scale + shift, d
+
+
+@pytest.mark.parametrize("kind", ["anywhere", "grid", "far"])
+@pytest.mark.parametrize("span", [(0.0, np.inf), (-1.0, 0.5), (0.25, 0.25)])
+def test_rays(kind: str, span: tuple[float, float], rng: np.random.Generator) -> None:
+    """The nearest with ties by id, from outside and inside; counts, lists, single rays."""
+    centers, radii, o, d = world(rng, kind)
+    good = np.isfinite(centers).all(axis=1) & (radii >= 0.0)
+    wanted = np.full((len(o), len(radii)), np.inf)
+    wanted[:, good] = brute(o, d, centers[good], radii[good], *span)
+    t = wanted.min(axis=1)
+    ids = np.where(np.isinf(t), -1, wanted.argmin(axis=1))
+    for quality in ("low", "medium", "high"):
+        tree = BVH.from_spheres(centers, radii, quality=quality)
+        hits = tree.closest_hit(o, d, *span)
+        assert np.array_equal(hits.t, t)
+        assert np.array_equal(hits.prim_id, ids)
+        assert np.array_equal(tree.any_hit(o, d, *span), ids >= 0)
+        assert np.array_equal(tree.count_hits(o, d, *span), np.isfinite(wanted).sum(axis=1))
+    every = tree.all_hits(o, d, *span)
+    assert np.array_equal(np.sort(every.t), np.sort(wanted[np.isfinite(wanted)]))
+    if kind == "anywhere":
+        own = hits.prim_id[hits.mask]
+        normal = (hits.position[hits.mask] - centers[own]) / radii[own][:, None]
+        front = (hits.normal[hits.mask] * d[hits.mask]).sum(axis=1) < 0.0
+        assert np.array_equal(front, hits.front[hits.mask])
+        assert np.abs(hits.normal[hits.mask] - normal).max(initial=0.0) < 1e-9
+    cast = tree.caster()
+    for k in range(20):
+        assert cast(*o[k], *d[k], *span)[:2] == (t[k], ids[k])
+
+
+def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A tree is the same again; spheres that move and grow; damaged files are refused."""
+    centers, radii, o, d = world(rng, "anywhere")
+    tree = BVH.from_spheres(centers, radii)
+    wanted = tree.closest_hit(o, d)
+    tree.save(tmp_path / "balls.bvh")
+    for again in (bvh.load(tmp_path / "balls.bvh"), pickle.loads(pickle.dumps(tree))):
+        assert again.kind == "spheres"
+        assert np.array_equal(again.closest_hit(o, d).t, wanted.t)
+        again.validate()
+    moved, grown = centers + 0.25, radii * 1.5
+    tree.refit(moved, radii=grown)
+    new = BVH.from_spheres(moved, grown)
+    assert np.array_equal(tree.closest_hit(o, d).t, new.closest_hit(o, d).t)
+    with pytest.raises(TypeError, match="needs radii to refit"):
+        tree.refit(moved)
+    with pytest.raises(TypeError, match="needs no upper"):
+        tree.refit(moved, moved, radii=grown)
+
+
+def test_pictures() -> None:
+    """A sphere is drawn round."""
+    tree = BVH.from_spheres([[0, 0, 0]], 1.0)
+    camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 40, 40)
+    mask = tree.closest_hit(*camera.rays()).mask
+    assert abs(mask.mean() - np.pi / 16) < 0.01
+
+
+def test_refusals() -> None:
+    """Shapes; what spheres are not for is named."""
+    tree = BVH.from_spheres([[0, 0, 0]], [1.0])
+    camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 40, 40)
+    with pytest.raises(ValueError, match="radii must have shape"):
+        BVH.from_spheres([[0, 0, 0]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="centers must have shape"):
+        BVH.from_spheres([0, 0, 0, 0], 1.0)
+    for ask in (
+        lambda: tree.closest_point([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
+        lambda: tree.pick(camera, 20, 20, radius=3), lambda: bvh.Scene().add(tree),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="spheres"):
+            ask()
+    with pytest.raises(ValueError, match="cull must be None for spheres"):
+        tree.closest_hit([0, 0, 5], [0, 0, -1], cull="back")
+    with pytest.warns(bvh.BVHWarning):
+        BVH.from_spheres([[0, 0, 0]], [-1.0])

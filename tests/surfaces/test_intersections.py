@@ -1,0 +1,184 @@
+"""Where meshes meet: no crack on closed ones, ends on both faces, polygons; sections, thickness."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import trimesh
+
+from bvh import BVH, Intersections
+from meshes.organic import organic
+from tests.cases.scans import SCANS
+from tests.oracles import overlaps as oracle
+from tests.oracles import voxels
+from tests.surfaces.test_relations import box
+
+
+def turned(rng: np.random.Generator) -> np.ndarray:
+    """Return a random rotation and a small shift."""
+    matrix = trimesh.transformations.random_rotation_matrix(rng.random(3))
+    matrix[:3, 3] = rng.normal(size=3) * 0.3
+    return matrix
+
+
+def total(found: Intersections) -> float:
+    """Return the length of all segments."""
+    return float(np.linalg.norm(np.diff(found.segments, axis=1), axis=2).sum())
+
+
+def check(found: Intersections) -> None:
+    """Check that polylines are the segments, each once, with the same ends bit for bit."""
+    steps = [np.stack([line[:-1], line[1:]], axis=1) for line in found.polylines]
+    joined = np.concatenate([np.empty((0, 2, 3)), *steps])
+    ordered = [np.sort(s.reshape(-1, 6).view("f8,f8,f8").reshape(-1, 2), axis=1).ravel()
+               for s in (joined, np.ascontiguousarray(found.segments))]  # fmt: skip
+    assert len(joined) == len(found)
+    assert np.array_equal(*(np.sort(s.reshape(-1, 2).view("f8,f8,f8,f8,f8,f8"), axis=0)
+                            for s in ordered))  # fmt: skip
+    for line, closed in zip(found.polylines, found.closed, strict=True):
+        assert closed == (line[0] == line[-1]).all()
+
+
+def test_closed_meshes_in_general_position(rng: np.random.Generator) -> None:
+    """Every curve closes, and all ends are near both meshes, on the edge that they name."""
+    meshes = [organic(24), (lambda m: (m.vertices, m.faces))(trimesh.creation.icosphere(3))]
+    for vertices, faces in meshes:
+        v = (vertices - vertices.mean(axis=0)) / np.ptp(vertices)
+        tree = BVH.from_triangles(v, faces)
+        matrix = turned(rng)
+        matrix[:3, 3] *= 0.3
+        found = tree.intersections(tree, matrix)
+        assert len(found)
+        assert found.closed.all()
+        check(found)
+        w = v @ matrix[:3, :3].T + matrix[:3, 3]
+        for side, points in ((0, v), (1, w)):
+            other = BVH.from_triangles(points, faces)
+            assert other.closest_point(found.segments.reshape(-1, 3)).distance.max() < 1e-14
+            ends = found.edges.reshape(-1, 3)
+            some = ends[:, 0] == side
+            a, b = points[ends[some, 1]], points[ends[some, 2]]
+            at = found.segments.reshape(-1, 3)[some]
+            off = np.linalg.norm(np.cross(at - a, b - a), axis=1) / np.linalg.norm(b - a, axis=1)
+            assert off.max() < 1e-14
+        assert np.array_equal(found.faces, found.faces[np.lexsort(found.faces.T[::-1])])
+
+
+def test_boxes_and_polygons() -> None:
+    """Crossing boxes; a face on a face; the same box, of which all faces overlap."""
+    unit = box([0] * 3, [1] * 3)
+    found = unit.intersections(box([0.5, 0.25, 0.125], [2, 2, 2]))
+    assert (len(found.polylines), found.closed.tolist()) == (1, [True])
+    assert total(found) == pytest.approx(2 * (0.5 + 0.75 + 0.875))
+    found = unit.intersections(box([1, 0.25, 0.25], [2, 0.5, 0.5]))
+    assert total(found) == pytest.approx(1.0)
+    assert sum(area(p) for p in found.polygons) == pytest.approx(0.0625)
+    assert found.polygon_faces.shape == (len(found.polygons), 2)
+    found = unit.intersections(box([0] * 3, [1] * 3))
+    assert sum(area(p) for p in found.polygons) == pytest.approx(6.0)
+    assert len(unit.intersections(box([5] * 3, [6] * 3))) == 0
+    assert repr(unit.intersections(box([5] * 3, [6] * 3))).startswith("Intersections(0 segments")
+
+
+def area(polygon: np.ndarray) -> float:
+    """Return the area of a polygon in space."""
+    middle = polygon[0]
+    turns = np.cross(polygon[1:-1] - middle, polygon[2:] - middle)
+    return float(np.linalg.norm(turns.sum(axis=0)) / 2)
+
+
+def test_voxels(rng: np.random.Generator) -> None:
+    """Contacts of all kinds: each segment is in both faces that it names, exactly."""
+    for _ in range(30):
+        trees = []
+        for _ in range(2):
+            v, f = voxels.surface(voxels.random_voxels(rng, 3), rng, merged=rng.random() < 0.5)
+            trees.append(BVH.from_triangles(v * 2.0, f))
+        found = trees[0].intersections(trees[1])
+        check(found)
+        for segment, (i, j) in zip(found.segments.tolist(), found.faces.tolist(), strict=True):
+            for tree, k in ((trees[0], i), (trees[1], j)):
+                corners = tree.vertices[tree.faces[k]].tolist()
+                for end in segment:
+                    assert oracle.triangles_touch([end] * 3, corners)
+
+
+def test_self_intersections(rng: np.random.Generator) -> None:
+    """Two bodies of one mesh meet themselves as two meshes meet; a clean mesh does not."""
+    ball = trimesh.creation.icosphere(2)
+    matrix = turned(rng)
+    other = ball.copy().apply_transform(matrix)
+    both = BVH.from_mesh(trimesh.util.concatenate([ball, other]))
+    found, apart = both.intersections(), BVH.from_mesh(ball).intersections(BVH.from_mesh(other))
+    assert found.closed.all()
+    assert len(found) == len(apart)
+    assert total(found) == pytest.approx(total(apart))
+    assert len(BVH.from_mesh(ball).intersections()) == 0
+
+
+@pytest.mark.parametrize("at", [0.0, 0.25, 0.5, 1.0])
+def test_sections(at: float, rng: np.random.Generator) -> None:
+    """Closed curves wherever the plane is, also through vertices and faces; trimesh's length."""
+    for mesh in (trimesh.creation.box(bounds=[[0] * 3, [1] * 3]), trimesh.creation.icosphere(3)):
+        tree = BVH.from_mesh(mesh)
+        found = tree.section([0, 0, 1, -at])
+        assert found.closed.all()
+        check(found)
+        if 0.0 < at < 1.0:
+            wanted = mesh.section([0, 0, 1], [0, 0, at]).length
+            assert total(found) == pytest.approx(wanted, rel=1e-9)
+            assert np.abs(found.segments[:, :, 2] - at).max() < 1e-15
+    plane = np.append(rng.normal(size=3), 0.1)
+    vertices, faces = organic(32)
+    tree = BVH.from_triangles(vertices, faces)
+    cut = tree.section(plane)
+    assert cut.closed.all()
+    assert (np.abs(cut.segments @ plane[:3] + plane[3]) < 1e-13).all()
+    heights = [sum((Fraction(a) * Fraction(b) for a, b in zip(v, plane.tolist(), strict=False)),
+                   Fraction(plane[3])) >= 0 for v in vertices.tolist()]  # fmt: skip
+    above = np.array(heights)[faces]
+    crossing = np.flatnonzero(above.any(axis=1) & ~above.all(axis=1))
+    assert np.sort(cut.faces[:, 0]).tolist() == crossing.tolist()
+    with pytest.raises(ValueError, match="plane must be"):
+        tree.section([0, 0, 0, 1])
+
+
+def test_thickness(rng: np.random.Generator) -> None:
+    """Plates, balls, shells; at faces and at points; open meshes and flat faces."""
+    plate = BVH.from_mesh(trimesh.creation.box([4, 4, 0.5]))
+    assert sorted(set(plate.thickness().round(12))) == [0.5, 4.0]
+    assert plate.thickness(0) in (0.5, 4.0)
+    assert plate.thickness(points_at=[[0.3, 0.2, 0.5]]).tolist() == [0.5]
+    ball = BVH.from_mesh(trimesh.creation.icosphere(4))
+    assert ball.thickness() == pytest.approx(2.0, rel=0.01)
+    # A ball that touches the middle of a facet is held by the facets around it.
+    assert ball.thickness(method="sphere") == pytest.approx(2.0, rel=0.15)
+    assert (ball.thickness(method="sphere") <= ball.thickness() * (1 + 1e-9)).all()
+    sheet = BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 1, 1]])
+    found = sheet.thickness()
+    assert np.isinf(found[0])
+    assert np.isnan(found[1])
+    for wrong, message in (
+        ({"faces": 5}, "faces must be in"), ({"method": "x"}, "method"),
+        ({"faces": 0, "points_at": [0, 0, 0]}, "not be given together"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            sheet.thickness(**wrong)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["ogre.ply", "spot.ply", "fandisk.ply", "stanford-bunny.ply"])
+def test_scans(name: str, rng: np.random.Generator) -> None:
+    """Real scans: curves of the closed ones close."""
+    if not (SCANS / name).is_file():
+        pytest.skip("no scans")
+    tree = BVH.from_file(SCANS / name)
+    vertices, faces = tree.vertices, tree.faces
+    matrix = turned(rng)
+    matrix[:3, 3] = vertices.mean(axis=0) - matrix[:3, :3] @ vertices.mean(axis=0)
+    found = tree.intersections(tree, matrix)
+    check(found)
+    if trimesh.Trimesh(vertices, faces, process=False).is_watertight:
+        assert found.closed.all()

@@ -1,0 +1,178 @@
+"""How solids are related: against sets of voxels, and cases in which other tools answer nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+import trimesh
+
+import bvh
+from bvh import BVH
+from tests.oracles import voxels as oracle
+
+SECONDS = float(os.environ.get("BVH_FUZZ_SECONDS", "60"))
+
+# Of a relation, that of the second to the first.
+BACK = {"inside": "contains", "contains": "inside"}
+
+# Integer maps that keep volumes: shears, a mirror, an exchange of axes.
+MAPS = [
+    np.eye(3), np.diag([-1.0, 1.0, 1.0]), np.eye(3)[[1, 2, 0]],
+    np.array([[1.0, 2.0, -1.0], [0.0, 1.0, 3.0], [0.0, 0.0, -1.0]]),
+    np.array([[1.0, 0.0, 0.0], [-2.0, 1.0, 0.0], [1.0, -1.0, 1.0]]),
+]  # fmt: skip
+
+
+def box(low: object, high: object) -> BVH:
+    """Return a tree over a box."""
+    return BVH.from_mesh(trimesh.creation.box(bounds=[low, high]))
+
+
+def check_voxels(rng: np.random.Generator, count: int, size: int = 4) -> dict[str, int]:
+    """Compare random solids of voxels, moved by exact maps; return how often each relation was."""
+    seen: dict[str, int] = {}
+    for _ in range(count):
+        a, b = (oracle.random_voxels(rng, size) for _ in range(2))
+        wanted = oracle.relation(a, b)
+        matrix, scale = MAPS[rng.integers(len(MAPS))], 2.0 ** rng.integers(-30, 30)
+        trees = []
+        for voxels in (a, b):
+            v, f = oracle.surface(voxels, rng, rng.random() < 0.3, rng.random() < 0.7)
+            f = f[:, ::-1] if rng.random() < 0.2 else f
+            trees.append(BVH.from_triangles((v @ matrix.T) * scale, f))
+        found = trees[0].relation(trees[1])
+        assert found == wanted, (sorted(a), sorted(b))
+        assert trees[1].relation(trees[0]) == BACK.get(wanted, wanted)
+        seen[wanted] = seen.get(wanted, 0) + 1
+    return seen
+
+
+def test_voxels(rng: np.random.Generator) -> None:
+    """Shared faces, edges and vertices, double walls, normals inward, mirrors, in all relations."""
+    seen = check_voxels(rng, 120)
+    assert len(seen) >= 4
+
+
+@pytest.mark.slow
+def test_voxels_for_long(rng: np.random.Generator) -> None:
+    """The same, for some time."""
+    end, count = time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        count += sum(check_voxels(rng, 50, int(rng.integers(2, 7))).values())
+    print(f"{count} pairs of solids")
+
+
+def test_hostile_pairs() -> None:
+    """Walls in one line, equal boxes, a box in a box, contacts from outside; nested shells."""
+    unit, wall = box([0, 0, 0], [1, 1, 1]), box([0, 0, 0], [4, 0.2, 3])
+    assert wall.relation(box([3, 0, 0], [7, 0.2, 3])) == "overlapping"
+    assert wall.relation(box([4, 0, 0], [7, 0.2, 3])) == "touching"
+    assert unit.relation(box([0, 0, 0], [1, 1, 1])) == "equal"
+    assert unit.relation(box([0.25, 0.25, 0], [0.5, 0.5, 0.5])) == "contains"
+    assert box([0.3, 0.3, 0.3], [0.5, 0.5, 0.5]).relation(unit) == "inside"
+    assert unit.relation(box([1, 0.2, 0.3], [2, 0.5, 0.6])) == "touching"
+    assert unit.relation(box([1, 1, 0.3], [2, 2, 0.6])) == "touching"
+    # An overlap as thin as doubles are.
+    assert unit.relation(box([np.nextafter(1.0, 0.0), 0, 0], [2, 1, 1])) == "overlapping"
+    assert unit.relation(box([np.nextafter(1.0, 2.0), 0, 0], [2, 1, 1])) == "disjoint"
+    # A vertex of an octahedron on a face; an edge of it across an edge.
+    gem = np.concatenate([np.eye(3), -np.eye(3)])
+    faces = trimesh.Trimesh(gem).convex_hull
+    gems = BVH.from_mesh(faces)
+    shifts = np.tile(np.eye(4), (3, 1, 1))
+    shifts[:, :3, 3] = [2.0, 0.5, 0.5], [1.5, 1.5, 0.5], [1.5, 1.25, 0.5]
+    assert unit.relation(gems, shifts).tolist() == ["touching", "touching", "overlapping"]
+    inner = trimesh.creation.box(bounds=[[0.25] * 3, [0.75] * 3])
+    for inverted in (False, True):
+        if inverted:
+            inner.invert()
+        shell = BVH.from_mesh(
+            trimesh.util.concatenate([trimesh.creation.box(bounds=[[0] * 3, [1] * 3]), inner])
+        )
+        assert shell.relation(box([0.25] * 3, [0.75] * 3)) == "touching"
+        assert shell.relation(box([0.3] * 3, [0.7] * 3)) == "disjoint"
+        assert shell.relation(box([0.2] * 3, [0.7] * 3)) == "overlapping"
+        assert shell.relation(unit) == "inside"
+
+
+def test_transforms(rng: np.random.Generator) -> None:
+    """A query a transform, of leading shape; rotations; a scene decides alike."""
+    ball = BVH.from_mesh(trimesh.creation.icosphere(2))
+    moves = np.tile(np.eye(4), (2, 3, 1, 1))
+    moves[:, :, 0, 3] = [[0.0, 1.0, 2.5], [0.5, 1.999, 0.0]]
+    moves[1, 2, :3, :3] *= 0.5
+    found = ball.relation(ball, moves)
+    assert found.shape == (2, 3)
+    wanted = [["equal", "overlapping", "disjoint"], ["overlapping", "overlapping", "contains"]]
+    assert found.tolist() == wanted
+    turn = trimesh.transformations.rotation_matrix(0.3, [1, 2, 3])
+    assert box([-1] * 3, [1] * 3).relation(box([-0.5] * 3, [0.5] * 3), turn) == "contains"
+    calls: list[tuple[int, int]] = []
+    ball.relation(ball, moves[0], progress=lambda *call: calls.append(call))
+    assert calls[-1] == (3, 3)
+
+
+def test_refusals() -> None:
+    """Open meshes, other kinds of trees, matrices that are none."""
+    unit, sheet = box([0] * 3, [1] * 3), BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    with pytest.raises(ValueError, match="this mesh has open edges"):
+        sheet.relation(unit)
+    with pytest.raises(ValueError, match="other has open edges"):
+        unit.penetration(sheet)
+    with pytest.raises(TypeError, match="relation needs a BVH over triangles"):
+        BVH.from_boxes([[0] * 3], [[1] * 3]).relation(unit)
+    with pytest.raises(ValueError, match="transform"):
+        unit.relation(unit, np.eye(3))
+    with pytest.raises(TypeError, match="other"):
+        unit.relation(3)
+    assert unit.relation(trimesh.creation.box(bounds=[[0] * 3, [1] * 3])) == "equal"
+
+
+def test_penetration(rng: np.random.Generator) -> None:
+    """By a vertex, by the middle of a face, by an edge; none; convex bodies by half-spaces."""
+    unit = box([0] * 3, [1] * 3)
+    found = unit.penetration(box([0.75, 0.5, 0.5], [2, 2, 2]))
+    assert (found.depth, found.pierces) == (0.25, False)
+    assert np.abs(found.direction).tolist() == [1.0, 0.0, 0.0]
+    found = box([0, 0, 0], [4, 0.2, 3]).penetration(box([3, 0, 0], [7, 0.2, 3]))
+    assert 0.0 < found.depth <= 0.1
+    found = unit.penetration(box([0.4, 0.4, -5], [0.6, 0.6, 5]))
+    assert found.pierces
+    assert found.depth == pytest.approx(1.0, rel=1e-3)
+    moves = np.tile(np.eye(4), (2, 1, 1))
+    moves[:, 0, 3] = 1.0, 3.0
+    found = unit.penetration(unit, moves)
+    assert found.depth.tolist() == [0.0, 0.0]
+    assert found.prim_id.tolist() == [[-1, -1]] * 2
+    assert len(found) == 2
+    assert np.isnan(found.point).all()
+    for _ in range(20):
+        a, b = (trimesh.convex.convex_hull(rng.normal(size=(12, 3))) for _ in range(2))
+        trees = BVH.from_mesh(a), BVH.from_mesh(b)
+        found = trees[0].penetration(trees[1])
+        depths = [0.0]
+        for one, two in ((a, b), (b, a)):
+            points = np.concatenate([one.vertices, one.triangles.mean(axis=1)])
+            heights = points @ two.face_normals.T - (two.face_normals * two.triangles[:, 0]).sum(1)
+            depths.append(-heights.max(axis=1).min())
+        if max(depths) > 0.0:
+            assert found.depth == pytest.approx(max(depths), abs=1e-12)
+
+
+def test_scene_relations() -> None:
+    """Near pairs of instances, whose maps are rounded once; hidden ones and open ones."""
+    scene = bvh.Scene()
+    unit = box([0] * 3, [1] * 3)
+    maps = np.tile(np.eye(4), (4, 1, 1))
+    maps[1:, 0, 3] = 1.0, 1.5, 9.0
+    scene.add_many(unit, maps, ["a", "b", "c", "d"])
+    found = scene.relations()
+    assert found.instance_id.tolist() == [[0, 1], [1, 2]]
+    assert found.relation.tolist() == ["touching", "overlapping"]
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]), name="sheet")
+    with pytest.raises(ValueError, match="open edges"):
+        scene.relations()
+    assert len(scene.relations(ignore=[("a", "sheet"), ("b", "sheet")])) == 2
