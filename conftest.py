@@ -15,6 +15,7 @@ NEEDS = {
         "bvh/examples/fit_surface.py",
     ),
     "jax": ("bvh/jax.py", "bvh/gradients/jax_functions.py"),
+    "pyvista": ("bvh/compat/pyvista.py",),
 }
 
 collect_ignore = [

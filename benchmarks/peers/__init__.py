@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from .caster import Caster
 from .embreex import Embreex
 from .libigl import Libigl
+from .manifold import Manifold
 from .open3d import Open3D
 from .pyvista import PyVista
 from .tinybvh import TinyBVH
@@ -16,7 +17,8 @@ from .warp import Warp
 
 # In the order of the tables: the fastest first.
 PEERS: dict[str, type[Caster]] = {
-    peer.name: peer for peer in (Open3D, Embreex, TinyBVH, Warp, Libigl, PyVista, RTree, FCL)
+    peer.name: peer
+    for peer in (Open3D, Embreex, TinyBVH, Warp, Libigl, PyVista, Manifold, RTree, FCL)
 }
 
 # Peers that are fast enough to build the tree of a large mesh again and again.

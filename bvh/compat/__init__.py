@@ -1,4 +1,4 @@
-"""Drop-in replacements for the ray interfaces of trimesh and Open3D.
+"""Doors: the interfaces of other tools on our trees.
 
 Each file imports only from those above it.
 
@@ -9,8 +9,12 @@ Each file imports only from those above it.
 | `open3d.py` | Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |
 | `trimesh_rays.py` | Ray queries of trimesh meshes, with the interface of its two ray casters |
-| `contact_data.py` | Contacts and distances of two meshes, as `trimesh.collision` returns them, and their points |
-| `managed_meshes.py` | Meshes of a collision manager: trees in a scene, which of them are solid, and how they touch |
-| `trimesh_collisions.py` | Collisions and distances of many meshes, with the interface of `trimesh.collision` |
+| `collisions/` | Collisions of many meshes, with the interface of `trimesh.collision`. |
 | `trimesh.py` | Drop-in replacements for rays, nearest points and collisions of trimesh |
+| `embreex/` | Drop-in replacement for embreex, and pyembree: exact, on all platforms. |
+| `pyvista.py` | Accessor `mesh.bvh` of PyVista's data sets: our queries, and PyVista's own with their signatures |
+| `vtk.py` | Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers |
+| `mathutils.py` | Drop-in replacement for Blender's `mathutils.bvhtree.BVHTree`, in float64 and exact |
+| `ifcopenshell.py` | Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly |
+| `mujoco.py` | Rays of MuJoCo's models: `scene(model)` follows `MjData`, `mj_ray` and `mj_multiRay` ask it |
 """

@@ -16,8 +16,8 @@ from typing import Any
 import trimesh
 from numpy.typing import ArrayLike
 
-from bvh.compat.contact_data import ContactData, DistanceData
-from bvh.compat.trimesh_collisions import CollisionManager, scene_to_collision
+from bvh.compat.collisions.contact_data import ContactData, DistanceData
+from bvh.compat.collisions.trimesh_collisions import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, signed_distance
 from bvh.compat.trimesh_rays import Flag, Found, RayMeshIntersector, is_flag
 

@@ -7,7 +7,13 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.compat.contact_data import ContactData, DistanceData, Names, Reals, common_points
+from bvh.compat.collisions.contact_data import (
+    ContactData,
+    DistanceData,
+    Names,
+    Reals,
+    common_points,
+)
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.results import ScenePairs

@@ -10,8 +10,8 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.contact_data import Names
-from bvh.compat.managed_meshes import ManagedMeshes
+from bvh.compat.collisions.contact_data import Names
+from bvh.compat.collisions.managed_meshes import ManagedMeshes
 from bvh.compat.trimesh_points import tree_of
 from bvh.runtime.arguments import number_of, reals
 from bvh.scene.instances import Instance

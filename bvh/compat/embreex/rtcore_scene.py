@@ -1,0 +1,102 @@
+"""`EmbreeScene`: meshes under one tree, and queries of rays with embreex's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.compat.embreex.rtcore import EmbreeDevice
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import check_option, rows
+
+QUERIES = ("INTERSECT", "OCCLUDED", "DISTANCE")
+FAR = np.float32(1e37)
+
+
+class EmbreeScene:
+    """A scene of triangles, as embreex has it; hits are exact.
+
+    Parameters
+    ----------
+    device, robust
+        As embreex takes them; of no effect.
+    """
+
+    def __init__(self, device: EmbreeDevice | None = None, robust: bool = True) -> None:
+        self.device = device or EmbreeDevice()
+        self._meshes: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+        self._tree: BVH | None = None
+        self._begins = np.zeros(1, np.int64)
+
+    @property
+    def is_committed(self) -> int:
+        """Whether the tree of the meshes is built: by the first query."""
+        return int(self._tree is not None)
+
+    @property
+    def tree(self) -> BVH:
+        """The tree over all meshes, whose faces follow each other."""
+        if self._tree is None:
+            points, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
+            for vertices, triangles in self._meshes:
+                points.append(vertices)
+                faces.append(triangles + count)
+                count += len(vertices)
+            sizes = [len(triangles) for _, triangles in self._meshes]
+            self._begins = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+            self._tree = BVH._of_triangles(np.concatenate(points), np.concatenate(faces))
+        return self._tree
+
+    def _add(self, vertices: ArrayLike, faces: ArrayLike) -> int:
+        self._meshes.append((np.asarray(vertices, np.float64), np.asarray(faces, np.int64)))
+        self._tree = None
+        return len(self._meshes) - 1
+
+    def run(
+        self, vec_origins: ArrayLike, vec_directions: ArrayLike, dists: ArrayLike | None = None,
+        query: str = "INTERSECT", output: object = None,
+    ) -> Any:  # fmt: skip
+        """Cast rays, as ``embreex.rtcore_scene.EmbreeScene.run`` does.
+
+        Parameters
+        ----------
+        vec_origins, vec_directions : array_like, shape (n, 3)
+            Of any floats: doubles are not rounded to float32. One direction may be for all.
+        dists : float or array_like, shape (n,), optional
+            The largest t of each ray.
+        query : {"INTERSECT", "OCCLUDED", "DISTANCE"}
+            What to return without `output`.
+        output : bool, optional
+            Return all of a hit.
+
+        Returns
+        -------
+        ndarray of int32, ndarray of float32, or dict
+            INTERSECT: the face in its mesh, -1 for a miss; OCCLUDED: 0 for a hit, -1 for a miss;
+            DISTANCE: t, or what `dists` was (1e37) for a miss. With `output` arrays "u", "v", "Ng",
+            "tfar", "primID" and "geomID"; zeros and -1 for a miss.
+        """
+        check_option("query", query, QUERIES)
+        origins = rows("vec_origins", vec_origins)
+        ways = rows("vec_directions", vec_directions)
+        limits = np.broadcast_to(np.asarray(FAR if dists is None else dists), len(origins))
+        if query == "OCCLUDED" and not output:
+            met = self.tree.any_hit(origins, ways, t_max=limits)
+            return np.where(met, 0, -1).astype(np.int32)
+        tree = self.tree
+        hits = tree.closest_hit(origins, ways, t_max=limits)
+        geometry = (self._begins.searchsorted(hits.prim_id, "right") - 1).astype(np.int32)
+        prim = np.where(hits.mask, hits.prim_id - self._begins[geometry], -1).astype(np.int32)
+        far = np.where(hits.mask, hits.t, limits).astype(np.float32)
+        if not output:
+            return far if query == "DISTANCE" else prim
+        normals = np.zeros((len(origins), 3), np.float32)
+        if len(tree):
+            corners = tree.vertices[tree.faces[np.where(hits.mask, hits.prim_id, 0)]]
+            sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            normals[hits.mask] = sides[hits.mask]
+        u, v = (np.where(hits.mask, w, 0.0).astype(np.float32) for w in (hits.u, hits.v))
+        geometry[~hits.mask] = -1
+        return {"u": u, "v": v, "Ng": normals, "tfar": far, "primID": prim, "geomID": geometry}

@@ -1,0 +1,250 @@
+"""Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly.
+
+Elements are those that `ifcopenshell.geom.iterator` gives. Solids that share a plane, are equal, or
+one in the other are told, too; a mesh that is not closed meets by its surface alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import moved
+from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
+from bvh.tree.open_edges import is_closed
+
+__all__ = ["Clash", "RayHit", "tree"]
+__dir__ = __all__.copy
+
+Reals = NDArray[np.float64]
+CLASH_TYPES = ("protrusion", "pierce", "collision", "clearance")
+
+
+@dataclass(frozen=True)
+class Clash:
+    """A clash of two elements, as IfcOpenShell has it.
+
+    Attributes
+    ----------
+    clash_type : int
+        0 protrusion, 1 pierce, 2 collision, 3 clearance.
+    a, b : entity_instance
+        The elements; of a protrusion or piercing `a` is the one that is in the other.
+    distance : float
+        Depth, length, or clearance; 0 of a collision.
+    p1, p2 : tuple of float
+        A point of each.
+    """
+
+    clash_type: int
+    a: Any
+    b: Any
+    distance: float
+    p1: tuple[float, ...]
+    p2: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RayHit:
+    """An element that a ray meets; `normal` is that of the face, both distances are the same."""
+
+    distance: float
+    style_index: int
+    instance: Any
+    position: tuple[float, ...]
+    normal: tuple[float, ...]
+    ray_distance: float
+    dot_product: float
+
+
+class tree:
+    """Tree of building elements with the methods of ``ifcopenshell.geom.tree``.
+
+    Parameters
+    ----------
+    file, settings
+        A file to add, and the settings of its geometry.
+    backend : str, optional
+        Of no effect.
+    """
+
+    def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
+        self._scene = Scene()
+        self._products: list[Any] = []
+        self._numbers: dict[str, int] = {}
+        self._closed: list[bool] = []
+        self._solids: list[BVH] = []
+        if file is not None:
+            self.add_file(file, settings)
+
+    @property
+    def scene(self) -> Scene:
+        """The elements as instances, in the order in which they were added."""
+        return self._scene
+
+    def add_file(self, file: Any, settings: Any = None) -> None:
+        """Add all elements of a file."""
+        import ifcopenshell.geom as geom
+
+        library: Any = geom
+        self.add_iterator(library.iterator(settings or library.settings(), file, 1))
+
+    def add_iterator(self, iterator: Any) -> None:
+        """Add the elements of an iterator that has not begun."""
+        if iterator.initialize():
+            self.add_element(iterator.get())
+            while iterator.next():
+                self.add_element(iterator.get())
+
+    def add_element(self, element: Any) -> None:
+        """Add a triangulated element."""
+        points = np.array(element.geometry.verts, np.float64).reshape(-1, 3)
+        faces = np.array(element.geometry.faces, np.int64).reshape(-1, 3)
+        # Columns of the matrix follow each other.
+        matrix = np.array(element.transformation.matrix, np.float64).reshape(4, 4).T
+        mesh = BVH._of_triangles(moved(points, matrix[:3]), faces)
+        self._numbers[element.guid] = len(self._products)
+        self._products.append(element.product)
+        self._closed.append(is_closed(mesh._triangles()) and len(mesh) > 0)
+        self._solids.append(mesh)
+        self._scene.add(mesh)
+
+    def clash_intersection_many(
+        self, set_a: Iterable[Any], set_b: Iterable[Any], tolerance: float = 0.002,
+        check_all: bool = True,
+    ) -> tuple[Clash, ...]:  # fmt: skip
+        """Return the pairs of solids that are in each other by more than a tolerance."""
+        found = []
+        for a, b, near in self._pairs(set_a, set_b, 0.0):
+            if not (self._closed[a] and self._closed[b]):
+                continue
+            first, second = self._solids[a], self._solids[b]
+            how = first.relation(second)
+            if how in ("disjoint", "touching"):
+                continue
+            deep = first.penetration(second)
+            depth, point = float(deep.depth), np.asarray(deep.point)
+            turned, end = not deep.own, point + depth * np.asarray(deep.direction)
+            if depth == 0.0:
+                # No vertex tells how deep equal solids are: the largest ball in the smaller does.
+                balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
+                turned, depth = bool(balls[1] < balls[0]), float(min(balls))
+                point, end = near.position
+            if depth > tolerance:
+                one, two = (b, a) if turned else (a, b)
+                found.append(self._clash(int(bool(deep.pierces)), one, two, depth, point, end))
+        return tuple(found)
+
+    def clash_collision_many(
+        self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
+    ) -> tuple[Clash, ...]:
+        """Return the pairs of elements whose interiors meet or, allowed to, surfaces touch."""
+        found = []
+        for a, b, near in self._pairs(set_a, set_b, 0.0):
+            solid = self._closed[a] and self._closed[b]
+            meets = near.distance == 0.0
+            if (solid and not allow_touching) or not meets:
+                how = self._solids[a].relation(self._solids[b]) if solid else "disjoint"
+                meets = how not in ("disjoint", "touching")
+            if meets:
+                found.append(self._clash(2, a, b, 0.0, *near.position))
+        return tuple(found)
+
+    def clash_clearance_many(
+        self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
+        check_all: bool = False,
+    ) -> tuple[Clash, ...]:  # fmt: skip
+        """Return the pairs of elements whose surfaces are nearer than a clearance."""
+        return tuple(
+            self._clash(3, a, b, float(near.distance), *near.position)
+            for a, b, near in self._pairs(set_a, set_b, clearance)
+            if near.distance < clearance or near.distance == 0.0
+        )
+
+    def select(self, value: Any, **options: Any) -> list[Any]:
+        """Return the elements at a point, or those that meet an element, within `extend` of it."""
+        extend = max(float(options.get("extend", 0.0)), 0.0)
+        if not hasattr(value, "is_a"):
+            point = np.asarray(value, np.float64)
+            near = [
+                k for k in range(len(self._products))
+                if (self._closed[k] and self._solids[k].contains(point))
+                or self._solids[k].distance(point) <= extend
+            ]  # fmt: skip
+        else:
+            one = self._number(value)
+            near = [
+                b for _, b, close in self._pairs([value], self._products, extend, itself=True)
+                if b == one or close.distance <= extend or self._related(one, b)
+            ]  # fmt: skip
+        return [self._products[k] for k in near]
+
+    def select_box(
+        self, value: Sequence[Sequence[float]], completely_within: bool = False,
+        extend: float = 0.0,
+    ) -> list[Any]:  # fmt: skip
+        """Return the elements whose boxes meet a box, or are within it."""
+        low, high = np.asarray(value, np.float64)
+        low, high = low - max(extend, 0.0), high + max(extend, 0.0)
+        found = []
+        for k in range(len(self._products)):
+            box = self._solids[k].bounds
+            inside = (box[0] >= low).all() and (box[1] <= high).all()
+            meets = (box[0] <= high).all() and (box[1] >= low).all()
+            if inside if completely_within else meets:
+                found.append(self._products[k])
+        return found
+
+    def select_ray(
+        self, origin: Sequence[float], direction: Sequence[float], length: float = 1000.0
+    ) -> list[RayHit]:
+        """Return all faces that a ray meets within a length, in order."""
+        way = np.asarray(direction, np.float64)
+        way = way / np.linalg.norm(way)
+        hits = self._scene.all_hits(np.asarray(origin, np.float64), way, t_max=length)
+        return [
+            RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ way))
+            for t, k, p, n in zip(
+                hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal, strict=True
+            )
+        ]  # fmt: skip
+
+    @staticmethod
+    def get_clash_type(clash_type_i: int) -> str:
+        """Return the name of a type of clashes."""
+        return CLASH_TYPES[clash_type_i]
+
+    def _number(self, element: Any) -> int:
+        guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
+        return self._numbers[guid]
+
+    def _related(self, a: int, b: int) -> bool:
+        both = self._closed[a] and self._closed[b]
+        return both and self._solids[a].relation(self._solids[b]) != "disjoint"
+
+    def _pairs(
+        self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False
+    ) -> Iterable[tuple[int, int, Any]]:
+        """Yield pairs of elements whose boxes are near each other, and their clearances."""
+        first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
+        boxes = np.array([solid.bounds for solid in self._solids])
+        done: set[tuple[int, int]] = set()
+        for a in first:
+            low, high = boxes[a, 0] - reach, boxes[a, 1] + reach
+            others = boxes[second]
+            near = ((others[:, 0] <= high) & (others[:, 1] >= low)).all(axis=1)
+            for b in np.array(second)[near].tolist():
+                key = (min(a, b), max(a, b))
+                if key in done or (a == b and not itself):
+                    continue
+                done.add(key)
+                yield a, b, self._solids[a].distance_to(self._solids[b])
+
+    def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
+        ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())
+        return Clash(kind, self._products[a], self._products[b], distance, *ends)

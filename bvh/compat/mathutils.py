@@ -1,0 +1,126 @@
+"""Drop-in replacement for Blender's `mathutils.bvhtree.BVHTree`, in float64 and exact.
+
+Vectors are those of `mathutils` where that is installed, else tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from bvh.queries.hierarchy import BVH
+
+__all__ = ["BVHTree"]
+__dir__ = __all__.copy
+
+Found = tuple[Any, Any, int | None, float | None]
+NOTHING: Found = (None, None, None, None)
+
+
+def _vector(v: Any) -> Any:
+    try:
+        return import_module("mathutils").Vector(v)
+    except ImportError:
+        return tuple(float(x) for x in v)
+
+
+class BVHTree:
+    """Tree over polygons, as Blender has it: one ray or point a call, ids of polygons.
+
+    Examples
+    --------
+    >>> from bvh.compat.mathutils import BVHTree
+    >>> corners = [(0, 0, 0), (2, 0, 0), (2, 2, 0), (0, 2, 0)]
+    >>> tree = BVHTree.FromPolygons(corners, [(0, 1, 2, 3)])
+    >>> location, normal, index, distance = tree.ray_cast((1, 1, 5), (0, 0, -1))
+    >>> tuple(location), index, distance
+    ((1.0, 1.0, 0.0), 0, 5.0)
+    >>> tree.ray_cast((9, 9, 5), (0, 0, -1))
+    (None, None, None, None)
+    """
+
+    def __init__(self, tree: BVH) -> None:
+        self.tree = tree
+
+    @classmethod
+    def FromPolygons(
+        cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
+        all_triangles: bool = False, epsilon: float = 0.0,
+    ) -> BVHTree:  # fmt: skip
+        """Build a tree over polygons; `epsilon` is of no effect, as nothing is missed."""
+        faces = [list(polygon) for polygon in polygons]
+        points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
+        return cls(BVH.from_mesh((points, faces)) if faces else BVH._of_triangles(points, []))
+
+    @classmethod
+    def FromObject(
+        cls, object: Any, depsgraph: Any, deform: bool = True, render: bool = False,
+        cage: bool = False, epsilon: float = 0.0,
+    ) -> BVHTree:  # fmt: skip
+        """Build a tree over a mesh object of ``bpy``, in its own coordinates."""
+        source = object.evaluated_get(depsgraph) if deform else object
+        mesh = source.to_mesh()
+        try:
+            return cls.FromPolygons(
+                [v.co for v in mesh.vertices], [p.vertices for p in mesh.polygons]
+            )
+        finally:
+            source.to_mesh_clear()
+
+    def ray_cast(self, origin: Any, direction: Any, distance: float = np.inf) -> Found:
+        """Return (location, normal, index, distance) of the first hit, or four None.
+
+        The direction is normalised, as in Blender: distances are lengths.
+        """
+        way = np.array(tuple(direction), np.float64)
+        length = float(np.linalg.norm(way))
+        if not length > 0.0:
+            return NOTHING
+        hit = self.tree.closest_hit(tuple(origin), way, t_max=distance / length)
+        if not hit:
+            return NOTHING
+        return self._found(hit.position, hit.normal, hit.prim_id, float(hit.t) * length)
+
+    def find_nearest(self, origin: Any, distance: float = 1.84467e19) -> Found:
+        """Return (location, normal, index, distance) of the nearest point, or four None."""
+        near = self.tree.closest_point(np.array(tuple(origin), np.float64), max_distance=distance)
+        if near.prim_id < 0:
+            return NOTHING
+        return self._found(near.position, self._normal(near.prim_id), near.prim_id, near.distance)
+
+    def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
+        """Return what `find_nearest` does for all polygons within a distance."""
+        at, tree = np.array(tuple(origin), np.float64), self.tree
+        ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
+        if not len(ids):
+            return []
+        some = BVH.from_triangles(tree.vertices, tree.faces[ids])
+        every = some.closest_point(at, k=len(ids))
+        found: dict[int, Found] = {}
+        for k, d, p in zip(every.prim_id, every.distance, every.position, strict=True):
+            prim = int(ids[k])
+            found.setdefault(
+                int(tree.face_of(prim)), self._found(p, self._normal(prim), prim, float(d))
+            )
+        return [found[face] for face in sorted(found)]
+
+    def overlap(self, other_tree: BVHTree) -> list[tuple[int, int]]:
+        """Return the pairs of polygons that meet, touching included, each once, ascending."""
+        pairs = self.tree.overlap_tree(other_tree.tree)
+        faces = zip(
+            np.asarray(self.tree.face_of(pairs[:, 0])).tolist(),
+            np.asarray(other_tree.tree.face_of(pairs[:, 1])).tolist(), strict=True,
+        )  # fmt: skip
+        return sorted(set(faces))
+
+    def _normal(self, prim: Any) -> np.ndarray[Any, Any]:
+        a, b, c = self.tree.vertices[self.tree.faces[prim]]
+        n = np.cross(b - a, c - a)
+        return np.asarray(n / np.linalg.norm(n))
+
+    def _found(self, at: Any, normal: Any, prim: Any, distance: Any) -> Found:
+        index = int(self.tree.face_of(prim))
+        return _vector(at), _vector(normal), index, float(distance)

@@ -1,0 +1,210 @@
+"""Rays of MuJoCo's models: `scene(model)` follows `MjData`, `mj_ray` and `mj_multiRay` ask it.
+
+Boxes, meshes and height fields are what they are; spheres, capsules, cylinders and ellipsoids are
+fine meshes, inside by less than a ten thousandth of their size; planes are computed apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import trimesh
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
+
+__all__ = ["ModelScene", "mj_multiRay", "mj_ray", "scene"]
+__dir__ = __all__.copy
+
+Reals = NDArray[np.float64]
+
+# Kinds of geoms by MuJoCo's numbers.
+PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
+# Bits of an instance: its group, and higher up that of one that does not move.
+GROUPS, FIXED = 6, 8
+# Segments of a circle, and subdivisions of an icosahedron.
+ROUND, FINE = 256, 5
+
+
+class ModelScene:
+    """The geoms of a model as instances of a scene.
+
+    Attributes
+    ----------
+    scene : Scene
+        All geoms but planes and those that are transparent.
+    geom_id : ndarray of int32
+        The geom of each instance.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.scene, geoms = Scene(), []
+        self._model, self._planes = model, []
+        visible = model.geom_rgba[:, 3].copy()
+        with_material = model.geom_matid >= 0
+        visible[with_material] = model.mat_rgba[model.geom_matid[with_material], 3]
+        shared: dict[tuple[Any, ...], BVH] = {}
+        for number in range(model.ngeom):
+            kind, size = int(model.geom_type[number]), model.geom_size[number]
+            group = min(max(int(model.geom_group[number]), 0), GROUPS - 1)
+            fixed = model.body_weldid[model.geom_bodyid[number]] == 0
+            if visible[number] == 0.0:
+                continue
+            if kind == PLANE:
+                self._planes.append((number, group, bool(fixed)))
+                continue
+            key = (kind, int(model.geom_dataid[number]), *size.tolist())
+            if key not in shared:
+                shared[key] = _tree_of(model, number, kind, size)
+            bits = 1 << (group + FIXED * bool(fixed))
+            self.scene.add(shared[key], mask=bits)
+            geoms.append(number)
+        self.geom_id = np.array(geoms, np.int32)
+
+    def follow(self, data: Any) -> ModelScene:
+        """Move the geoms to where a state of the model has them."""
+        maps = np.tile(np.eye(4), (len(self.geom_id), 1, 1))
+        maps[:, :3, 3] = data.geom_xpos[self.geom_id]
+        maps[:, :3, :3] = data.geom_xmat[self.geom_id].reshape(-1, 3, 3)
+        self.scene.set_transforms(np.arange(len(maps)), maps)
+        self._frames = data.geom_xpos.copy(), data.geom_xmat.reshape(-1, 3, 3).copy()
+        return self
+
+    def _cast(
+        self, origins: Reals, ways: Reals, groups: Any, static: Any, exclude: int, cutoff: float
+    ) -> tuple[Reals, NDArray[np.int32], Reals]:
+        """Return distances in units of the directions' lengths, geoms and normals; -1 and 0."""
+        wanted = [g for g in range(GROUPS) if groups is None or groups[g]]
+        mask = sum(1 << g | (1 << (g + FIXED) if static else 0) for g in wanted)
+        gone = self._model.geom_bodyid[self.geom_id] == exclude
+        hidden = [i for i in np.flatnonzero(gone).tolist() if self.scene[i].visible]
+        for i in hidden:
+            self.scene.set_visible(i, False)
+        with np.errstate(divide="ignore"):
+            limit = cutoff / np.linalg.norm(ways, axis=1)
+        hits = self.scene.closest_hit(origins, ways, t_max=limit, mask=mask)
+        t, normal = hits.t.copy(), np.where(hits.mask[:, None], hits.normal, 0.0)
+        none = np.int32(-1)
+        geom = np.where(hits.mask, self.geom_id[np.maximum(hits.instance_id, 0)], none) \
+            if len(self.geom_id) else np.full(len(t), none)  # fmt: skip
+        for i in hidden:
+            self.scene.set_visible(i, True)
+        for number, group, fixed in self._planes:
+            if group in wanted and (static or not fixed):
+                if self._model.geom_bodyid[number] != exclude:
+                    self._add_plane(number, origins, ways, limit, t, geom, normal)
+        return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
+
+    def _add_plane(
+        self, number: int, origins: Reals, ways: Reals, limit: Reals, t: Reals,
+        geom: NDArray[np.int32], normal: Reals,
+    ) -> None:  # fmt: skip
+        """Put in the hits of a plane, which is met from above alone."""
+        center, turn = self._frames[0][number], self._frames[1][number]
+        p, v = (origins - center) @ turn, ways @ turn
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = -p[:, 2] / v[:, 2]
+            at = np.abs(p[:, :2] + far[:, None] * v[:, :2])
+            size = self._model.geom_size[number, :2]
+            near = ((size <= 0.0) | (at <= size)).all(axis=1) & (v[:, 2] < 0.0)
+            near &= (far >= 0.0) & (far < t) & (far <= limit)
+        t[near], geom[near], normal[near] = far[near], number, turn[:, 2]
+
+
+def scene(model: Any) -> ModelScene:
+    """Return the geoms of an ``MjModel``; `ModelScene.follow` moves them.
+
+    Examples
+    --------
+    >>> import mujoco  # doctest: +SKIP
+    >>> world = scene(mujoco.MjModel.from_xml_path("robot.xml"))  # doctest: +SKIP
+    >>> world.follow(data)  # doctest: +SKIP
+    """
+    return ModelScene(model)
+
+
+def mj_ray(
+    world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None = None,
+    flg_static: Any = 1, bodyexclude: int = -1, geomid: Any = None, normal: Any = None,
+) -> float:  # fmt: skip
+    """Return how far a ray goes, as ``mujoco.mj_ray``: in units of vec's length; -1 for a miss."""
+    given = np.reshape(pnt, (1, 3)).astype(float), np.reshape(vec, (1, 3)).astype(float)
+    t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf)
+    if geomid is not None:
+        geomid[0] = geom[0]
+    if normal is not None:
+        np.asarray(normal).reshape(-1)[:] = n[0]
+    return float(t[0])
+
+
+def mj_multiRay(
+    world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
+    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any,
+) -> None:  # fmt: skip
+    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
+
+    Normal, nray and cutoff follow, as there; by default none, all rays and 1e10.
+    """
+    rest: list[Any] = [None, None, 1e10]
+    normal, nray, cutoff = [*more, *rest[len(more) :]]
+    ways = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
+    origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), ways.shape)
+    t, geom, n = world._cast(origins, ways, geomgroup, flg_static, bodyexclude, cutoff)
+    np.asarray(dist).reshape(-1)[: len(t)] = t
+    if geomid is not None:
+        np.asarray(geomid).reshape(-1)[: len(t)] = geom
+    if normal is not None:
+        np.asarray(normal).reshape(-1)[: 3 * len(t)] = n.reshape(-1)
+
+
+def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
+    """Return the tree of a geom in its own frame."""
+    if kind == BOX:
+        return BVH.from_mesh(trimesh.creation.box(2.0 * size))
+    if kind == MESH:
+        return _mesh(model, int(model.geom_dataid[number]))
+    if kind == HFIELD:
+        return _heights(model, int(model.geom_dataid[number]))
+    if kind in (SPHERE, ELLIPSOID):
+        ball = trimesh.creation.icosphere(FINE)
+        return BVH.from_mesh((ball.vertices * (size if kind == ELLIPSOID else size[0]), ball.faces))
+    if kind == CYLINDER:
+        return BVH.from_mesh(trimesh.creation.cylinder(size[0], 2.0 * size[1], sections=ROUND))
+    if kind == CAPSULE:
+        shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
+        return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
+    raise TypeError(f"geom {number} has type {kind}, which rays do not know")
+
+
+def _mesh(model: Any, mesh: int) -> BVH:
+    begin, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+    first, many = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
+    return BVH.from_triangles(
+        model.mesh_vert[begin : begin + count], model.mesh_face[first : first + many]
+    )
+
+
+def _heights(model: Any, field: int) -> BVH:
+    """Return the tree of a height field, with the sides and the bottom of its base."""
+    rows, columns, at = (
+        int(a[field]) for a in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr)
+    )
+    wide, long, high, base = model.hfield_size[field]
+    z = high * model.hfield_data[at : at + rows * columns].reshape(rows, columns)
+    x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
+    top = BVH.from_heightfield(z, x, y)
+    corner = np.arange(rows * columns).reshape(rows, columns)
+    edge = np.concatenate([corner[0], corner[1:, -1], corner[-1, -2::-1], corner[-2:0:-1, 0]])
+    below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
+    low = rows * columns + np.arange(len(edge))
+    after, low_after = np.roll(edge, -1), np.roll(low, -1)
+    sides = np.concatenate(
+        [np.stack([edge, low, low_after], 1), np.stack([edge, low_after, after], 1)]
+    )
+    ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
+    floor = ends[[[0, 2, 1], [0, 3, 2]]]
+    return BVH.from_triangles(
+        np.concatenate([top.vertices, below]), np.concatenate([top.faces, sides, floor])
+    )

@@ -1,0 +1,199 @@
+"""Accessor `mesh.bvh` of PyVista's data sets: our queries, and PyVista's own with their signatures.
+
+PyVista 0.48 and later finds it by its entry point; `from bvh.compat import pyvista` registers it
+with any version that has accessors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyvista as pv
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.solid_queries import Method, bounds_a_solid
+
+__all__ = ["Accessor", "wrapped"]
+__dir__ = __all__.copy
+
+# Queries of the tree that the accessor has, too.
+ASKED = (
+    "any_hit", "all_hits", "caster", "closest_hit", "closest_point", "count_hits", "distance",
+    "distance_to", "face_of", "intersections", "overlap_box", "overlap_frustum", "overlap_sphere",
+    "overlap_tree", "penetration", "pick", "relation", "section", "self_overlaps", "visible",
+    "winding_number",
+)  # fmt: skip
+
+
+def wrapped(data: Any) -> Any:
+    """Return a data set of VTK as PyVista's, for `BVH.from_mesh`."""
+    return data if isinstance(data, pv.DataSet) else pv.wrap(data)
+
+
+@pv.register_dataset_accessor("bvh", pv.DataSet)
+class Accessor:
+    """Queries of the surface of a data set, whose tree follows it.
+
+    The tree is built by the first query, kept until the data set changes, and refitted where only
+    points have moved. `prim_id` numbers triangles; `face_of` gives cells.
+
+    Examples
+    --------
+    >>> import pyvista as pv  # doctest: +SKIP
+    >>> pv.Sphere().bvh.closest_hit([0, 0, 5], [0, 0, -1]).t  # doctest: +SKIP
+    4.5
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._mesh = dataset
+        self._tree: BVH | None = None
+        self._key: tuple[Any, ...] = ()
+
+    @property
+    def tree(self) -> BVH:
+        """The tree over the surface as it is now."""
+        mesh, stamps = self._mesh, self._stamps()
+        if self._tree is None or stamps != self._key:
+            known = self._tree
+            cells = known is not None and self._key and stamps[1:] == self._key[1:]
+            points = np.asarray(mesh.points, np.float64)
+            if cells and known is not None and len(points) == len(known.vertices):
+                known.refit(points)
+            else:
+                self._tree = BVH.from_mesh(mesh)
+            self._key = stamps
+        assert self._tree is not None
+        return self._tree
+
+    def _stamps(self) -> tuple[Any, ...]:
+        """Return what changes with the points, and what with the cells."""
+        mesh = self._mesh
+        cells: tuple[int, ...] = ()
+        points = mesh.GetPoints() if hasattr(mesh, "GetPoints") else None
+        if isinstance(mesh, pv.PolyData):
+            cells = tuple(
+                part.GetMTime() for part in (mesh.GetPolys(), mesh.GetLines(), mesh.GetVerts())
+            )
+        elif isinstance(mesh, pv.UnstructuredGrid):
+            cells = (mesh.GetCells().GetMTime(),)
+        # What has cells that nothing tells of is built again after any change.
+        whole = (mesh.GetMTime(),) if not cells or points is None else ()
+        return ((points.GetMTime(), points.GetData().GetMTime()) if points else (), cells, whole)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ASKED:
+            return getattr(self.tree, name)
+        raise AttributeError(f"the accessor bvh has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *ASKED})
+
+    def signed_distance(self, points: Any, **options: Any) -> Any:
+        """As `BVH.signed_distance`; a data set gets the answer as "signed_distance" of points."""
+        return self._written(points, "signed_distance", self.tree.signed_distance, options)
+
+    def contains(self, points: Any, **options: Any) -> Any:
+        """As `BVH.contains`; a data set gets the answer as "contains" of points."""
+        return self._written(points, "contains", self.tree.contains, options)
+
+    def deviation_from(self, other: Any) -> NDArray[np.float64]:
+        """Return the signed distance of each point from another mesh, also as "deviation"."""
+        found = np.asarray(_tree_of(other).signed_distance(np.asarray(self._mesh.points, float)))
+        self._mesh.point_data["deviation"] = found
+        return found
+
+    def thickness(self, method: Method = "ray") -> NDArray[np.float64]:
+        """Return the least thickness of each cell, as of `BVH.thickness`, also as "thickness"."""
+        tree = self.tree
+        each, found = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
+        np.fmin.at(found, tree.face_of(np.arange(len(tree))), each)
+        self._mesh.cell_data["thickness"] = found
+        return found
+
+    @staticmethod
+    def _written(points: Any, name: str, ask: Any, options: dict[str, Any]) -> Any:
+        if not isinstance(points, pv.DataSet):
+            return ask(points, **options)
+        points.point_data[name] = ask(np.asarray(points.points, np.float64), **options)
+        return points
+
+    def ray_trace(
+        self, origin: ArrayLike, end_point: ArrayLike, first_point: bool = False,
+        plot: bool = False, off_screen: bool | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
+        """As `pyvista.PolyData.ray_trace`: points and cells of a segment; without plots."""
+        start = np.asarray(origin, np.float64)
+        way = np.asarray(end_point, np.float64) - start
+        hits = self.tree.all_hits(start, way, t_max=1.0, edges="once")
+        cells = np.asarray(self.tree.face_of(hits.prim_id), np.int64)
+        if not first_point:
+            return np.asarray(hits.position), cells
+        return (np.asarray(hits.position[0]) if len(cells) else np.empty((0, 3))), cells
+
+    def multi_ray_trace(
+        self, origins: ArrayLike, directions: ArrayLike, first_point: bool = False,
+        retry: bool = False,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+        """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t."""
+        tree = self.tree
+        if first_point:
+            hit = tree.closest_hit(origins, directions)
+            rays, prims, at = np.flatnonzero(hit.mask), hit.prim_id[hit.mask], hit.position
+            at = at[hit.mask]
+        else:
+            hits = tree.all_hits(origins, directions, edges="once")
+            rays, prims, at = hits.ray_id, hits.prim_id, hits.position
+        return np.asarray(at), np.asarray(rays, np.int64), np.asarray(tree.face_of(prims), np.int64)
+
+    def intersect_with_line(
+        self, pointa: ArrayLike, pointb: ArrayLike, *, tolerance: float | None = None,
+        deduplicate_points: bool = False,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
+        """As `pyvista.DataSet.intersect_with_line`; both options are of no effect."""
+        return self.ray_trace(pointa, pointb)
+
+    def select_interior_points(
+        self, surface: Any, *, method: str = "signed_distance", inside_out: bool = False,
+        check_surface: bool = True, locator_tolerance: float | None = None,
+    ) -> Any:  # fmt: skip
+        """As `pyvista.DataSet.select_interior_points`: a copy with "selected_points".
+
+        Points on the surface are inside. Exact parity decides for a closed surface; one that is
+        not closed is refused, unless `check_surface` is False.
+        """
+        if not isinstance(surface, pv.PolyData):
+            raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
+        tree = _tree_of(surface)
+        if check_surface and not bounds_a_solid(tree):
+            raise RuntimeError("surface is not closed: pass check_surface=False, or repair it")
+        inside = np.asarray(tree.contains(np.asarray(self._mesh.points, np.float64)))
+        found = self._mesh.copy()
+        found.point_data["selected_points"] = inside ^ inside_out
+        found.set_active_scalars("selected_points")
+        return found
+
+    def select_enclosed_points(
+        self, surface: Any, tolerance: float = 0.001, inside_out: bool = False,
+        check_surface: bool = True, progress_bar: bool = False,
+    ) -> Any:  # fmt: skip
+        """As `pyvista.DataSet.select_enclosed_points`: a copy with "SelectedPoints", 0 or 1."""
+        found = self.select_interior_points(
+            surface, inside_out=inside_out, check_surface=check_surface
+        )
+        found.point_data["SelectedPoints"] = found.point_data.pop("selected_points").astype(
+            np.uint8
+        )
+        return found
+
+    def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:
+        """As `pyvista.DataSet.compute_implicit_distance`: negative inside of the surface."""
+        found = self._mesh if inplace else self._mesh.copy()
+        distance = _tree_of(surface).signed_distance(np.asarray(self._mesh.points, np.float64))
+        found.point_data["implicit_distance"] = distance
+        return found
+
+
+def _tree_of(other: Any) -> BVH:
+    return other.bvh.tree if isinstance(other, pv.DataSet) else BVH.from_mesh(other)

@@ -1,0 +1,91 @@
+"""MuJoCo's rays beside ours: hits, distances and normals on a geom of each type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+mujoco = pytest.importorskip("mujoco", exc_type=ImportError)
+
+from bvh.compat import mujoco as door  # noqa: E402
+
+MODEL = """<mujoco><asset><hfield name="h" nrow="20" ncol="30" size="2 3 .5 .2"/>
+<mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1 1 1 1"/></asset><worldbody>
+<geom type="plane" size="0 0 1" pos="0 0 -1"/><geom type="hfield" hfield="h" pos="6 0 0"/>
+<geom type="plane" size=".5 .7 1" pos="0 6 0" euler="20 0 0" group="2"/>
+<geom type="box" size="9 9 9" rgba="1 1 1 0"/>
+<body pos="0 0 1"><freejoint/><geom type="sphere" size=".4"/>
+<geom type="capsule" size=".2 .5" pos="2 0 0" euler="30 40 0"/></body>
+<body pos="-2 0 1"><freejoint/><geom type="box" size=".3 .4 .5" euler="10 20 30" group="1"/>
+<geom type="cylinder" size=".3 .5" pos="0 2 0"/></body>
+<body pos="0 -3 1"><freejoint/><geom type="ellipsoid" size=".3 .5 .7"/>
+<geom type="mesh" mesh="m" pos="2 0 0"/></body></worldbody></mujoco>"""
+# Types of geoms that are exact, and those that are fine meshes.
+EXACT, ROUND = (0, 1, 6, 7), (2, 3, 4, 5)
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Any, Any, door.ModelScene]:
+    """Return a model, its state, and the scene that follows it."""
+    model = mujoco.MjModel.from_xml_string(MODEL)
+    model.hfield_data[:] = np.random.default_rng(0).random(600)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return model, data, door.scene(model).follow(data)
+
+
+@pytest.mark.parametrize(
+    "options", [(None, 1, -1), (None, 1, 1), (None, 0, -1), ([1, 0, 0, 0, 0, 0], 1, -1)]
+)
+def test_many_rays(world: Any, options: Any, rng: np.random.Generator) -> None:
+    """`mj_multiRay` with groups, without what stands still, and without a body."""
+    model, data, ours = world
+    count = 20_000
+    groups = None if options[0] is None else np.array(options[0], np.uint8)
+    vec = rng.normal(size=(count, 3))
+    for pnt in ([0.3, 0.2, 3.0], [0.0, 0.0, 1.0]):
+        found = []
+        for ask, source in ((mujoco.mj_multiRay, (model, data)), (door.mj_multiRay, (ours,))):
+            geom, dist, normal = np.zeros(count, np.int32), np.zeros(count), np.zeros(3 * count)
+            given = np.array(pnt), vec.ravel(), groups, options[1], options[2]
+            ask(*source, *given, geom, dist, normal, count, 1e10)
+            found.append((geom, dist, normal.reshape(-1, 3)))
+        (geom, dist, normal), (geom2, dist2, normal2) = found
+        same = geom == geom2
+        assert same.mean() > 0.999
+        kinds = np.where(geom >= 0, model.geom_type[geom], -1)
+        exact, near = same & np.isin(kinds, EXACT), same & np.isin(kinds, ROUND)
+        assert np.abs(dist - dist2)[exact].max(initial=0.0) < 1e-12
+        assert np.quantile(np.abs(dist - dist2)[near], 0.99) < 2e-3 if near.any() else True
+        assert (np.abs((normal * normal2).sum(axis=1))[same & (geom >= 0)] > 0.98).mean() > 0.999
+        assert (dist2[geom2 < 0] == -1.0).all()
+
+
+def test_one_ray(world: Any, rng: np.random.Generator) -> None:
+    """`mj_ray` with a geom's id and a normal; a cutoff; a miss is -1."""
+    model, data, ours = world
+    for _ in range(50):
+        pnt, vec = rng.normal(size=3) * 3.0 + [0, 0, 2], rng.normal(size=3)
+        geom, geom2 = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        normal = np.zeros(3)
+        a = mujoco.mj_ray(model, data, pnt, vec, None, 1, -1, geom)
+        b = door.mj_ray(ours, pnt, vec, None, 1, -1, geom2, normal)
+        if geom[0] == geom2[0]:
+            assert a == pytest.approx(b, abs=2e-2)
+            assert (np.linalg.norm(normal) > 0.9) == (b >= 0.0)
+    assert door.mj_ray(ours, [0, 0, 50.0], [0, 0, 1.0]) == -1.0
+
+
+def test_it_follows() -> None:
+    """Bodies that move are where they are."""
+    model = mujoco.MjModel.from_xml_string(MODEL)
+    data = mujoco.MjData(model)
+    ours = door.scene(model)
+    for height in (1.0, 4.0):
+        data.qpos[2] = height
+        mujoco.mj_forward(model, data)
+        ours.follow(data)
+        got = door.mj_ray(ours, [0.01, 0.02, 9.0], [0.0, 0.0, -1.0])
+        assert got == pytest.approx(9.0 - height - 0.4, abs=2e-3)
