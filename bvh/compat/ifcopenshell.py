@@ -120,7 +120,7 @@ class tree:
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of solids that are in each other by more than a tolerance."""
         found = []
-        for a, b, near in self._pairs(set_a, set_b, 0.0):
+        for a, b in self._pairs(set_a, set_b, 0.0):
             if not (self._closed[a] and self._closed[b]):
                 continue
             first, second = self._solids[a], self._solids[b]
@@ -134,7 +134,7 @@ class tree:
                 # No vertex tells how deep equal solids are: the largest ball in the smaller does.
                 balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
                 turned, depth = bool(balls[1] < balls[0]), float(min(balls))
-                point, end = near.position
+                point, end = first.distance_to(second).position
             if depth > tolerance:
                 one, two = (b, a) if turned else (a, b)
                 found.append(self._clash(int(bool(deep.pierces)), one, two, depth, point, end))
@@ -145,7 +145,8 @@ class tree:
     ) -> tuple[Clash, ...]:
         """Return the pairs of elements whose interiors meet or, allowed to, surfaces touch."""
         found = []
-        for a, b, near in self._pairs(set_a, set_b, 0.0):
+        for a, b in self._pairs(set_a, set_b, 0.0):
+            near = self._solids[a].distance_to(self._solids[b])
             solid = self._closed[a] and self._closed[b]
             meets = near.distance == 0.0
             if (solid and not allow_touching) or not meets:
@@ -160,11 +161,12 @@ class tree:
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of elements whose surfaces are nearer than a clearance."""
-        return tuple(
-            self._clash(3, a, b, float(near.distance), *near.position)
-            for a, b, near in self._pairs(set_a, set_b, clearance)
-            if near.distance < clearance or near.distance == 0.0
-        )
+        found = []
+        for a, b in self._pairs(set_a, set_b, clearance):
+            near = self._solids[a].distance_to(self._solids[b])
+            if near.distance < clearance or near.distance == 0.0:
+                found.append(self._clash(3, a, b, float(near.distance), *near.position))
+        return tuple(found)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element, within `extend` of it."""
@@ -179,8 +181,9 @@ class tree:
         else:
             one = self._number(value)
             near = [
-                b for _, b, close in self._pairs([value], self._products, extend, itself=True)
-                if b == one or close.distance <= extend or self._related(one, b)
+                b for _, b in self._pairs([value], self._products, extend, itself=True)
+                if b == one or self._related(one, b)
+                or self._solids[one].distance_to(self._solids[b]).distance <= extend
             ]  # fmt: skip
         return [self._products[k] for k in near]
 
@@ -229,8 +232,8 @@ class tree:
 
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False
-    ) -> Iterable[tuple[int, int, Any]]:
-        """Yield pairs of elements whose boxes are near each other, and their clearances."""
+    ) -> Iterable[tuple[int, int]]:
+        """Yield pairs of elements whose boxes are near each other."""
         first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
         boxes = np.array([solid.bounds for solid in self._solids])
         done: set[tuple[int, int]] = set()
@@ -243,7 +246,7 @@ class tree:
                 if key in done or (a == b and not itself):
                     continue
                 done.add(key)
-                yield a, b, self._solids[a].distance_to(self._solids[b])
+                yield a, b
 
     def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
         ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())

@@ -73,8 +73,9 @@ class ModelScene:
         return self
 
     def _cast(
-        self, origins: Reals, ways: Reals, groups: Any, static: Any, exclude: int, cutoff: float
-    ) -> tuple[Reals, NDArray[np.int32], Reals]:
+        self, origins: Reals, ways: Reals, groups: Any, static: Any, exclude: int, cutoff: float,
+        normals: bool,
+    ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return distances in units of the directions' lengths, geoms and normals; -1 and 0."""
         wanted = [g for g in range(GROUPS) if groups is None or groups[g]]
         mask = sum(1 << g | (1 << (g + FIXED) if static else 0) for g in wanted)
@@ -84,11 +85,19 @@ class ModelScene:
             self.scene.set_visible(i, False)
         with np.errstate(divide="ignore"):
             limit = cutoff / np.linalg.norm(ways, axis=1)
-        hits = self.scene.closest_hit(origins, ways, t_max=limit, mask=mask)
-        t, normal = hits.t.copy(), np.where(hits.mask[:, None], hits.normal, 0.0)
-        none = np.int32(-1)
-        geom = np.where(hits.mask, self.geom_id[np.maximum(hits.instance_id, 0)], none) \
-            if len(self.geom_id) else np.full(len(t), none)  # fmt: skip
+        # Rays without a mask, and positions alone, need fewer kernels.
+        every = static and len(wanted) == GROUPS
+        some: Any = 0 if len(ways) == 1 else slice(None)
+        far: Any = float(limit[0]) if len(ways) == 1 else limit
+        hits = self.scene.closest_hit(
+            origins[some], ways[some], t_max=far, mask=None if every else mask
+        )
+        t, met, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
+        normal = np.zeros(ways.shape)
+        if normals:
+            normal[met] = np.reshape(hits.normal, (-1, 3))[met]
+        geom = np.full(len(t), -1)
+        geom[met] = self.geom_id[ids[met]]
         for i in hidden:
             self.scene.set_visible(i, True)
         for number, group, fixed in self._planes:
@@ -131,7 +140,7 @@ def mj_ray(
 ) -> float:  # fmt: skip
     """Return how far a ray goes, as ``mujoco.mj_ray``: in units of vec's length; -1 for a miss."""
     given = np.reshape(pnt, (1, 3)).astype(float), np.reshape(vec, (1, 3)).astype(float)
-    t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf)
+    t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf, normal is not None)
     if geomid is not None:
         geomid[0] = geom[0]
     if normal is not None:
@@ -151,7 +160,9 @@ def mj_multiRay(
     normal, nray, cutoff = [*more, *rest[len(more) :]]
     ways = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), ways.shape)
-    t, geom, n = world._cast(origins, ways, geomgroup, flg_static, bodyexclude, cutoff)
+    t, geom, n = world._cast(
+        origins, ways, geomgroup, flg_static, bodyexclude, cutoff, normal is not None
+    )
     np.asarray(dist).reshape(-1)[: len(t)] = t
     if geomid is not None:
         np.asarray(geomid).reshape(-1)[: len(t)] = geom
