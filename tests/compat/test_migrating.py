@@ -51,6 +51,19 @@ def test_libigl(rng: np.random.Generator) -> None:
     square = igl.point_mesh_squared_distance(points, V, F)[0]
     assert np.allclose(square, TREE.distance(points) ** 2)
     assert np.allclose(igl.winding_number(V, F, points), TREE.winding_number(points), atol=1e-2)
+    assert np.allclose(np.abs(igl.signed_distance(points, V, F)[0]), TREE.distance(points))
+    origins, ways = points * 3.0, -points
+    boxes = igl.AABB()
+    boxes.init(V, F)
+    ids, t, _ = boxes.intersect_ray_first(V, F, origins, ways, np.inf)
+    hits = TREE.closest_hit(origins, ways)
+    assert np.array_equal(ids, hits.prim_id)
+    assert np.allclose(t, hits.t, rtol=1e-5)
+    every = boxes.intersect_ray(V, F, origins, ways)
+    counts = np.bincount(TREE.all_hits(origins, ways).ray_id, minlength=len(points))
+    assert np.array_equal([len(one) for one in every], counts)
+    for o, d, wanted in zip(origins[:20], ways, hits.t, strict=False):
+        assert np.isclose(igl.ray_mesh_intersect(o, d, V, F, first=True)[0][1], wanted, rtol=1e-5)
 
 
 def test_fcl(rng: np.random.Generator) -> None:
