@@ -74,7 +74,8 @@ class Accessor:
         points = mesh.GetPoints() if hasattr(mesh, "GetPoints") else None
         if isinstance(mesh, pv.PolyData):
             cells = tuple(
-                part.GetMTime() for part in (mesh.GetPolys(), mesh.GetLines(), mesh.GetVerts())
+                part.GetMTime()
+                for part in (mesh.GetPolys(), mesh.GetStrips(), mesh.GetLines(), mesh.GetVerts())
             )
         elif isinstance(mesh, pv.UnstructuredGrid):
             cells = (mesh.GetCells().GetMTime(),)
