@@ -56,10 +56,14 @@ class Accessor:
         """The tree over the surface as it is now."""
         mesh, stamps = self._mesh, self._stamps()
         if self._tree is None or stamps != self._key:
-            known = self._tree
-            cells = known is not None and self._key and stamps[1:] == self._key[1:]
-            points = np.asarray(mesh.points, np.float64)
-            if cells and known is not None and len(points) == len(known.vertices):
+            points, known = np.asarray(mesh.points, np.float64), self._tree
+            # Faces that were not finite have no place in the tree that is there.
+            if (
+                known is not None
+                and self._key[1:] == stamps[1:]
+                and len(points) == len(known.vertices)
+                and np.isfinite(known.vertices).all()
+            ):
                 known.refit(points)
             else:
                 self._tree = BVH.from_mesh(mesh)
