@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.solid_queries import bounds_a_solid
 from bvh.scene.scene import Scene
-from bvh.tree.open_edges import is_closed
 
 __all__ = ["Clash", "RayHit", "tree"]
 __dir__ = __all__.copy
@@ -110,7 +110,7 @@ class tree:
         mesh = BVH._of_triangles(moved(points, matrix[:3]), faces)
         self._numbers[element.guid] = len(self._products)
         self._products.append(element.product)
-        self._closed.append(is_closed(mesh._triangles()) and len(mesh) > 0)
+        self._closed.append(bounds_a_solid(mesh) and len(mesh) > 0)
         self._solids.append(mesh)
         self._scene.add(mesh)
 

@@ -1,4 +1,7 @@
-"""Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers."""
+"""Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers.
+
+PyVista must be installed, too: it reads data sets of VTK.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.solid_queries import bounds_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -25,7 +26,6 @@ from bvh.scene import instance_pairs
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.open_edges import is_closed
 from bvh.tree.primitives import Triangles
 
 Ids = NDArray[np.int32]
@@ -269,10 +269,10 @@ def find_relations(
             points.append(moved(triangles.points, view.maps[leaf]))
             faces.append(triangles.faces + count)
             count += len(triangles.points)
-        mesh = Triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
-        if not is_closed(mesh):
+        tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
+        if not bounds_a_solid(tree):
             raise ValueError(f"relations needs closed meshes, but instance {owner} has open edges")
-        return Surface(BVH._of_triangles(*mesh))
+        return Surface(tree)
 
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):

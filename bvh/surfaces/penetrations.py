@@ -94,22 +94,21 @@ def _longest_part(own: Surface, other: Surface, side: int, threads: int) -> Deep
     ends = starts + ways
     low, high = other.tree.bounds
     near = (np.minimum(starts, ends) <= high) & (np.maximum(starts, ends) >= low)
-    # Each edge once, if its faces are wound alike.
     chosen = np.flatnonzero(near.all(axis=1) & (ways != 0.0).any(axis=1))
     hits = other.tree.all_hits(starts[chosen], ways[chosen], t_max=1.0, threads=threads)
     ray = hits.ray_id
     if len(ray) == 0:
         return NOTHING
-    # Between two crossings of an edge, and whether the first enters.
-    same, inward = ray[1:] == ray[:-1], hits.front[:-1] & ~hits.front[1:]
+    # Between two crossings of an edge, whose middle tells whether that part is inside.
     length = np.linalg.norm(ways[chosen], axis=1)[ray[1:]] * (hits.t[1:] - hits.t[:-1])
-    length = np.where(same & inward, length, 0.0)
-    # Edges in a face have crossings at both ends, too.
+    length = np.where(ray[1:] == ray[:-1], length, 0.0)
     middle = 0.5 * (hits.t[1:] + hits.t[:-1])
     points = starts[chosen[ray[1:]]] + middle[:, None] * ways[chosen[ray[1:]]]
-    off = np.zeros(len(length))
-    off[length > 0.0] = other.tree.distance(points[length > 0.0], threads=threads)
-    length[off <= length * ON_FACE] = 0.0
+    parts = np.flatnonzero(length > 0.0)
+    inside = other.solid.are_inside(points[parts], threads) == 1
+    # Edges in a face have crossings at both ends, too.
+    inside &= other.tree.distance(points[parts], threads=threads) > length[parts] * ON_FACE
+    length[parts[~inside]] = 0.0
     k = int(length.argmax()) if len(length) else 0
     if len(length) == 0 or length[k] == 0.0:
         return NOTHING

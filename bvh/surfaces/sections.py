@@ -20,7 +20,7 @@ Reals = NDArray[np.float64]
 HEIGHT_ERROR = 8.0 * 2.0**-53
 
 
-def heights_over(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
+def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
     """Return the heights of points over a plane, with the right signs, and which are above."""
     with np.errstate(all="ignore"):
         terms = points * plane[:3]
@@ -39,7 +39,7 @@ def heights_over(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]
 
 def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     """Return the section of a mesh."""
-    every, up = heights_over(plane, vertices)
+    every, up = plane_heights(plane, vertices)
     sides = up[faces].sum(axis=1)
     cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(every[faces]).any(axis=1))
     corners, heights, above = vertices[faces[cut]] + 0.0, every[faces[cut]], up[faces[cut]]
@@ -55,7 +55,7 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     points = np.where((high == 0.0)[:, None], q, p + share[:, None] * (q - p))
     points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
     rows = np.sort(np.stack([names[face, k], names[face, j]], axis=1), axis=1)
-    _, ends = np.unique(rows, axis=0, return_inverse=True)
+    ends = names_of(rows)
     ids = faces[cut[face]]
     each = np.arange(len(face))
     edges = np.sort(np.stack([ids[each, k], ids[each, j]], axis=1), axis=1)

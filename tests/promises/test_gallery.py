@@ -86,10 +86,8 @@ def test_thickness(tmp_path: Path) -> None:
 def test_thickness_of_a_plate() -> None:
     import trimesh
 
-    from bvh.examples.gallery.thickness import thickness
-
     plate = bvh.BVH.from_mesh(trimesh.creation.box([4.0, 3.0, 0.25]))
-    found = thickness(plate, [[0.3, 0.4, 0.125], [2.0, 0.1, 0.0]], np.eye(3)[[2, 0]])
+    found = plate.thickness(points_at=[[0.3, 0.4, 0.125], [2.0, 0.1, 0.0]])
     assert np.allclose(found, [0.25, 4.0], rtol=1e-12)
 
 

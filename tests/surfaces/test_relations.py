@@ -162,6 +162,17 @@ def test_penetration(rng: np.random.Generator) -> None:
             assert found.depth == pytest.approx(max(depths), abs=1e-12)
 
 
+def test_piercing_shells_of_any_side() -> None:
+    """Whichever way normals point, an edge through a body pierces it as deep."""
+    rod = box([0.4, 0.4, -5], [0.6, 0.6, 5])
+    body = trimesh.creation.box(bounds=[[0] * 3, [1] * 3])
+    wanted = BVH.from_mesh(body).penetration(rod)
+    body.invert()
+    found = BVH.from_mesh(body).penetration(rod)
+    assert found.pierces
+    assert found.depth == wanted.depth
+
+
 def test_scene_relations() -> None:
     """Near pairs of instances, whose maps are rounded once; hidden ones and open ones."""
     scene = bvh.Scene()

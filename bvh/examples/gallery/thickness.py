@@ -5,15 +5,9 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.sheet import THICK, Floats, Lit, Sheet, beside, colours, ground
+from bvh.examples.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
 
 THINNEST, THICKEST = 4.0, 14.0
-
-
-def thickness(tree: bvh.BVH, points: Floats, normals: Floats) -> Floats:
-    """Return how far a ray runs inward until it leaves the part again."""
-    # A point of the surface is rounded, so what is nearer than a nanometre is where it started.
-    return tree.closest_hit(points, -normals, t_min=1e-6).t
 
 
 def main(path: Path, width: int = 1000) -> dict[str, float]:
@@ -25,7 +19,7 @@ def main(path: Path, width: int = 1000) -> dict[str, float]:
     sheet = Sheet(width, 7.0, "How thick are the walls?", text)
     camera = bvh.Camera.look_at([210, -420, 330], [2, 0, 17], fov_y=11, **sheet.raster(11.4, 5.9))
     view = Lit(scene, camera, floor, lamp=[-0.55, -0.5, 0.9])
-    found = thickness(part, view.position, view.normals)[~view.shadow]
+    found = np.asarray(part.thickness(points_at=view.position[~view.shadow]))
     shares = np.zeros(len(view.id))
     shares[~view.shadow] = (found - THINNEST) / (THICKEST - THINNEST)
     sheet.panel(0.3, 0.95, 11.4, 5.9, view.painted(colours(shares, THICK)))

@@ -76,8 +76,9 @@ class SolidQueries(TreeBase):
 
         Notes
         -----
-        A microsecond where boxes are apart; milliseconds where surfaces cross, which few rational
-        numbers tell. Faces that only touch are looked at one by one: some milliseconds each.
+        Where boxes are apart, nothing else is looked at. Surfaces that cross take milliseconds,
+        as few rational numbers tell; faces that only touch are looked at one by one, some
+        milliseconds each.
 
         Examples
         --------
@@ -91,8 +92,7 @@ class SolidQueries(TreeBase):
 
         workers, answers = thread_count(threads), []
         for own, placed in self._pairs("relation", other, transform, progress):
-            near = _boxes_meet(self.bounds, placed.tree.bounds)
-            answers.append(relation_of(own, placed, workers) if near else "disjoint")
+            answers.append(relation_of(own, placed, workers) if placed else "disjoint")
         shape = np.shape(transform)[:-2] if transform is not None else ()
         return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
 
@@ -135,8 +135,7 @@ class SolidQueries(TreeBase):
 
         workers, answers = thread_count(threads), []
         for own, placed in self._pairs("penetration", other, transform, progress):
-            near = _boxes_meet(self.bounds, placed.tree.bounds)
-            answers.append(deepest_of(own, placed, workers) if near else NOTHING)
+            answers.append(deepest_of(own, placed, workers) if placed else NOTHING)
         shape = np.shape(transform)[:-2] if transform is not None else ()
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
         depth, point, way, ids, ours, pierces = columns
@@ -188,18 +187,21 @@ class SolidQueries(TreeBase):
         if other is None:
             self._must_hold("intersections", Triangles)
             tree: TreeBase = self
-            pairs = self._asked.self_overlaps(threads=threads)
+            vertices, pairs = self.vertices, self._asked.self_overlaps(threads=threads)
         else:
             tree = self._other_tree("intersections", self._asked._tree_of(other))
+            vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
             pairs = self._asked.overlap_tree(tree, matrix, threads=threads)
-            tree = tree if matrix is None else _moved_copy(tree, matrix)
+            vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
         sides, used = [], []
-        for side, mesh in enumerate((self, tree)):
+        for side, (places, faces) in enumerate(
+            ((self.vertices, self.faces), (vertices, tree.faces))
+        ):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
-            sides.append((mesh.vertices[mesh.faces[ids]] + 0.0, mesh.faces[ids]))
+            sides.append((places[faces[ids]] + 0.0, faces[ids]))
         corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
         names = names_of(corners).reshape(-1, 3)
         count = len(used[0])
@@ -305,8 +307,8 @@ class SolidQueries(TreeBase):
 
     def _pairs(
         self, question: str, other: Any, transform: ArrayLike | None, progress: ProgressLike | None
-    ) -> Iterator[tuple[Surface, Surface]]:
-        """Yield this solid and the other, in place, for each transform."""
+    ) -> Iterator[tuple[Surface, Surface | None]]:
+        """Yield this solid and the other, in place, for each transform; None if boxes are apart."""
         from bvh.surfaces.relations import Surface
 
         tree = self._other_tree(question, self._asked._tree_of(other))
@@ -317,16 +319,19 @@ class SolidQueries(TreeBase):
             vars(mesh._arrays).setdefault("_surface", Surface(mesh)) for mesh in (self, tree)
         )
         if transform is None:
-            yield own, still
+            yield own, still if _boxes_meet(self.bounds, tree.vertices) else None
             return
-        matrices, placed = affine_matrices(transform).reshape(-1, 4, 4), None
+        matrices = affine_matrices(transform).reshape(-1, 4, 4)
+        placed: Any = None
         with heard(progress) as report:
             for k, matrix in enumerate(matrices):
-                if placed is None:
-                    placed = _moved_copy(tree, matrix)
-                else:
-                    placed.refit(_moved(tree.vertices, matrix))
-                yield own, Surface(placed)
+                vertices = _moved(tree.vertices, matrix)
+                near = _boxes_meet(self.bounds, vertices)
+                if near and placed is None:
+                    placed = type(self._asked)._of_triangles(kernel_input(vertices), tree.faces)
+                elif near:
+                    placed.refit(vertices)
+                yield own, Surface(placed) if near else None
                 if report is not None:
                     report(k + 1, len(matrices))
 
@@ -344,11 +349,10 @@ def _moved(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.
     return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)
 
 
-def _moved_copy(tree: Any, matrix: NDArray[np.float64]) -> Any:
-    """Return a tree over moved vertices."""
-    return type(tree)._of_triangles(kernel_input(_moved(tree.vertices, matrix)), tree.faces)
-
-
-def _boxes_meet(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    """Return whether two boxes, as corners (2, 3), have a point in common."""
-    return bool((np.maximum(first[0], second[0]) <= np.minimum(first[1], second[1])).all())
+def _boxes_meet(box: NDArray[np.float64], points: NDArray[np.float64]) -> bool:
+    """Return whether a box, as corners (2, 3), may meet that of points; not if either is empty."""
+    if not len(points) or np.isnan(box).any():
+        return False
+    if not np.isfinite(points).all():
+        return True
+    return bool(((box[0] <= points.max(axis=0)) & (box[1] >= points.min(axis=0))).all())
