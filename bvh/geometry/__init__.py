@@ -11,10 +11,9 @@ Each file imports only from those above it.
 | `boxes.py` | The exact slab test of a ray against an axis-aligned box, and `ray_box` |
 | `region_overlap.py` | Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates |
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
+| `capsules.py` | The interval of a ray in a solid capsule |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |
 | `obbs.py` | The exact interval of a ray in an oriented box, and `ray_obb` |
-| `triangle_overlap.py` | Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case |
-| `triangle_distance.py` | Distance of two triangles: a filter with a proven bound, then features in double-doubles |
-| `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
+| `pairs/` | Pairs of triangles: whether they overlap, and how far apart they are. |
 | `triangles.py` | The exact intersection of a ray with a triangle, and `ray_triangle` |
 """

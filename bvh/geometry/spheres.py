@@ -34,7 +34,7 @@ REACH = 900
 
 
 @inlined
-def _is_accurate(value, size):
+def is_accurate(value, size):
     """Return whether the relative error of a double-double is below 2**-75."""
     # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     # discriminant and for the squares of the cross product, whose own error counts twice.
@@ -78,7 +78,7 @@ def _add_discriminant(total, o, d, center, r):
 
 
 @inlined
-def _dd_sqrt(f):
+def dd_sqrt(f):
     """Return the square root of a positive double-double (one step of Newton's method)."""
     s = math.sqrt(f[0])
     p, e = floats.two_product(s, s)
@@ -95,11 +95,11 @@ def _exact_root(o, d, center, r, k, e):
     if f[0] <= 0.0:
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
-        return 1, _dd_sqrt(f)
+        return 1, dd_sqrt(f)
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
     total = new_sum()
     _add_discriminant(total, o, d, center, r)
-    root = _dd_sqrt(_rounded(total, 2 * (k + e) - 1000))
+    root = dd_sqrt(_rounded(total, 2 * (k + e) - 1000))
     return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
 
 
@@ -128,7 +128,7 @@ def _exact_surface(o, center, r, k):
 
 
 @inlined
-def _unscaled(n, d, k, sure):
+def unscaled(n, d, k, sure):
     """Return (sure, (n/d) * 2**k): whether that is rounded correctly, for operands that are sure.
 
     What is not zero never becomes zero, and never infinite.
@@ -236,40 +236,38 @@ def _solved(o, d, center, r):
     normal, normal_size = floats.dd_cross(u, m), floats.cross_size(floats.high(u), floats.high(m))
     f = floats.dd_sub(floats.dd_mul(a, square), floats.dd_dot(normal, normal))
     f_size = a[0] * square[0] + floats.dot_size(normal_size, normal_size)
-    sure = usable and _is_accurate(f, f_size)
+    sure = usable and is_accurate(f, f_size)
     if sure:
         side = floats.sign(f[0])
-        root = _dd_sqrt((abs(f[0]), f[1]))
+        root = dd_sqrt((abs(f[0]), f[1]))
     else:
         side, root = _exact_root(o, d, center, r, k, e)
     if side < 0:
         return False, True, INF, -INF
 
     b = floats.dd_dot(u, m)
-    if not (usable and _is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
+    if not (usable and is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
         # What exact sums give is rounded to a double.
         b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
-        sure, t = _unscaled((-b[0], -b[1]), a, e - k, sure)
+        sure, t = unscaled((-b[0], -b[1]), a, e - k, sure)
         return True, sure, t, t
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
-    if not (
-        usable and _is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])
-    ):
+    if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
         (c, lift), sure = _exact_surface(o, center, r, 2 * e), False
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
         q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))
         (first, near), (second, far) = (
-            _unscaled(q, a, e - k, sure),
-            _unscaled(c, q, e - k - lift, sure),
+            unscaled(q, a, e - k, sure),
+            unscaled(c, q, e - k - lift, sure),
         )
     else:
         q = floats.dd_sub(root, b)
         (first, near), (second, far) = (
-            _unscaled(c, q, e - k - lift, sure),
-            _unscaled(q, a, e - k, sure),
+            unscaled(c, q, e - k - lift, sure),
+            unscaled(q, a, e - k, sure),
         )
     return True, first and second, min(near, far), max(near, far)
 

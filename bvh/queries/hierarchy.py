@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes, spheres or custom primitives, and its constructors."""
+"""`BVH`: a tree over triangles, boxes, spheres, capsules or your own, and its constructors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import BOXES, OBBS, SPHERES
+from bvh.tree.solids import BOXES, CAPSULES, OBBS, SPHERES
 
 
 @public
@@ -24,9 +24,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, points, segments, boxes, spheres or your own.
 
     Create one with `from_triangles`, `from_mesh`, `from_file`, `from_heightfield`, `from_points`,
-    `from_segments`, `from_boxes`, `from_obbs`, `from_spheres` or `from_custom`. A tree owns
-    read-only copies of its input (except the data of `from_custom`, and triangles that are
-    read-only already) and changes only by `refit`. It can be pickled, and queried from several
+    `from_segments`, `from_boxes`, `from_obbs`, `from_spheres`, `from_capsules` or `from_custom`. A
+    tree owns read-only copies of its input (except the data of `from_custom`, and triangles that
+    are read-only already) and changes only by `refit`. It can be pickled, and queried from several
     threads at once and after a fork.
 
     Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
@@ -156,11 +156,44 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         return cls._build(SPHERES.arrays(owned(points)), quality, threads, progress, "spheres")
 
     @classmethod
+    def from_capsules(
+        cls, p: ArrayLike, q: ArrayLike, radii: ArrayLike, *, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
+        """Build a tree over capsules: limbs of robots and people, wires, pipes, bonds.
+
+        All points that are within a radius of a line segment. They are closed surfaces, of which
+        all is true that is said of spheres in `from_spheres`: hits are decided exactly, and t is
+        the nearest double.
+
+        Parameters
+        ----------
+        p, q : array_like, shape (n, 3)
+            Ends of their axes. Both may be one point: a sphere. A capsule with one that is not
+            finite is ignored.
+        radii : float or array_like, shape (n,)
+            As in `from_spheres`.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> arm = bvh.BVH.from_capsules([[0, 0, 0]], [[4, 0, 0]], 1.0)
+        >>> hits = arm.closest_hit([[2, 0, 5], [9, 0, 0]], [[0, 0, -1], [-1, 0, 0]])
+        >>> hits.t, hits.normal
+        (array([4., 4.]), array([[0., 0., 1.],
+               [1., 0., 0.]]))
+        """
+        points = CAPSULES.points_of(_limited("p", p), q, radii)
+        return cls._build(CAPSULES.arrays(owned(points)), quality, threads, progress, "capsules")
+
+    @classmethod
     def from_custom(
         cls, lower: ArrayLike, upper: ArrayLike, intersect: Any, data: Any = None, *,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> BVH:  # fmt: skip
-        """Build a tree over custom primitives: capsules, discs, patches.
+        """Build a tree over custom primitives: discs, cones, patches.
 
         All ray queries work on it, except with `cull`; point and overlap queries do not, and it
         cannot be saved. The intersection function is compiled by the first query.
@@ -234,7 +267,8 @@ def _warm() -> None:
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
     solids = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
-    for any_tree in (tree, *solids, BVH.from_spheres(corners[0], 1.0)):
+    rounds = BVH.from_spheres(corners[0], 1.0), BVH.from_capsules(*corners, 1.0)
+    for any_tree in (tree, *solids, *rounds):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.any_hit(*rays)

@@ -38,8 +38,9 @@ class Refitting(TreeBase):
 
     def refit(
         self, vertices: ArrayLike, upper: ArrayLike | None = None,
-        transforms: ArrayLike | None = None, *, radii: ArrayLike | None = None,
-        threads: int | None = None, progress: ProgressLike | None = None,
+        transforms: ArrayLike | None = None, *, q: ArrayLike | None = None,
+        radii: ArrayLike | None = None, threads: int | None = None,
+        progress: ProgressLike | None = None,
     ) -> float:  # fmt: skip
         """Move the primitives and update all boxes without building the tree again.
 
@@ -54,13 +55,16 @@ class Refitting(TreeBase):
         ----------
         vertices : array_like, shape (n, 3)
             The new positions of all vertices; as many as before. Faces are ignored while a vertex
-            is not finite. For boxes and oriented boxes, the lower corners; for spheres, centres.
+            is not finite. For boxes and oriented boxes, the lower corners; for spheres, centres;
+            for capsules, the first ends of their axes.
         upper : array_like, shape (n, 3), optional
             For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional
             For oriented boxes only: as in `BVH.from_obbs`.
+        q : array_like, shape (n, 3), optional
+            For capsules only: the other ends.
         radii : float or array_like, shape (n,), optional
-            For spheres only: as in `BVH.from_spheres`.
+            For spheres and capsules only: as in `BVH.from_spheres`.
         threads, progress
             As in `BVH.from_triangles`; progress counts nodes.
 
@@ -100,7 +104,7 @@ class Refitting(TreeBase):
         """
         workers = thread_count(threads)
         points = self._points_of(
-            vertices, {"upper": upper, "transforms": transforms, "radii": radii}
+            vertices, {"upper": upper, "transforms": transforms, "q": q, "radii": radii}
         )
         with _guard.lock:
             origin, before = self._origin, self._arrays

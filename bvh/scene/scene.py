@@ -23,7 +23,7 @@ from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
 from bvh.scene.instances import nested_scenes
 from bvh.scene.picking import Picking
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import Spheres
+from bvh.tree.solids import Capsules, Spheres
 
 IDENTITY = np.eye(3, 4)
 
@@ -230,7 +230,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
                 child = BVH.from_mesh(mesh)
                 self._meshes[id(mesh)] = child
                 self._attributes[id(child)] = child, attributes_of(mesh)
-        elif isinstance(child.arrays.primitives, Custom | Spheres):
+        elif isinstance(child.arrays.primitives, Custom | Spheres | Capsules):
             raise TypeError(f"child must be over triangles, boxes or obbs, not over {child.kind}")
         return table.child_index(child)
 

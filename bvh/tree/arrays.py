@@ -16,7 +16,7 @@ from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
-from bvh.tree.solids import SOLIDS, BoxRow, ObbRow, SphereRow
+from bvh.tree.solids import SOLIDS, BoxRow, CapsuleRow, ObbRow, SphereRow
 from bvh.tree.triangle_groups import first_id
 from bvh.tree.wide_nodes import WideNodes
 
@@ -57,7 +57,7 @@ class SceneRow(NamedTuple):
     address: int
 
 
-TreeRow = TriangleRow | CompactRow | BoxRow | ObbRow | SphereRow | CustomRow | SceneRow
+TreeRow = TriangleRow | CompactRow | BoxRow | ObbRow | SphereRow | CapsuleRow | CustomRow | SceneRow
 
 ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),

@@ -19,7 +19,7 @@ from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
 from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.solids import SOLIDS, Boxes, Obbs, Spheres, solid_of
+from bvh.tree.solids import SOLIDS, Boxes, Capsules, Obbs, Spheres, solid_of
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -40,7 +40,7 @@ class Custom(NamedTuple):
     data: object
 
 
-Primitives = Triangles | Boxes | Obbs | Spheres | Custom
+Primitives = Triangles | Boxes | Obbs | Spheres | Capsules | Custom
 
 
 @pointers_of(Custom)

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.boxes import box_interval, read_box
+from bvh.geometry.capsules import capsule_interval
 from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
 from bvh.geometry.spheres import sphere_interval
 from bvh.geometry.transforms import rounded_dot
 from bvh.runtime.arguments import lengths, reals
+from bvh.runtime.arguments import rows as rows_of
 from bvh.runtime.jit import Dispatcher, inlined, kernel
 from bvh.runtime.simd import peek
 
@@ -41,6 +43,12 @@ class Spheres(NamedTuple):
     points: Floats
 
 
+class Capsules(NamedTuple):
+    """Capsules by corners of boxes around them, both ends of their axes and radii (n, 13)."""
+
+    points: Floats
+
+
 class BoxRow(NamedTuple):
     """The row of a tree over boxes (see `rows`), as kernels take it."""
 
@@ -59,11 +67,17 @@ class SphereRow(NamedTuple):
     address: int
 
 
+class CapsuleRow(NamedTuple):
+    """The row of a tree over capsules."""
+
+    address: int
+
+
 class Solid(NamedTuple):
     """A kind of solids. `points` are their numbers, a row each, which begins with local corners."""
 
-    arrays: type[Boxes | Obbs | Spheres]
-    row: type[BoxRow | ObbRow | SphereRow]
+    arrays: type[Boxes | Obbs | Spheres | Capsules]
+    row: type[BoxRow | ObbRow | SphereRow | CapsuleRow]
     code: int  # in rows of trees and in files
     size: int  # numbers of one
     # Kernels: (points, i, o, d) and, of an instance whose map has an inverse with these rows,
@@ -195,23 +209,56 @@ def _sphere_interval(points, i, o, d):
     return sphere_interval(o, d, center, peek(points, at + 3))
 
 
-def _sphere_points(centers: Floats, radii: ArrayLike) -> Floats:
+def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return corners of boxes around all that is so near to others, and the radii, in columns."""
     sizes = np.asarray(lengths("radii", radii))
-    if sizes.shape not in ((), (len(centers),)):
-        raise ValueError(f"radii must have shape ({len(centers)},), got {sizes.shape}")
-    sizes = np.broadcast_to(sizes, len(centers))[:, None]
+    if sizes.shape not in ((), (len(lower),)):
+        raise ValueError(f"radii must have shape ({len(lower)},), got {sizes.shape}")
+    sizes = np.broadcast_to(sizes, len(lower))[:, None]
     # What has no ball has an empty box.
     with np.errstate(all="ignore"):
-        low, high = np.nextafter(centers - sizes, -np.inf), np.nextafter(centers + sizes, np.inf)
+        low, high = np.nextafter(lower - sizes, -np.inf), np.nextafter(upper + sizes, np.inf)
         bad = ~(np.isfinite(low) & np.isfinite(high) & (sizes >= 0.0)).all(axis=1)
     low[bad], high[bad] = 1.0, -1.0
+    return low, high, sizes
+
+
+def _sphere_points(centers: Floats, radii: ArrayLike) -> Floats:
+    low, high, sizes = _around(centers, centers, radii)
     return np.hstack([low, high, centers, sizes])
 
 
-def _sphere_flaw(points: Floats) -> tuple[int, str]:
-    radii = np.where(points[:, 9] >= 0.0, points[:, 9], np.nan)
-    bad = (_sphere_points(points[:, 6:9], radii)[:, :6] != points[:, :6]).any(axis=1)
-    return (int(bad.argmax()) if bad.any() else -1), "sphere {} is not in its box"
+def _capsule_points(p: Floats, q: ArrayLike, radii: ArrayLike) -> Floats:
+    ends = rows_of("q", q)
+    if ends.shape != p.shape:
+        raise ValueError(f"q must have the shape of p, {p.shape}, got {ends.shape}")
+    low, high, sizes = _around(np.minimum(p, ends), np.maximum(p, ends), radii)
+    return np.hstack([low, high, p, ends, sizes])
+
+
+def _round_flaw(points: Floats, name: str, *given: Floats) -> tuple[int, str]:
+    """Return the first whose box is not that of what was given; radii come last."""
+    *centers, radii = given
+    make = SPHERES.points_of if len(centers) == 1 else CAPSULES.points_of
+    made = make(*centers, np.where(radii >= 0.0, radii, np.nan))
+    bad = (made[:, :6] != points[:, :6]).any(axis=1)
+    return (int(bad.argmax()) if bad.any() else -1), name + " {} is not in its box"
+
+
+@inlined
+def _capsule_interval(points, i, o, d):
+    at = 13 * i + 6
+    p = peek(points, at), peek(points, at + 1), peek(points, at + 2)
+    q = peek(points, at + 3), peek(points, at + 4), peek(points, at + 5)
+    return capsule_interval(o, d, p, q, peek(points, at + 6))
+
+
+def _capsule_normals(points: Floats, positions: Floats, frames: Floats) -> Floats:
+    """Return what leads from the nearest point of the axis to positions."""
+    p, axis = points[:, 6:9], points[:, 9:12] - points[:, 6:9]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
+    return np.asarray(positions - p - np.nan_to_num(along).clip(0.0, 1.0)[:, None] * axis)
 
 
 BOXES = Solid(
@@ -233,9 +280,18 @@ SPHERES = Solid(
     bounds=_box_bounds, outline=_box_outline,
     normals=lambda points, positions, rows: positions - points[:, 6:9],
     skew=lambda points, farthest: (0.0, 0.0), given=("radii",), points_of=_sphere_points,
-    flaw=_sphere_flaw, hollow=True,
+    flaw=lambda points: _round_flaw(points, "sphere", points[:, 6:9], points[:, 9]), hollow=True,
 )  # fmt: skip
-SOLIDS = (BOXES, OBBS, SPHERES)
+CAPSULES = Solid(
+    arrays=Capsules, row=CapsuleRow, code=4, size=13, interval=_capsule_interval, instanced=None,
+    bounds=_box_bounds, outline=_box_outline, normals=_capsule_normals,
+    skew=lambda points, farthest: (0.0, 0.0), given=("q", "radii"), points_of=_capsule_points,
+    flaw=lambda points: _round_flaw(
+        points, "capsule", points[:, 6:9], points[:, 9:12], points[:, 12]
+    ),
+    hollow=True,
+)  # fmt: skip
+SOLIDS = (BOXES, OBBS, SPHERES, CAPSULES)
 KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
 
 

@@ -11,7 +11,8 @@ import pytest
 from bvh.geometry.arithmetic import rationals
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.arithmetic.predicates import orient2d, orient3d
-from bvh.geometry.face_overlap import faces_overlap
+from bvh.geometry.pairs.face_overlap import faces_overlap
+from bvh.geometry.pairs.triangle_overlap import triangle_meets_box, triangles_touch
 from bvh.geometry.region_overlap import (
     APART,
     UNSURE,
@@ -20,7 +21,6 @@ from bvh.geometry.region_overlap import (
     triangle_and_planes,
     triangle_and_sphere,
 )
-from bvh.geometry.triangle_overlap import triangle_meets_box, triangles_touch
 from bvh.runtime.jit import entry
 from tests.cases import contact_pairs
 from tests.oracles import overlaps as oracle

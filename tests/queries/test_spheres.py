@@ -1,4 +1,4 @@
-"""Trees over spheres: rays against brute force of `ray_sphere`, files, refits, what is refused."""
+"""Trees over spheres and capsules: rays against brute force, files, refits, what is refused."""
 
 from __future__ import annotations
 
@@ -69,6 +69,42 @@ def test_rays(kind: str, span: tuple[float, float], rng: np.random.Generator) ->
     cast = tree.caster()
     for k in range(20):
         assert cast(*o[k], *d[k], *span)[:2] == (t[k], ids[k])
+
+
+@pytest.mark.parametrize("span", [(0.0, np.inf), (-1.0, 0.5)])
+def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path: Path) -> None:
+    """As trees over one capsule each, of which `test_capsules.py` asks rationals; also moved."""
+    p, radii, o, d = world(rng, "anywhere")
+    p, radii = p[:100], radii[:100]
+    q = p + rng.normal(size=p.shape) * 0.1
+    good = np.isfinite(p).all(axis=1) & (radii >= 0.0)
+    wanted = np.full((len(o), len(p)), np.inf)
+    for k in np.flatnonzero(good):
+        one = BVH.from_capsules(p[k : k + 1], q[k : k + 1], radii[k])
+        wanted[:, k] = one.closest_hit(o, d, *span).t
+    tree = BVH.from_capsules(p + 1.0, q, radii * 0.5)
+    tree.refit(p, q=q, radii=radii)
+    tree.save(tmp_path / "capsules.bvh")
+    for any_tree in (BVH.from_capsules(p, q, radii), tree, bvh.load(tmp_path / "capsules.bvh")):
+        hits = any_tree.closest_hit(o, d, *span)
+        assert np.array_equal(hits.t, wanted.min(axis=1))
+        assert np.array_equal(hits.prim_id[hits.mask], wanted.argmin(axis=1)[hits.mask])
+        assert np.array_equal(any_tree.count_hits(o, d, *span), np.isfinite(wanted).sum(axis=1))
+    own = hits.prim_id[hits.mask]
+    assert np.abs(np.linalg.norm(hits.normal[hits.mask], axis=1) - 1.0).max() < 1e-9
+    off = hits.position[hits.mask] - hits.normal[hits.mask] * radii[own][:, None]
+    axes = BVH.from_segments(p, q)
+    assert max(axes.distance(x) for x in off) < 1e-9
+    front = (hits.normal[hits.mask] * d[hits.mask]).sum(axis=1) < 0.0
+    assert np.array_equal(front, hits.front[hits.mask])
+    with pytest.raises(TypeError, match="needs q to refit"):
+        tree.refit(p, radii=radii)
+    with pytest.raises(ValueError, match="q must have the shape of p"):
+        BVH.from_capsules(p, q[1:], 1.0)
+    with pytest.raises(TypeError, match="capsules"):
+        bvh.Scene().add(tree)
+    with pytest.raises(TypeError, match="capsules"):
+        tree.closest_point([0, 0, 0])
 
 
 def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:

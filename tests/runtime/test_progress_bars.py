@@ -79,6 +79,7 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
         "from_points": lambda p: BVH.from_points(vertices, progress=p),
         "from_segments": lambda p: BVH.from_segments(vertices, vertices + 1.0, progress=p),
         "from_spheres": lambda p: BVH.from_spheres(vertices, 0.1, progress=p),
+        "from_capsules": lambda p: BVH.from_capsules(vertices, vertices + 1, 0.1, progress=p),
         "from_heightfield": lambda p: BVH.from_heightfield(np.zeros((5, 5)), progress=p),
         "relation": lambda p: tree.relation(tree, np.eye(4)[None], progress=p),
         "penetration": lambda p: tree.penetration(tree, np.eye(4)[None], progress=p),

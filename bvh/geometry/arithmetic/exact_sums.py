@@ -1,9 +1,9 @@
 """Exact sums of products of doubles, and their signs and quotients.
 
-A sum is a long fixed-point number (Kulisch 2013) that represents every product of up to four
+A sum is a long fixed-point number (Kulisch 2013) that represents every product of up to six
 doubles, denormal or huge, without rounding: limb i counts units of 2**(32*i - BASE). Limbs are
-signed, and 2**28 products can be added before carries must be propagated. It is slow (about 20 ns a
-product), needs no scaling and never fails; filters make its use rare.
+signed, and 2**25 products can be added before carries must be propagated. It is slow (about 20 ns a
+product of four), needs no scaling and never fails; filters make its use rare.
 """
 
 import math
@@ -17,8 +17,8 @@ from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
 from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
-BASE = 4384  # the smallest product, four denormals, is a multiple of 2**-4296: limb 2
-LIMBS = 270  # the largest, four times 2**1024, ends below 2**(4096 + BASE) = 2**(32 * 265)
+BASE = 6528  # the smallest product, six denormals, is a multiple of 2**-6444: limb 2
+LIMBS = 401  # the largest, six times 2**1024, ends below 2**(6144 + BASE) = 2**(32 * 396)
 LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
@@ -112,6 +112,39 @@ def add_product(total, factor, x, y, z, w):
             total[at + i + j + 1] += top
     total[LOWEST] = min(total[LOWEST], at)
     total[HIGHEST] = max(total[HIGHEST], at + 8)
+
+
+@kernel
+def add_product_of_six(total, x, y):
+    """Add the product of two 3-tuples' six components to the sum."""
+    stay_outlined()
+    position, negative = BASE, False
+    for a in (x[0], x[1], x[2], y[0], y[1], y[2]):
+        if a == 0.0:
+            return
+        position += _unit(a)
+        negative = negative != (bits(a) < 0)
+    at = position >> 5
+    shift = position & 31
+    p = _multiply(*_mantissa(x[0], shift), *_mantissa(x[1], max(shift - 10, 0)))
+    q = _multiply(*_mantissa(x[2], max(shift - 20, 0)), *_mantissa(y[0], max(shift - 30, 0)))
+    r = _multiply(*_mantissa(y[1], 0), *_mantissa(y[2], 0))
+    mask, half = np.uint64(MASK), np.uint64(32)
+    for i in range(4):
+        for j in range(4):
+            partial = p[i] * q[j]
+            for part, up in ((partial & mask, 0), (partial >> half, 1)):
+                if part == np.uint64(0):
+                    continue
+                for k in range(4):
+                    value = part * r[k]
+                    low, top = np.int64(value & mask), np.int64(value >> half)
+                    if negative:
+                        low, top = -low, -top
+                    total[at + i + j + k + up] += low
+                    total[at + i + j + k + up + 1] += top
+    total[LOWEST] = min(total[LOWEST], at)
+    total[HIGHEST] = max(total[HIGHEST], at + 12)
 
 
 @kernel
@@ -217,7 +250,7 @@ def divide(n, d):
     n_top = _top_bit(n)
     d_top = _top_bit(d)
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
-    # At most 270: no product of four doubles reaches beyond limb 266.
+    # At most LIMBS: no product reaches beyond limb 397.
     rest, divisor = new_sum(), new_sum()
     _align(n, n_top, n[LOWEST], count, rest)
     _align(d, d_top, d[LOWEST], count, divisor)

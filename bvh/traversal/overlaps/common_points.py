@@ -2,8 +2,8 @@
 
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two, reach_of
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.pairs.triangle_distance import all_scaled, nearest_features, point_on, put_back
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.geometry.triangle_distance import all_scaled, nearest_features, point_on, put_back
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Of triangles in a box of about 1, how far from both a point is at most that counts as common.

@@ -10,7 +10,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, vector
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
-from bvh.geometry.triangle_distance import distance_bounds, triangle_distance
+from bvh.geometry.pairs.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke, shifted
 from bvh.traversal.overlaps import distance_memory as memory

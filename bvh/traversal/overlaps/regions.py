@@ -18,8 +18,8 @@ from bvh.geometry import region_overlap as overlap
 from bvh.geometry.arithmetic.floats import INF, finite, largest, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
+from bvh.geometry.pairs.triangle_overlap import triangle_meets_box
 from bvh.geometry.region_overlap import APART, MEET
-from bvh.geometry.triangle_overlap import triangle_meets_box
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.arithmetic.vectors import minus
-from bvh.geometry.face_overlap import faces_overlap
-from bvh.geometry.triangle_overlap import triangles_touch
+from bvh.geometry.pairs.face_overlap import faces_overlap
+from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, types
 from bvh.runtime.simd import WIDTH

@@ -26,8 +26,8 @@ from bvh.geometry.arithmetic import feature_distances, floats
 from bvh.geometry.arithmetic.feature_distances import GREAT, KEPT
 from bvh.geometry.arithmetic.floats import INF, LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
+from bvh.geometry.pairs.triangle_overlap import before
 from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_edge
-from bvh.geometry.triangle_overlap import before
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # `distance_bounds`: see its docstring. Beyond these sizes its products could over- or underflow.

@@ -1,0 +1,337 @@
+"""The interval of a ray in a solid capsule: all points within a radius of a segment.
+
+With m = o - p and the axis v = q - p, the ray's line meets the endless cylinder around the axis
+where |d x v|**2 t**2 + 2 (d x v).(m x v) t + |m x v|**2 - r**2 v.v <= 0; it does so exactly when
+F = r**2 |d x v|**2 - (m . d x v)**2 is not negative, and the discriminant is v.v F. A capsule lies
+in its cylinder, so that a line enters it where it enters the cylinder, if that is between both
+ends, and else where it enters the ball of the end that it enters beyond. On which side of an end's
+plane a line enters follows from two signs: whether it passes the plane within the radius, and on
+which side it comes closest to the axis. All these signs are of polynomials of at most degree 6,
+which exact sums decide where double-doubles cannot.
+
+Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
+"""
+
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size, dot_size
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.spheres import REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+# The double with the bits of -0.0, as an integer.
+_NEGATIVE = -(1 << 63)
+
+
+@inlined
+def _is_decided(value, size):
+    """Return whether the sign of a double-double is right."""
+    # All values here lose less than 62 * 2**-106 < DD_ERROR of the sizes of their terms: the
+    # longest is a square of a difference of products of two dot products with differences.
+    return abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600
+
+
+@kernel
+def _normal_term(d, p, q, i, n):
+    """Return the two factors of term n of component i of d x v, for n below 4."""
+    j, k = (i + 1) % 3, (i + 2) % 3
+    if n >= 2:
+        j, k = k, j
+    x = d[j] if n < 2 else -d[j]
+    return x, (q[k] if n & 1 else -p[k])
+
+
+@kernel
+def _moment_term(o, d, p, q, t, h, i, n):
+    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16."""
+    j, k = (i + 1) % 3, (i + 2) % 3
+    if n >= 8:
+        j, k = k, j
+    z = q[k] if n & 4 else -p[k]
+    z = z if n < 8 else -z
+    c = n & 3
+    if c == 0:
+        return o[j], 1.0, z
+    if c == 1:
+        return -p[j], 1.0, z
+    return d[j], (t if c == 2 else h), z
+
+
+@kernel
+def _plane_term(o, d, p, q, i, n):
+    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24."""
+    c, rest = n % 3, n // 3
+    v = q[c] if rest & 1 else -p[c]
+    if n < 12:
+        return (o[i] if rest & 2 else -p[i]), d[c], v
+    return -d[i], (o[c] if rest & 2 else -p[c]), v
+
+
+@kernel
+def _is_parallel(d, p, q):
+    """Return whether the direction is exactly parallel to the axis, or that is a point."""
+    stay_outlined()
+    for i in range(3):
+        total = new_sum()
+        for n in range(4):
+            x, y = _normal_term(d, p, q, i, n)
+            add_product(total, 1.0, x, y, 1.0, 1.0)
+        if take_sign(total) != 0:
+            return False
+    return True
+
+
+@kernel
+def _exact_side(o, d, p, q, r):
+    """Return the sign of r**2 |d x v|**2 - (m . d x v)**2."""
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        for n in range(16):
+            x, y = _normal_term(d, p, q, i, n & 3), _normal_term(d, p, q, i, n >> 2)
+            add_product_of_six(total, (x[0], x[1], r), (y[0], y[1], r))
+    # The terms of m . d x v, by component, end and term of the cross product.
+    for a in range(24):
+        i, x = a >> 3, _normal_term(d, p, q, a >> 3, a & 3)
+        first = (o[i] if a & 4 else -p[i]), x[0], x[1]
+        for b in range(24):
+            i, x = b >> 3, _normal_term(d, p, q, b >> 3, b & 3)
+            add_product_of_six(total, first, ((-o[i] if b & 4 else p[i]), x[0], x[1]))
+    return take_sign(total)
+
+
+@kernel
+def _exact_nearest(o, d, p, q):
+    """Return the sign of (m.v)(d.d) - (m.d)(d.v)."""
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        for j in range(3):
+            for n in range(4):
+                m, v = (o[i] if n & 1 else -p[i]), (q[i] if n & 2 else -p[i])
+                add_product(total, 1.0, m, v, d[j], d[j])
+                v = q[j] if n & 2 else -p[j]
+                add_product(total, -1.0, m, d[i], d[j], v)
+    return take_sign(total)
+
+
+@kernel
+def _exact_passage(o, d, p, q, r):
+    """Return the sign of r**2 (d.v)**2 - |m (d.v) - d (m.v)|**2."""
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        for j in range(3):
+            for n in range(4):
+                x, y = (q[i] if n & 1 else -p[i]), (q[j] if n & 2 else -p[j])
+                add_product_of_six(total, (d[i], x, r), (d[j], y, r))
+        for a in range(24):
+            x, y, z = _plane_term(o, d, p, q, i, a)
+            for b in range(24):
+                add_product_of_six(total, (-x, y, z), _plane_term(o, d, p, q, i, b))
+    return take_sign(total)
+
+
+@kernel
+def _beyond(o, d, p, q, r, t, h, far):
+    """Return the sign of the far root of the cylinder, or the near one, less t + h."""
+    stay_outlined()
+    value, slope = new_sum(), new_sum()
+    for i in range(3):
+        for a in range(16):
+            x = _moment_term(o, d, p, q, t, h, i, a)
+            for b in range(16):
+                add_product_of_six(value, x, _moment_term(o, d, p, q, t, h, i, b))
+            for b in range(4):
+                y = _normal_term(d, p, q, i, b)
+                add_product_of_six(slope, x, (y[0], y[1], 1.0))
+        for n in range(4):
+            x, y = (q[i] if n & 1 else -p[i]), (q[i] if n & 2 else -p[i])
+            add_product_of_six(value, (-r, r, x), (y, 1.0, 1.0))
+    side, turn = take_sign(value), take_sign(slope)
+    if side > 0:
+        return -turn
+    if side < 0:
+        return 1 if far else -1
+    return max(-turn, 0) if far else min(-turn, 0)
+
+
+# The place of a double among all, and the double of a place.
+_place = inlined(lambda x: floats.bits(x + 0.0) if x >= 0.0 else _NEGATIVE - floats.bits(x))
+_at_place = inlined(lambda n: floats.from_bits(n if n >= 0 else _NEGATIVE - n))
+
+
+@kernel
+def _nearest_root(o, d, p, q, r, t, far):
+    """Return the double nearest to a root of the cylinder that is somewhere near t."""
+    stay_outlined()
+    top = _place(LARGEST)
+    low = high = min(max(_place(t), -top), top)
+    # Gallop until the root is between low and high, then halve.
+    step = 1
+    if _beyond(o, d, p, q, r, t, 0.0, far) >= 0:
+        while high < top and _beyond(o, d, p, q, r, _at_place(high), 0.0, far) >= 0:
+            low, high, step = high, min(high + step, top), 2 * step
+    else:
+        while low > -top and _beyond(o, d, p, q, r, _at_place(low), 0.0, far) < 0:
+            low, high, step = max(low - step, -top), low, 2 * step
+    while high - low > 1:
+        middle = low + ((high - low) >> 1)
+        if _beyond(o, d, p, q, r, _at_place(middle), 0.0, far) >= 0:
+            low = middle
+        else:
+            high = middle
+    t = _at_place(low)
+    side = _beyond(o, d, p, q, r, t, 0.5 * (_at_place(high) - t), far)
+    t = _at_place(high) if side > 0 or (side == 0 and low & 1) else t
+    # What is not zero never becomes zero.
+    return t if t != 0.0 else SMALLEST * _beyond(o, d, p, q, r, 0.0, 0.0, far)
+
+
+@inlined
+def _frame(o, d, p, q):
+    """Return (u, v, m, e, k): d over 2**k, q - p and o - p over 2**e, of sizes of about one."""
+    half, axis = minus(scaled(o, 0.5), scaled(p, 0.5)), minus(scaled(q, 0.5), scaled(p, 0.5))
+    size = max(floats.largest(half), floats.largest(axis))
+    e = min(max(floats.exponent(size) + 1, -1022), 1022)
+    k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
+    return floats.unrounded(d, k), floats.difference(q, p, -e), floats.difference(o, p, -e), e, k
+
+
+@kernel
+def _surely_missed(o, d, p, q, r):
+    """Return whether plain doubles tell that the line of a ray misses the cylinder."""
+    # Each of the two terms is off by less than 20 * 2**-53 of its size.
+    m, v = minus(o, p), minus(q, p)
+    n, sizes = cross(d, v), cross_size(d, v)
+    w, size = dot(m, n), dot_size(m, sizes)
+    dd, vv = dot(d, d), dot(v, v)
+    ball, most = r * r * dot(n, n), size * size + r * r * dot(sizes, sizes)
+    # Where nothing under- or overflows that would count.
+    moderate = 2.0**-200 < dd < 2.0**200 and 2.0**-200 < vv < 2.0**200
+    moderate = moderate and 2.0**-400 < most < 2.0**900
+    return moderate and w * w - ball > 2.0**-48 * most
+
+
+@kernel
+def _outside(o, d, p, q, r, along):
+    """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
+    # `along` is the sign of d.v.
+    stay_outlined()
+    u, v, m, e, _ = _frame(o, d, p, q)
+    uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
+    mv, dv, md, dd = (
+        floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
+    )  # fmt: skip
+    mv_size, dv_size, md_size = dot_size(mh, vh), dot_size(uh, vh), dot_size(mh, uh)
+    s = floats.dd_sub(floats.dd_mul(mv, dd), floats.dd_mul(md, dv))
+    usable = -REACH <= e <= REACH
+    if usable and _is_decided(s, mv_size * dd[0] + md_size * dv_size):
+        nearest = floats.sign(s[0])
+    else:
+        nearest = _exact_nearest(o, d, p, q)
+    if along == 0:
+        return nearest < 0, nearest < 0
+    scale = r * floats.power_of_two(-e)
+    reach, size = floats.dd_mul(floats.two_product(scale, scale), floats.dd_mul(dv, dv)), 0.0
+    total = reach
+    for i in range(3):
+        x = floats.dd_sub(floats.dd_mul(m[i], dv), floats.dd_mul(u[i], mv))
+        x_size = abs(mh[i]) * dv_size + abs(uh[i]) * mv_size
+        total = floats.dd_sub(total, floats.dd_mul(x, x))
+        size += x_size * x_size
+    if usable and scale < 2.0**200 and _is_decided(total, size + (scale * scale) * dv_size**2):
+        within = total[0] > 0.0
+    else:
+        within = _exact_passage(o, d, p, q, r) > 0
+    first, last = within or nearest < 0, not within and nearest < 0
+    return (first, last) if along > 0 else (last, first)
+
+
+@kernel
+def _exact_along(d, p, q):
+    """Return the sign of d.v."""
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        add_product(total, 1.0, d[i], q[i], 1.0, 1.0)
+        add_product(total, -1.0, d[i], p[i], 1.0, 1.0)
+    return take_sign(total)
+
+
+@kernel
+def _cylinder(o, d, p, q, r):
+    """Return (sign of F, whether both roots are rounded correctly, near, far); 2: parallel."""
+    stay_outlined()
+    u, v, m, e, k = _frame(o, d, p, q)
+    scale = r * floats.power_of_two(-e)
+    usable = -REACH <= e <= REACH and scale < 2.0**200
+    uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
+    n, n_size = floats.dd_cross(u, v), cross_size(uh, vh)
+    a, a_size = floats.dd_dot(n, n), floats.dot_size(n_size, n_size)
+    if not (usable and is_accurate(a, a_size)) and _is_parallel(d, p, q):
+        return 2, True, INF, -INF
+    w, w_size = floats.dd_dot(m, n), dot_size(mh, n_size)
+    square = floats.two_product(scale, scale)
+    f = floats.dd_sub(floats.dd_mul(square, a), floats.dd_mul(w, w))
+    f_size = square[0] * a_size + w_size * w_size
+    sure = usable and is_accurate(f, f_size)
+    if usable and _is_decided(f, f_size):
+        side = floats.sign(f[0])
+    else:
+        side = _exact_side(o, d, p, q, r)
+    if side < 0:
+        return side, True, INF, -INF
+    moment, moment_size = floats.dd_cross(m, v), cross_size(mh, vh)
+    b, b_size = floats.dd_dot(n, moment), floats.dot_size(n_size, moment_size)
+    length = floats.dd_dot(v, v)
+    c = floats.dd_sub(floats.dd_dot(moment, moment), floats.dd_mul(square, length))
+    c_size = floats.dot_size(moment_size, moment_size) + square[0] * length[0]
+    sure = sure and is_accurate(a, a_size) and is_accurate(b, b_size) and is_accurate(c, c_size)
+    root = (0.0, 0.0)
+    if side > 0 and abs(f[0]) > 0.0:
+        root = dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
+    # Add what has the same sign, so that no root suffers from cancellation.
+    way = 1.0 if b[0] < 0.0 else -1.0
+    sum_ = floats.dd_add((way * abs(b[0]), way * (b[1] if b[0] >= 0.0 else -b[1])),
+                         (way * root[0], way * root[1]))  # fmt: skip
+    first, big = unscaled(sum_, a, e - k, sure)
+    second, small = unscaled(c, sum_, e - k, sure)
+    return side, first and second, min(big, small), max(big, small)
+
+
+@kernel
+def capsule_interval(o, d, p, q, r):
+    """Return (hit, near, far) of the line of a finite ray in a closed capsule, as of a ball."""
+    stay_outlined()
+    if _surely_missed(o, d, p, q, r):
+        return False, INF, -INF
+    side, sure, near, far = _cylinder(o, d, p, q, r)
+    if side < 0:
+        return False, INF, -INF
+    v = minus(q, p)
+    estimate, size = dot(d, v), dot_size(d, v)
+    if abs(estimate) > 2.0**-48 * size and 2.0**-900 < size < INF:
+        along = floats.sign(estimate)
+    else:
+        along = _exact_along(d, p, q)
+    if side == 2:
+        # Along the axis both balls or none are met.
+        entered, left = (1, 2) if along >= 0 else (2, 1)
+    else:
+        enters_p, leaves_p = _outside(o, d, p, q, r, along)
+        enters_q, leaves_q = _outside(o, d, q, p, r, -along)
+        entered = 1 if enters_p else (2 if enters_q else 0)
+        left = 1 if leaves_p else (2 if leaves_q else 0)
+    if entered == 0 and not sure:
+        near = _nearest_root(o, d, p, q, r, near, False)
+    if left == 0 and not sure:
+        far = _nearest_root(o, d, p, q, r, far, True)
+    for end in range(1, 3):
+        if entered == end or left == end:
+            hit, first, last = sphere_interval(o, d, p if end == 1 else q, r)
+            if not hit:
+                return False, INF, -INF
+            near = first if entered == end else near
+            far = last if left == end else far
+    return True, near, far

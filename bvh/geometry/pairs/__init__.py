@@ -1,0 +1,10 @@
+"""Pairs of triangles: whether they overlap, and how far apart they are.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `triangle_overlap.py` | Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case |
+| `triangle_distance.py` | Distance of two triangles: a filter with a proven bound, then features in double-doubles |
+| `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
+"""
