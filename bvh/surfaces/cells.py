@@ -55,8 +55,13 @@ class Solid:
         self.tree, self.corners = tree, corners
 
     @cached_property
-    def _boxes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self.corners.min(axis=1), self.corners.max(axis=1)
+    def _boxes(self) -> tuple[Any, ...]:
+        """Boxes of faces in an order along an axis, that order, the axis, and how long they are."""
+        lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
+        axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
+        order = np.argsort(lower[:, axis])
+        longest = (upper[:, axis] - lower[:, axis]).max()
+        return lower[order], upper[order], order, axis, longest
 
     def is_inside(self, q: NDArray[np.float64]) -> bool | None:
         """Return whether a point is inside; None where that is unsure, such as on a face."""
@@ -91,8 +96,11 @@ class Solid:
             found = self.tree.overlap_box(low, high).prim_id
         else:
             # Without the kernels of regions, which take seconds to compile.
-            lower, upper = self._boxes
-            found = np.flatnonzero(((lower <= high) & (upper >= low)).all(axis=1))
+            lower, upper, order, k, longest = self._boxes
+            first = np.searchsorted(lower[:, k], np.nextafter(low[k] - longest, -np.inf))
+            last = np.searchsorted(lower[:, k], high[k], "right")
+            lower, upper = lower[first:last], upper[first:last]
+            found = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
         return [exact_face(corners) for corners in self.corners[found].tolist()]
 
 

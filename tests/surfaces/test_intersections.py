@@ -10,6 +10,7 @@ import trimesh
 
 from bvh import BVH, Intersections
 from meshes.organic import organic
+from tests.cases.libraries import NAMES, library, plain
 from tests.cases.scans import SCANS
 from tests.oracles import overlaps as oracle
 from tests.oracles import voxels
@@ -166,6 +167,16 @@ def test_thickness(rng: np.random.Generator) -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             sheet.thickness(**wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_thickness_in_libraries(name: str) -> None:
+    """Arrays of other libraries give theirs."""
+    plate = BVH.from_mesh(trimesh.creation.box([4, 4, 0.5]))
+    with library(name) as arrays:
+        found = plate.thickness(points_at=arrays.make(np.array([[0.1, 0.2, 0.25]])))
+        assert isinstance(found, arrays.kind)
+        assert plain(found).tolist() == [0.5]
 
 
 @pytest.mark.long

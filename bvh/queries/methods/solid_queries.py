@@ -21,6 +21,7 @@ from bvh.runtime.arguments import (
     shaped,
     thread_count,
 )
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.open_edges import is_closed
 from bvh.tree.primitives import Triangles
@@ -282,6 +283,8 @@ class SolidQueries(TreeBase):
         """
         from bvh.surfaces.thicknesses import along_normals, by_balls
 
+        if is_other(faces, points_at):
+            return foreign_answer(self.thickness, locals())
         self._must_hold("thickness", Triangles)
         check_option("method", method, ("ray", "sphere"))
         if points_at is not None:
