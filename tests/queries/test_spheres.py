@@ -10,6 +10,7 @@ import pytest
 
 import bvh
 from bvh import BVH
+from tests.cases.saved_trees import Parts
 
 
 def brute(
@@ -125,6 +126,19 @@ def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> N
         tree.refit(moved)
     with pytest.raises(TypeError, match="needs no upper"):
         tree.refit(moved, moved, radii=grown)
+
+
+@pytest.mark.parametrize("kind", ["sphere", "capsule"])
+def test_damaged_files(kind: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    """A radius that leaves its box is refused."""
+    p, q, path = rng.random((50, 3)), rng.random((50, 3)), tmp_path / "damaged.bvh"
+    tree = BVH.from_spheres(p, 0.1) if kind == "sphere" else BVH.from_capsules(p, q, 0.1)
+    tree.save(path)
+    parts = Parts(path.read_bytes())
+    parts.arrays["points"][7, -1] = 0.2
+    path.write_bytes(parts.joined())
+    with pytest.raises(ValueError, match=f"{kind} 7 is not in its box"):
+        bvh.load(path)
 
 
 def test_pictures() -> None:

@@ -109,7 +109,7 @@ HEADERS: dict[str, tuple[int, str, Any, str]] = {
     "future version": (8, "<I", 7, "format version 7"),
     "other byte order": (12, ">I", 0x01020304, "byte order mark"),
     "size of the header": (16, "<I", 4096, "contradicts"),
-    "kind": (20, "<I", 4, "unknown kind"),
+    "kind": (20, "<I", 5, "unknown kind"),
     "quality": (24, "<I", 2**32 - 1, "unknown kind"),
     "width": (28, "<I", 32, "unknown kind"),
     "no width": (28, "<I", 0, "unknown kind"),
