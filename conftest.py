@@ -1,6 +1,7 @@
 """What holds for tests and examples: no compilation ahead, and files that need other libraries."""
 
 import os
+import sys
 from importlib.util import find_spec
 
 # Processes that tests start inherit it.
@@ -15,9 +16,17 @@ NEEDS = {
         "bvh/examples/fit_surface.py",
     ),
     "jax": ("bvh/jax.py", "bvh/gradients/jax_functions.py"),
+    "warp": ("bvh/warp.py", "bvh/devices", "bvh/docs/devices.md"),
     "pyvista": ("bvh/compat/pyvista.py",),
 }
 
 collect_ignore = [
     path for library, paths in NEEDS.items() if find_spec(library) is None for path in paths
 ]
+
+
+def pytest_runtest_setup() -> None:
+    """Have Warp print nothing into examples, once it is imported."""
+    warp = sys.modules.get("warp")
+    if warp is not None:
+        warp.config.log_level = warp.LOG_ERROR

@@ -60,6 +60,7 @@ REFERENCE = [
     ("kernels", "bvh.kernels", ".kernels"),
     ("torch", "bvh.torch", ".torch"),
     ("jax", "bvh.jax", ".jax"),
+    ("warp", "bvh.warp", ".warp"),
     ("trimesh", "bvh.compat.trimesh", ".compat.trimesh"),
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
 ]
@@ -67,7 +68,7 @@ REFERENCE = [
 # Methods of these classes are in groups, by how their names begin.
 GROUPED = ("BVH", "Scene")
 GROUPS = {
-    "Build, change and save": "from_|refit|save|add|remove|replace|rename|set_",
+    "Build, change and save": "from_|refit|save|to$|add|remove|replace|rename|set_",
     "Rays": "closest_hit|any_hit|all_hits|count_hits|visible|caster",
     "Points": "closest_point|distance$|signed_distance|contains|winding_number",
     "Shapes and pairs": "overlap|self_overlap|distance_to|clearances|collisions",

@@ -59,6 +59,9 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
             setattr(options, name, path and read(path))
         except (OSError, ValueError) as error:
             parser.error(str(error))
+    if options.device:
+        options.tasks = options.tasks or ["device"]
+    options.device = options.device or "cpu"
     options.tasks = options.tasks or (FEW if options.quick else USUAL)
     if options.quick:
         options.threads = options.threads or [1]
@@ -155,6 +158,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--rays", type=_count, metavar="N",
         help="of the tasks cluster and parts (default: 20 million, or a million)")  # fmt: skip
     add("--triangles", type=_count, metavar="N", help="of the task parts (default: a million)")
+    add("--device", metavar="NAME",
+        help="measure on it, such as cuda, or Warp's cpu, beside Warp's meshes there")  # fmt: skip
     add("--quality", metavar="NAME", help="of the tree that rays are cast at (default: bvh's)")
     add("--verbs", type=_words, metavar="A,B", help="of the task cold: " + ", ".join(VERBS))
     flag("--warm", help="cold: first calls with a filled kernel cache")

@@ -56,6 +56,7 @@ GROUPS = {
                        threads=(1,)),
     "features": Group(("features",), "rays at vertices and edges, and beside them", once=True,
                       threads=(1,)),
+    "device": Group(("device",), "rays and points on a GPU (--device)", threads=(2,)),
     "drop-in": Group(("drop-in",), "mesh.ray and mesh.nearest of trimesh", once=True, threads=(1,)),
 }  # fmt: skip
 
@@ -79,7 +80,7 @@ class Job(NamedTuple):
             return
         names = (
             "rounds", "side", "quality", "points", "peers", "instances", "patience", "full",
-            "rays", "triangles", "quick",
+            "rays", "triangles", "quick", "device",
         )  # fmt: skip
         task = {
             **{name: getattr(options, name) for name in names}, "mesh": self.mesh,

@@ -32,6 +32,8 @@ enrol("compiles ahead", f"{__name__}.runtime.compiler.ahead", "start")
 enrol("helpers of rays", f"{__name__}.tree.primitives", "lower_first")
 enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
 enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
+enrol("trees on devices", f"{__name__}.devices.trees", "on_device")
+enrol("rays of cameras on devices", f"{__name__}.devices.camera_rays", "camera_rays")
 enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 
 # Modules to import by these names, listed beside the names above.

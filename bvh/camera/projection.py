@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.matrices import Raster, YDirection, inverse_rows, number, sides_of
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
+from bvh.runtime.registry import enrolled
 
 Floats = NDArray[np.float64]
 
@@ -190,8 +191,14 @@ class View:
         others = np.broadcast_to(same, moved.shape)
         return (others, moved) if self.perspective else (moved, others)
 
-    def rays(self) -> tuple[Floats, Floats]:
+    def rays(self, device: Any = None) -> tuple[Floats, Floats]:
         """Return the rays through the centres of all device pixels.
+
+        Parameters
+        ----------
+        device : optional
+            As in `BVH.to`: the same numbers, made there, as arrays of Warp; what is the same for
+            all rays has shape (1,).
 
         Returns
         -------
@@ -207,6 +214,9 @@ class View:
         >>> origins[0].tolist()
         [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
         """
+        if device is not None:
+            made: tuple[Floats, Floats] = enrolled("rays of cameras on devices")(self, device)
+            return made
         x = (np.arange(self.width) + 0.5) / self.pixel_ratio
         y = (np.arange(self.height) + 0.5) / self.pixel_ratio
         return self.ray(x, y[:, None])

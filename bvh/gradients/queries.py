@@ -163,8 +163,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
         Parameters
         ----------
-        tree : BVH
-            Over triangles.
+        tree : BVH or bvh.warp.DeviceBVH
+            Over triangles; one on a device is searched there.
         origins, directions : $array, shape (..., 3)
             Rays o + t d, broadcast against each other. Directions need not be normalised.
         vertices : $array, shape (n, 3), optional
@@ -215,8 +215,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
         Parameters
         ----------
-        tree : BVH
-            Over triangles.
+        tree : BVH or bvh.warp.DeviceBVH
+            As in `closest_hit`.
         points : $array, shape (..., 3)
         vertices : $array, shape (n, 3), optional
             As in `closest_hit`.

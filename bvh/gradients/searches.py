@@ -33,7 +33,7 @@ class TreeSearch:
     the corners in the vertices; otherwise it has the corners.
     """
 
-    tree: BVH
+    tree: Any  # a BVH, or one on a device
     query: str
     rank: int
     moving: bool
@@ -77,18 +77,18 @@ class TreeSearch:
 
     def _found(self, *queries: Any) -> Arrays:
         """Return fields of the result; the second is prim_id."""
-        tree, options = self.tree, self.options
+        # On a device there are no others.
+        tree, options = self.tree, {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
             origins, directions, low, high = queries
             hits = tree.closest_hit(origins, directions, low, high, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
         points, limits = queries
-        options = dict(options)
-        method = options.pop("method", "parity")
+        rule = {"method": options.pop("method", "parity")}
         near = tree.closest_point(points, limits, **options)
         if self.query != "signed_distance":
             return near.distance, near.prim_id, near.u, near.v, near.position
-        inside = tree.contains(points, method=method, **options)
+        inside = tree.contains(points, **options, **rule if rule["method"] != "parity" else {})
         distance = np.asarray(near.distance)
         turned = inside & (distance > 0.0) & (distance < np.inf)
         return np.where(turned, -distance, distance), near.prim_id, near.u, near.v, near.position
@@ -101,7 +101,10 @@ class TreeSearch:
 
 
 def checked_tree(query: str, tree: Any) -> BVH:
-    """Return what must be a tree over triangles."""
+    """Return what must be a tree over triangles, or one on a device."""
+    if isinstance(getattr(tree, "host", None), BVH):
+        there: BVH = tree
+        return there
     if not isinstance(tree, BVH):
         is_scene = type(tree).__name__ == "Scene"
         hint = ": build one from scene.flattened()[:2]" if is_scene else ""

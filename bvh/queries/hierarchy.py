@@ -14,6 +14,7 @@ from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.primitives import Custom
 from bvh.tree.solids import BOXES, CAPSULES, OBBS, SPHERES
@@ -230,6 +231,39 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         function = user_function("intersect", intersect, INTERSECT)
         primitives = Custom(owned(corners), function, user_data(data))
         return cls._build(primitives, "medium", threads, progress, "primitives")
+
+    def to(self, device: Any = "cuda") -> Any:
+        """Return the tree on a GPU, or on Warp's CPU device, for the same queries there.
+
+        Answers are the same, bit for bit. It takes NVIDIA Warp: ``pip install "raybvh[gpu]"``.
+
+        Parameters
+        ----------
+        device : str, warp.Device or torch.device
+            As Warp names it: "cuda", "cuda:1", or "cpu", whose kernels are those of GPUs, compiled
+            for the CPU: to test what will run on one.
+
+        Returns
+        -------
+        bvh.warp.DeviceBVH
+
+        Raises
+        ------
+        TypeError
+            If the tree is not over triangles.
+        ValueError
+            If there is no such device.
+        ImportError
+            Without Warp.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
+        1.0
+        """
+        return enrolled("trees on devices")(self, device)
 
 
 def _corner_rows(

@@ -17,6 +17,7 @@ from bvh.queries.public_names import public
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.registry import enrolled
 from bvh.scene.files.saved_scenes import SceneSaving
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
@@ -233,6 +234,31 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         elif isinstance(child.arrays.primitives, Custom | Spheres | Capsules):
             raise TypeError(f"child must be over triangles, boxes or obbs, not over {child.kind}")
         return table.child_index(child)
+
+    def to(self, device: Any = "cuda") -> Any:
+        """Return the scene on a GPU, or on Warp's CPU device, for its ray queries there.
+
+        It follows the scene: what is added, moved, hidden or refitted here is so there, too.
+
+        Parameters
+        ----------
+        device
+            As in `BVH.to`, also for what raises; all leaves must be over triangles.
+
+        Returns
+        -------
+        bvh.warp.DeviceScene
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> scene = bvh.Scene()
+        >>> scene.add(trimesh.creation.box())
+        0
+        >>> scene.to("cpu").any_hit([0.0, 0.0, 5.0], [0.0, 0.0, -1.0])  # doctest: +SKIP
+        True
+        """
+        return enrolled("trees on devices")(self, device)
 
 
 @warms("first rays in scenes")

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 
 # Modules that users import, and libraries that they need.
 MODULES = {
-    "bvh": "", "bvh.kernels": "", "bvh.torch": "torch", "bvh.jax": "jax", "bvh.compat.trimesh": "",
+    "bvh": "", "bvh.kernels": "", "bvh.torch": "torch", "bvh.jax": "jax", "bvh.warp": "warp",
+    "bvh.compat.trimesh": "",
     "bvh.compat.open3d": "", "bvh.distributed": "distributed",
 }  # fmt: skip
 
@@ -67,10 +68,17 @@ def test_everything_public_is_documented_and_annotated(thing: Any) -> None:
         assert re.search(rf"\b{name}\b", doc) or "as in" in doc.lower(), name
 
 
+def is_ours(name: str) -> bool:
+    """Return whether trees or scenes have a method."""
+    return hasattr(bvh.BVH, name) or hasattr(bvh.Scene, name)
+
+
 def test_everything_public_has_an_example() -> None:
     """Functions, classes and their methods, in all modules; doctests run them.
 
-    Methods of drop-ins are those of another library, and stand in the example of their class.
+    Methods of drop-ins are those of another library, and stand in the example of their class; what
+    is on a device has methods of trees and scenes, and functions for kernels stand in the example
+    of their module.
     """
     modules = public_modules()
     things = {getattr(module, name) for module in modules for name in module.__all__}
@@ -87,6 +95,13 @@ def test_everything_public_has_an_example() -> None:
         for thing in without
         if not (thing.__module__.startswith("bvh.compat.") and f".{thing.__name__}(" in shown)
     }
+    if find_spec("warp"):
+        kernels = import_module("bvh.warp").__doc__ or ""
+        names -= {f"bvh.warp.{name}" for name in re.findall(r"bvh\.warp\.(\w+)\(", kernels)}
+        alike = re.compile(r"bvh\.devices\.trees\.Device\w*\.(\w+)")
+        names -= {n for n in names if (m := alike.fullmatch(n)) and is_ours(m[1])}
+        # Structs, whose fields the functions tell.
+        names -= {n for n in names if re.match(r"bvh\.devices\.(layout|searches)\.", n)}
     # Dask calls it.
     assert names <= {"bvh.distributed.worker_kernels.KernelPlugin.setup"}
 
@@ -235,13 +250,14 @@ def is_module(name: str) -> bool:
 def test_imports_between_folders_run_one_way() -> None:
     """Each folder imports only from those before it in CONTRIBUTING's table."""
     order = folder_order()
-    assert len(order) == 15
+    assert len(order) == 16
     # Beside the folders: queries for users' kernels, and with gradients; programs, which import
     # what users do.
-    beside = ("kernels", "torch", "jax")
+    beside = ("kernels", "torch", "jax", "warp")
     order.insert(order.index("scene") + 1, "kernels")
     place = order.index("gradients") + 1
     order[place:place] = ["torch", "jax"]
+    order.insert(order.index("devices") + 1, "warp")
     order.append("examples")
     found = {path.name for path in (ROOT / "bvh").iterdir() if (path / "__init__.py").exists()}
     assert found == set(order) - set(beside)

@@ -1,0 +1,56 @@
+"""Calls of kernels that list what they leave to the CPU, whose answers are then written in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from bvh.devices.exchange import KINDS, library_of, stream_of
+
+Kinds = dict[str, type[np.generic]]
+
+
+class Call:
+    """Base class of queries of rays and points: their kernels, and what these leave undecided."""
+
+    # How many rays or points there are.
+    count: int
+
+    def __init__(self, owner: Any, *given: Any) -> None:
+        self.owner, self.device, self.like = owner, owner.device, library_of(*given)
+
+    def empty(self, found: Any, wanted: Kinds, count: int) -> Any:
+        """Return a struct with new columns for answers."""
+        for name, kind in wanted.items():
+            dtype = wp.vec3d if name == "position" else KINDS[kind]
+            setattr(found, name, wp.empty(count, dtype=dtype, device=self.device))
+        return found
+
+    def run(self, kernel: Any, found: Any, *inputs: Any) -> NDArray[np.int32]:
+        """Run a kernel for all rays or points; return those that are left to the CPU."""
+        lost = wp.zeros(1, dtype=wp.int32, device=self.device)
+        which = wp.empty(self.count, dtype=wp.int32, device=self.device)
+        with stream_of(self.like, self.device):
+            given = [self.owner.target, *inputs, found, lost, which]
+            wp.launch(kernel, self.count, inputs=given, device=self.device)
+            self.owner.undecided = number = int(lost.numpy()[0])
+            return np.sort(which[:number].numpy()) if number else np.empty(0, np.int32)
+
+    def rows(self, array: Any, which: NDArray[np.int32]) -> NDArray[Any]:
+        """Return some rows of an array on the device; the only one of what is for all."""
+        if array.shape[0] > 1:
+            array = array[wp.array(which, dtype=wp.int32, device=self.device)].contiguous()
+        found: NDArray[Any] = array.numpy()
+        return found
+
+    def write(self, found: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
+        """Write the CPU's answers into columns."""
+        where = wp.array(places, dtype=wp.int32, device=self.device)
+        with stream_of(self.like, self.device):
+            for name, values in answers.items():
+                column = getattr(found, name)
+                fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
+                wp.copy(column[where], fresh)

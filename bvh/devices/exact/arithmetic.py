@@ -1,0 +1,204 @@
+"""Floating-point functions for device kernels: the same as `geometry.arithmetic.floats` has.
+
+Every function gives, bit for bit, what its namesake for CPUs gives; they are written again because
+Warp compiles them. A double-double is a ``vec2d``, high part first; a vector of them is two
+``vec3d``, of high and of low parts. Nothing here may be contracted: see `modules`.
+"""
+
+import warp as wp
+
+from bvh.geometry.arithmetic import floats
+
+f8, i8 = wp.float64, wp.int64
+
+ZERO, ONE, TWO, FOUR, HALF = f8(0.0), f8(1.0), f8(2.0), f8(4.0), f8(0.5)
+INF, NAN = f8(float("inf")), f8(float("nan"))
+LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
+DD_ERROR = f8(floats.DD_ERROR)
+# Splits a double into halves of 26 bits.
+SPLITTER = f8(134217729.0)
+BIAS, LOW, HIGH = i8(1023), i8(-1022), i8(1023)
+MANTISSA_BITS, EXPONENTS = i8(52), i8(0x7FF)
+FAR_LOW, FAR_HIGH = i8(-2100), i8(2100)
+
+# Bounds of `round_quotient`.
+MORE = f8(1.01)
+TINY_SHARE = f8(2.0**-40)
+QUOTIENT_LEAST, QUOTIENT_MOST = f8(2.0**-900), f8(2.0**900)
+SIZE_LEAST, SIZE_MOST = f8(2.0**-700), f8(2.0**700)
+
+
+@wp.func
+def is_contracted(x: wp.vec2d):
+    """Return whether a module fuses products and sums, by a number and its rounded square."""
+    return x[0] * x[0] - x[1] != ZERO
+
+
+@wp.func
+def exponent(x: wp.float64):
+    """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
+    return ((wp.cast(x, wp.int64) >> MANTISSA_BITS) & EXPONENTS) - BIAS
+
+
+@wp.func
+def power_of_two(k: wp.int64):
+    """Return 2**k, k clamped to the normal range."""
+    return wp.cast((wp.min(wp.max(k, LOW), HIGH) + BIAS) << MANTISSA_BITS, wp.float64)
+
+
+@wp.func
+def scale_by(x: wp.float64, k: wp.int64):
+    """Return x * 2**k in steps, so that no factor over- or underflows alone."""
+    k = wp.min(wp.max(k, FAR_LOW), FAR_HIGH)
+    half = wp.min(wp.max(k, LOW), HIGH)
+    rest = wp.min(wp.max(k - half, LOW), HIGH)
+    return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
+
+
+@wp.func
+def largest(v: wp.vec3d):
+    """Return the largest absolute component."""
+    return wp.max(wp.abs(v[0]), wp.max(wp.abs(v[1]), wp.abs(v[2])))
+
+
+@wp.func
+def is_finite(v: wp.vec3d):
+    """Return whether all components are finite."""
+    return v[0] * ZERO == ZERO and v[1] * ZERO == ZERO and v[2] * ZERO == ZERO
+
+
+@wp.func
+def two_sum(a: wp.float64, b: wp.float64):
+    """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Knuth)."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+@wp.func
+def fast_two_sum(a: wp.float64, b: wp.float64):
+    """Return (s, e) like `two_sum`, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    s = a + b
+    return s, b - (s - a)
+
+
+@wp.func
+def two_product(a: wp.float64, b: wp.float64):
+    """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows (Dekker)."""
+    p = a * b
+    c = SPLITTER * a
+    ah = c - (c - a)
+    al = a - ah
+    d = SPLITTER * b
+    bh = d - (d - b)
+    bl = b - bh
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+@wp.func
+def difference(a: wp.vec3d, b: wp.vec3d, k: wp.int64):
+    """Return (high, low) of (a - b) * 2**k, exact unless it under- or overflows."""
+    s = power_of_two(k)
+    x, e = two_sum(a[0], -b[0])
+    y, f = two_sum(a[1], -b[1])
+    z, g = two_sum(a[2], -b[2])
+    return wp.vec3d(x * s, y * s, z * s), wp.vec3d(e * s, f * s, g * s)
+
+
+@wp.func
+def cross(a: wp.vec3d, b: wp.vec3d):
+    """Return the cross product, each operation rounded."""
+    return wp.vec3d(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@wp.func
+def dot(a: wp.vec3d, b: wp.vec3d):
+    """Return the dot product, each operation rounded."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@wp.func
+def cross_size(a: wp.vec3d, b: wp.vec3d):
+    """Return the sum of the absolute terms of each component of a cross product."""
+    return wp.vec3d(
+        wp.abs(a[1] * b[2]) + wp.abs(a[2] * b[1]), wp.abs(a[2] * b[0]) + wp.abs(a[0] * b[2]),
+        wp.abs(a[0] * b[1]) + wp.abs(a[1] * b[0]),
+    )  # fmt: skip
+
+
+@wp.func
+def dot_size(a: wp.vec3d, b: wp.vec3d):
+    """Return the sum of the absolute terms of a dot product."""
+    return wp.abs(a[0] * b[0]) + wp.abs(a[1] * b[1]) + wp.abs(a[2] * b[2])
+
+
+@wp.func
+def difference_of_products(
+    a: wp.float64, al: wp.float64, b: wp.float64, bl: wp.float64,
+    c: wp.float64, cl: wp.float64, d: wp.float64, dl: wp.float64,
+):  # fmt: skip
+    """Return (high, low, size) of a * b - c * d of double-doubles."""
+    m, e = two_product(a, b)
+    n, f = two_product(c, d)
+    s, g = two_sum(m, -n)
+    return s, g + ((e - f) + ((a * bl + al * b) - (c * dl + cl * d))), wp.abs(m) + wp.abs(n)
+
+
+@wp.func
+def sized_cross(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+    """Return (high, low, sizes) of the cross product of two vectors of double-doubles."""
+    x, xl, xs = difference_of_products(a[1], al[1], b[2], bl[2], a[2], al[2], b[1], bl[1])
+    y, yl, ys = difference_of_products(a[2], al[2], b[0], bl[0], a[0], al[0], b[2], bl[2])
+    z, zl, zs = difference_of_products(a[0], al[0], b[1], bl[1], a[1], al[1], b[0], bl[0])
+    return wp.vec3d(x, y, z), wp.vec3d(xl, yl, zl), wp.vec3d(xs, ys, zs)
+
+
+@wp.func
+def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.vec3d):
+    """Return (double-double, size) of the dot product of a cross product with a vector."""
+    x, ex = two_product(n[0], a[0])
+    y, ey = two_product(n[1], a[1])
+    z, ez = two_product(n[2], a[2])
+    xy, f = two_sum(x, y)
+    s, g = two_sum(xy, z)
+    low = (
+        (ex + (n[0] * al[0] + nl[0] * a[0])) + (ey + (n[1] * al[1] + nl[1] * a[1]))
+        + (ez + (n[2] * al[2] + nl[2] * a[2]))
+    )  # fmt: skip
+    size = sizes[0] * wp.abs(a[0]) + sizes[1] * wp.abs(a[1]) + sizes[2] * wp.abs(a[2])
+    high, low = fast_two_sum(s, low + (f + g))
+    return wp.vec2d(high, low), size
+
+
+@wp.func
+def are_equal_products(a: wp.float64, b: wp.float64, c: wp.float64, d: wp.float64):
+    """Return whether a * b = c * d; False where under- or overflow may hide it."""
+    p, e = two_product(a, b)
+    q, f = two_product(c, d)
+    none = (a == ZERO or b == ZERO) and (c == ZERO or d == ZERO)
+    return p == q and e == f and (none or (wp.abs(p) > QUOTIENT_LEAST and wp.abs(p) < INF))
+
+
+@wp.func
+def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64):
+    """Return (decided, n / d) of two double-doubles, rounded correctly where they suffice."""
+    inverse = ONE / d[0]
+    q = n[0] * inverse
+    size, reach = wp.abs(q), wp.abs(inverse)
+    p, e = two_product(q, d[0])
+    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) * inverse
+    error = DD_ERROR * ((n_size + size * d_size) * reach + FOUR * size)
+    margin = MORE * error
+    up = q + (rest + margin)
+    down = q + (rest - margin)
+    decided = (
+        up == down
+        and error < TINY_SHARE * size
+        and size > QUOTIENT_LEAST
+        and size < QUOTIENT_MOST
+        and n_size > SIZE_LEAST
+        and d_size > SIZE_LEAST
+        and n_size < SIZE_MOST
+        and d_size < SIZE_MOST
+    )
+    return decided, up

@@ -1,0 +1,396 @@
+"""Distance from a point to a triangle on a device: that of `geometry.point_triangle`, bit for bit.
+
+By exact differences as double-doubles, rounded once at the end. Where these do not suffice, for
+points on a face or an edge or next to them, exact volumes decide, as exact sums do on CPUs. What is
+left to the CPU are flat faces, and numbers of extreme sizes.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import (
+    LARGEST,
+    ONE,
+    SMALLEST,
+    TWO,
+    ZERO,
+    cross,
+    cross_size,
+    difference,
+    dot,
+    dot_size,
+    exponent,
+    f8,
+    fast_two_sum,
+    i8,
+    largest,
+    power_of_two,
+    scale_by,
+    two_product,
+    two_sum,
+)
+from bvh.devices.exact.volumes import LOWEST, exact_sum
+from bvh.geometry import point_triangle
+from bvh.geometry.arithmetic import feature_distances
+
+GREAT, UNDERFLOW = f8(feature_distances.GREAT), f8(feature_distances.UNDERFLOW)
+KEPT = f8(feature_distances.KEPT)
+DOUBT, FLAT, NEAR = (
+    f8(x) for x in (point_triangle.DOUBT, point_triangle.FLAT, point_triangle.NEAR)
+)
+UNLIKE, SLENDER = f8(point_triangle.UNLIKE), f8(point_triangle.SLENDER)
+SIDE_ERROR = f8(point_triangle.SIDE_ERROR)
+NONE, HALF_SCALE, TWICE = i8(0), f8(0.25), i8(2)
+MOST, LEAST_EXPONENT, THRICE = i8(1022), i8(-1022), i8(3)
+
+
+@wp.struct
+class Measured:
+    """A distance, times 2**exponent, and the weights of the nearest point; whether it is known."""
+
+    distance: wp.float64
+    exponent: wp.int64
+    u: wp.float64
+    v: wp.float64
+    sure: wp.bool
+
+
+@wp.func
+def dd_add(a: wp.vec2d, b: wp.vec2d):
+    """Add two double-doubles (AccurateDWPlusDW)."""
+    sh, sl = two_sum(a[0], b[0])
+    th, tl = two_sum(a[1], b[1])
+    vh, vl = fast_two_sum(sh, sl + th)
+    high, low = fast_two_sum(vh, tl + vl)
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def dd_mul(a: wp.vec2d, b: wp.vec2d):
+    """Multiply two double-doubles (DWTimesDW1)."""
+    p, e = two_product(a[0], b[0])
+    high, low = fast_two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def dd_div(a: wp.vec2d, b: wp.vec2d):
+    """Divide two double-doubles (DWDivDW2)."""
+    th = a[0] / b[0]
+    p, e = two_product(th, b[0])
+    ph, pl = fast_two_sum(p, e + th * b[1])
+    delta = (a[0] - ph) + (a[1] - pl)
+    high, low = fast_two_sum(th, delta / b[0])
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def _dd(v: wp.vec3d, low: wp.vec3d, i: int):
+    return wp.vec2d(v[i], low[i])
+
+
+@wp.func
+def _minor(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d, j: int, k: int):
+    return dd_add(dd_mul(_dd(a, al, j), _dd(b, bl, k)), -dd_mul(_dd(a, al, k), _dd(b, bl, j)))
+
+
+@wp.func
+def dd_cross(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+    """Return (high, low) of the cross product of two vectors of double-doubles."""
+    x, y, z = _minor(a, al, b, bl, 1, 2), _minor(a, al, b, bl, 2, 0), _minor(a, al, b, bl, 0, 1)
+    return wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1])
+
+
+@wp.func
+def dd_dot(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+    """Return the dot product of two vectors of double-doubles."""
+    x = dd_add(dd_mul(_dd(a, al, 0), _dd(b, bl, 0)), dd_mul(_dd(a, al, 1), _dd(b, bl, 1)))
+    return dd_add(x, dd_mul(_dd(a, al, 2), _dd(b, bl, 2)))
+
+
+@wp.func
+def _root_of(x: wp.vec2d):
+    """Return the square root of a double-double, rounded to a double."""
+    r = wp.sqrt(x[0])
+    if r == ZERO:
+        return r
+    p, e = two_product(r, r)
+    return r + (((x[0] - p) - e) + x[1]) / (TWO * r)
+
+
+@wp.func
+def _square_of(v: wp.vec3d, low: wp.vec3d):
+    """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
+    e = exponent(largest(v))
+    s = power_of_two(-e)
+    w, wl = v * s, low * s
+    return dd_dot(w, wl, w, wl), e
+
+
+@wp.func
+def _off(p: wp.vec3d, q: wp.vec3d):
+    """Return (high, low, e): the difference of two points is 2**e times that, about 1 or 0."""
+    v, low = difference(p, q, NONE)
+    e = i8(0)
+    if not largest(v) < GREAT:
+        v, low = difference(p * HALF_SCALE, q * HALF_SCALE, NONE)
+        e = i8(2)
+    k = wp.min(wp.max(exponent(largest(v)), LEAST_EXPONENT), MOST)
+    s = power_of_two(-k)
+    return v * s, low * s, e + k
+
+
+@wp.func
+def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
+    """Return (decided, high, low, e): (p - a) x (b - a) is 2**e times that (see `exact_cross`)."""
+    v, vl = difference(p, a, NONE)
+    w, wl = difference(b, a, NONE)
+    high, low, shifts = wp.vec3d(), wp.vec3d(), wp.vec3l()
+    sure, axes, most = bool(True), int(3), wp.int64(LOWEST)
+    for axis in range(axes):
+        along = wp.vec3d()
+        along[axis] = ONE
+        fits, value, e = exact_sum(v, vl, w, wl, along, wp.vec3d(), True)
+        high[axis] = value[0]
+        low[axis] = value[1]
+        shifts[axis] = e
+        most = wp.max(most, e)
+        sure = sure and fits
+    for axis in range(axes):
+        s = power_of_two(shifts[axis] - most)
+        high[axis] = high[axis] * s
+        low[axis] = low[axis] * s
+    return sure, high, low, most
+
+
+@wp.func
+def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
+    """Return what is nearest on an edge; `u` is the weight of b."""
+    found = Measured()
+    found.sure = True
+    pa, pal, i = _off(p, a)
+    pb, pbl, j = _off(p, b)
+    e, el, k = _off(b, a)
+    at_a, at_b = dot(pa, e), dot(pb, e)
+    if at_a <= ZERO or at_b >= ZERO:
+        near, low, shift = pa, pal, i
+        found.u = ZERO
+        if at_a > ZERO:
+            near, low, shift = pb, pbl, j
+            found.u = ONE
+        square, scale = _square_of(near, low)
+        found.distance = _root_of(square)
+        found.exponent = scale + shift
+        return found
+    found.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
+    across, low = dd_cross(pa, pal, e, el)
+    shift = i + k
+    if largest(across) < KEPT * largest(cross_size(pa, e)) + UNDERFLOW:
+        # A point on the line, or next to it.
+        fits, across, low, shift = _exact_cross(p, a, b)
+        found.sure = fits
+        if largest(across) == ZERO:
+            return found
+    square, scale = _square_of(across, low)
+    length, e_scale = _square_of(e, el)
+    found.distance = _root_of(dd_div(square, length))
+    found.exponent = scale - e_scale + shift - k
+    return found
+
+
+@wp.func
+def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
+    """Return the distance of a corner."""
+    found = Measured()
+    v, low = difference(p, corner, k)
+    square, scale = _square_of(v, low)
+    found.distance = _root_of(square)
+    found.exponent = scale - k
+    found.sure = True
+    return found
+
+
+@wp.func
+def _to_plane(
+    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d, nl: wp.vec3d,
+    n_size: wp.vec3d,
+):  # fmt: skip
+    """Return the distance of the plane of a face that has an area."""
+    found = Measured()
+    a, al = difference(p, v0, k)
+    volume = dd_dot(n, nl, a, al)
+    e, f = -THRICE * k, -TWICE * k
+    found.sure = not (largest(n) < KEPT * largest(n_size))
+    if wp.abs(volume[0]) < KEPT * dot_size(n_size, a):
+        # A point in the plane, or next to it.
+        b, bl = difference(v1, v0, NONE)
+        c, cl = difference(v2, v0, NONE)
+        a, al = difference(p, v0, NONE)
+        fits, volume, e = exact_sum(b, bl, c, cl, a, al, True)
+        found.sure = found.sure and fits
+    if volume[0] == ZERO:
+        return found
+    shift = exponent(wp.abs(volume[0]))
+    volume = volume * power_of_two(-shift)
+    square, scale = _square_of(n, nl)
+    found.distance = _root_of(dd_div(dd_mul(volume, volume), square))
+    found.exponent = shift + e - scale - f
+    return found
+
+
+@wp.func
+def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
+    """Return (high, low, sizes) of the normal of a face."""
+    ab, abl = difference(v1, v0, k)
+    ac, acl = difference(v2, v0, k)
+    n, nl = dd_cross(ab, abl, ac, acl)
+    return n, nl, cross_size(ab, ac)
+
+
+@wp.func
+def _side_of_edge(
+    n: wp.vec3d, nl: wp.vec3d, e: wp.vec3d, el: wp.vec3d, a: wp.vec3d, al: wp.vec3d
+):  # fmt: skip
+    """Return (sign of n . (e x a), value); sign 0 where double-doubles leave it open."""
+    size = dot_size(n, cross_size(e, a))
+    c, cl = dd_cross(e, el, a, al)
+    exact = dd_dot(n, nl, c, cl)[0]
+    side = int(0)
+    if wp.abs(exact) > DOUBT * size:
+        side = wp.where(exact > ZERO, 1, -1)
+    return side, exact
+
+
+@wp.func
+def _sure_side(n: wp.vec3d, sizes: wp.vec3d, e: wp.vec3d, a: wp.vec3d):
+    """Return the same of doubles."""
+    value = dot(n, cross(e, a))
+    side = int(0)
+    if wp.abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
+        side = wp.where(value > ZERO, 1, -1)
+    return side, value
+
+
+@wp.func
+def _sure_corner(off: wp.vec3d, e: wp.vec3d, f: wp.vec3d):
+    """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
+    margin = SIDE_ERROR * largest(off)
+    return dot(e, off) < -margin * largest(e) and dot(f, off) < -margin * largest(f)
+
+
+@wp.func
+def _has_below(v: wp.vec3d, least: wp.float64):
+    below = bool(False)
+    for i in range(3):
+        x = wp.abs(v[i])
+        below = below or (x > ZERO and x < least)
+    return below
+
+
+@wp.func
+def _with_weights(found: Measured, u: wp.float64, v: wp.float64):
+    found.u = u
+    found.v = v
+    return found
+
+
+@wp.func
+def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
+    """Return the nearer of two, the first of equal ones."""
+    if scale_by(other.distance, other.exponent - best.exponent) < best.distance:
+        other.sure = other.sure and best.sure
+        return _with_weights(other, u, v)
+    best.sure = best.sure and other.sure
+    return best
+
+
+@wp.func
+def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
+    """Return the nearest point where doubles do not decide the region."""
+    a, al = difference(p, v0, k)
+    b, bl = difference(p, v1, k)
+    c, cl = difference(p, v2, k)
+    n, nl, n_size = _double_area(v0, v1, v2, k)
+    s0, s1, s2 = int(0), int(0), int(0)
+    if largest(n) > FLAT * largest(n_size):
+        e, el = difference(v1, v0, k)
+        s0, w2 = _side_of_edge(n, nl, e, el, a, al)
+        f, fl = difference(v2, v1, k)
+        s1, w0 = _side_of_edge(n, nl, f, fl, b, bl)
+        g, gl = difference(v0, v2, k)
+        s2, w1 = _side_of_edge(n, nl, g, gl, c, cl)
+        if s0 > 0 and s1 > 0 and s2 > 0:
+            whole = w0 + w1 + w2
+            return _with_weights(_to_plane(p, v0, v1, v2, k, n, nl, n_size), w1 / whole, w2 / whole)
+    best = Measured()
+    best.distance = f8(wp.inf)
+    best.sure = True
+    if s0 <= 0:
+        best = _to_edge(p, v0, v1)
+    if s1 <= 0:
+        other = _to_edge(p, v1, v2)
+        best = _nearer(best, other, ONE - other.u, other.u)
+    if s2 <= 0:
+        other = _to_edge(p, v2, v0)
+        best = _nearer(best, other, ZERO, ONE - other.u)
+    if (
+        s0 * s1 * s2 == 0
+        and best.distance > ZERO
+        and scale_by(best.distance, best.exponent + k) < NEAR
+    ):
+        best.sure = False
+    return best
+
+
+@wp.func
+def _by_region(
+    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
+):  # fmt: skip
+    """Return the nearest point by the region that it is in."""
+    a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
+    ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
+    if _sure_corner(a, ab, -ca):
+        return _to_corner(p, v0, k)
+    if _sure_corner(b, bc, -ab):
+        return _with_weights(_to_corner(p, v1, k), ONE, ZERO)
+    if _sure_corner(c, ca, -bc):
+        return _with_weights(_to_corner(p, v2, k), ZERO, ONE)
+    n, sizes = cross(ab, -ca), cross_size(ab, -ca)
+    s0, w2 = _sure_side(n, sizes, ab, a)
+    s1, w0 = _sure_side(n, sizes, bc, b)
+    s2, w1 = _sure_side(n, sizes, ca, c)
+    whole = w0 + w1 + w2
+    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * dot_size(sizes, sizes):
+        area, low, areas = _double_area(v0, v1, v2, k)
+        return _with_weights(_to_plane(p, v0, v1, v2, k, area, low, areas), w1 / whole, w2 / whole)
+    if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
+        return _to_edge(p, v0, v1)
+    if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
+        found = _to_edge(p, v1, v2)
+        return _with_weights(found, ONE - found.u, found.u)
+    if s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
+        found = _to_edge(p, v2, v0)
+        return _with_weights(found, ZERO, ONE - found.u)
+    return _nearest_of_all(p, v0, v1, v2, k)
+
+
+@wp.func
+def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the point (1-u-v) v0 + u v1 + v v2 that is nearest to p, its distance as a double."""
+    found = Measured()
+    a, b, c = p - v0, p - v1, p - v2
+    ab, bc, ca = v1 - v0, v2 - v1, v0 - v2
+    size = wp.max(largest(a), wp.max(largest(b), largest(c)))
+    if size == ZERO:
+        found.sure = True
+        return found
+    least = size * UNLIKE
+    unlike = _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
+    unlike = unlike or _has_below(ab, least) or _has_below(bc, least) or _has_below(ca, least)
+    if size < GREAT and not unlike:
+        k = wp.min(-exponent(size), MOST)
+        found = _by_region(p, v0, v1, v2, k, power_of_two(k))
+        d = found.distance
+        if d > ZERO:
+            d = wp.min(wp.max(scale_by(d, found.exponent), SMALLEST), LARGEST)
+        found.distance = wp.where(d > ZERO, d, ZERO)
+    return found

@@ -1,0 +1,253 @@
+"""The exact intersection of a ray with a triangle on a device.
+
+As `geometry.triangles` has it, and with its numbers, bit for bit: a side by a float64 filter, then
+by double-doubles, then by an exact volume; t, u and v as quotients of double-doubles where these
+suffice, else of exact volumes. Each function also returns whether it could decide: what is too
+large or too small for exact volumes, and quotients that lie half-way between two doubles as far as
+double-doubles tell, are left to the CPU.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import (
+    DD_ERROR,
+    INF,
+    ONE,
+    TWO,
+    ZERO,
+    cross,
+    cross_size,
+    difference,
+    dot,
+    dot_size,
+    exponent,
+    f8,
+    i8,
+    largest,
+    power_of_two,
+    round_quotient,
+    scale_by,
+    sized_cross,
+    sized_dot,
+)
+from bvh.devices.exact.volumes import exact_volume
+from bvh.geometry.arithmetic import edge_sides
+
+SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), i8(edge_sides.REACH)
+NONE = i8(0)
+# Of `scaled_ray`.
+MOST_EXPONENT, FLOOR_EXPONENT, TWICE = i8(1022), i8(1064), i8(2)
+# Of quotients, and of weights.
+NORMAL_LOW, NORMAL_HIGH = i8(-1020), i8(1020)
+WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
+
+
+@wp.func
+def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
+    """Return (d_scaled, floor, e, k) for the filters; the floor is inf where there are none."""
+    e = exponent(wp.max(largest(o), reach))
+    k = wp.min(exponent(largest(d)), MOST_EXPONENT)
+    scaled = d
+    floor = INF
+    if e >= -REACH and e <= REACH:
+        s, q = power_of_two(-k), power_of_two(-TWICE * e)
+        scaled = wp.vec3d((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
+        floor = power_of_two(TWICE * wp.abs(e) - FLOOR_EXPONENT)
+    return scaled, floor, e, k
+
+
+@wp.func
+def unit_of(d: wp.vec3d):
+    """Return (d', k): a direction is 2**k d', of size about 1, so that its volumes are exact."""
+    k = wp.min(wp.max(exponent(largest(d)), -MOST_EXPONENT), MOST_EXPONENT)
+    return d * power_of_two(-k), k
+
+
+@wp.func
+def sign_of(x: wp.float64):
+    """Return -1, 0 or 1."""
+    return wp.where(x > ZERO, 1, 0) - wp.where(x < ZERO, 1, 0)
+
+
+@wp.func
+def edge_side(
+    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
+):  # fmt: skip
+    """Return (decided, side): the sign of d . ((a-o) x (b-o))."""
+    p, q = a - o, b - a
+    value = dot(d_scaled, cross(p, q))
+    decided = wp.abs(value) > SIDE_ERROR * dot_size(d_scaled, cross_size(p, q)) + floor
+    if not decided:
+        none = wp.vec3d()
+        p, pl = difference(a, o, NONE)
+        q, ql = difference(b, a, NONE)
+        m, ml, sizes = sized_cross(d_scaled, none, p, pl)
+        close, size = sized_dot(m, ml, sizes, q, ql)
+        value = close[0]
+        decided = wp.abs(value) > TWO * DD_ERROR * size + floor
+        if not decided:
+            unit, _ = unit_of(d)
+            decided, close = exact_volume(p, pl, q, ql, unit, none)
+            value = close[0]
+    return decided, sign_of(value)
+
+
+@wp.func
+def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
+    """Return (decided, side) of an edge on the ray when that is moved (see `tree.edge_rule`)."""
+    q, ql = difference(b, a, NONE)
+    unit, _ = unit_of(d)
+    sure, side, axes = bool(True), int(0), int(3)
+    for axis in range(axes):
+        if sure and side == 0:
+            along = wp.vec3d()
+            along[axis] = ONE
+            known, value = exact_volume(unit, wp.vec3d(), q, ql, along, wp.vec3d())
+            sure = known
+            side = sign_of(value[0])
+    return sure, side
+
+
+@wp.func
+def triangle_side(
+    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64,
+    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, once: wp.int32,
+):  # fmt: skip
+    """Return (decided, side): 0 for a miss, -1 for a hit from the front, 1 from behind.
+
+    With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is crossed.
+    """
+    # Signs on both sides are a miss, whatever is undecided.
+    sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
+    first, edges = int(0), int(3)
+    a, b, c = v0, v1, v2
+    for k in range(edges):
+        if not (positive and negative):
+            known, side = edge_side(o, d, d_scaled, floor, a, b)
+            positive = positive or (known and side > 0)
+            negative = negative or (known and side < 0)
+            if once != 0 and known and side == 0:
+                known, side = _moved_side(d, a, b)
+            sure = sure and known
+            first = wp.where(k == 0, side, first)
+            crossed = crossed and side == first and side != 0
+        spare = a
+        a = b
+        b = c
+        c = spare
+    if positive and negative:
+        return True, 0
+    side = wp.where(positive, 1, 0) - wp.where(negative, 1, 0)
+    return sure, wp.where(once != 0 and not crossed, 0, side)
+
+
+@wp.func
+def _scaled_quotient(
+    n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: wp.int64
+):  # fmt: skip
+    """Return (decided, n / d * 2**e), correctly rounded."""
+    decided, t = round_quotient(n, n_size, d, d_size)
+    f = exponent(t) + e
+    return decided and f > NORMAL_LOW and f < NORMAL_HIGH, scale_by(t, e)
+
+
+@wp.func
+def _exact_quotient(
+    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d,
+    whole_sure: bool, whole: wp.vec2d,
+):  # fmt: skip
+    """Return (decided, quotient) of the volume r . (p x q) and a whole, correctly rounded."""
+    sure, value = exact_volume(p, pl, q, ql, r, rl)
+    decided, t = round_quotient(value, wp.abs(value[0]), whole, wp.abs(whole[0]))
+    if sure and whole_sure and value[0] == ZERO:
+        return True, f8(0.0)
+    return sure and whole_sure and decided, t
+
+
+@wp.func
+def _exact_whole(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, n . d) of a triangle's normal and a direction."""
+    p, pl = difference(v1, v0, NONE)
+    q, ql = difference(v2, v0, NONE)
+    sure, whole = exact_volume(p, pl, q, ql, d, wp.vec3d())
+    return sure and whole[0] != ZERO, whole
+
+
+@wp.func
+def distance(
+    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
+    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
+):  # fmt: skip
+    """Return (decided, t) of a hit: t rounded to the nearest double."""
+    none = wp.vec3d()
+    a, al = difference(v0, o, -e)
+    p, pl = difference(v1, v0, -e)
+    q, ql = difference(v2, v0, -e)
+    n, nl, sizes = sized_cross(p, pl, q, ql)
+    along, along_size = sized_dot(n, nl, sizes, a, al)
+    whole, whole_size = sized_dot(n, nl, sizes, d * power_of_two(-k), none)
+    decided, t = _scaled_quotient(along, along_size, whole, whole_size, e - k)
+    if not decided:
+        unit, shift = unit_of(d)
+        sure, exact = _exact_whole(unit, v0, v1, v2)
+        a, al = difference(v0, o, NONE)
+        p, pl = difference(v1, v0, NONE)
+        q, ql = difference(v2, v0, NONE)
+        decided, t = _exact_quotient(p, pl, q, ql, a, al, sure, exact)
+        f = exponent(t) - shift
+        decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
+        t = scale_by(t, -shift)
+    return decided, t
+
+
+@wp.func
+def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, u, v, front) of a hit, by the operations of `exact_details`."""
+    none = wp.vec3d()
+    reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
+    _scaled, floor, e, k = scaled_ray(o, d, reach)
+    a, al = difference(v0, o, -e)
+    p, pl = difference(v1, v0, -e)
+    q, ql = difference(v2, v0, -e)
+    r = d * power_of_two(-k)
+    n, nl, sizes = sized_cross(p, pl, q, ql)
+    whole, whole_size = sized_dot(n, nl, sizes, r, none)
+    m, ml, sizes = sized_cross(r, none, a, al)
+    of_u, u_size = sized_dot(m, ml, sizes, q, ql)
+    of_u = -of_u
+    of_v, v_size = sized_dot(m, ml, sizes, p, pl)
+    known = floor < INF and whole_size > ZERO
+    front = whole[0] < ZERO
+    sided = wp.abs(whole[0]) > DD_ERROR * whole_size + WEIGHT_FLOOR
+    sure = known and (
+        wp.abs(whole[0]) > WEIGHT_SHARE * whole_size + WEIGHT_FLOOR
+        and wp.abs(of_u[0]) > WEIGHT_SHARE * u_size + WEIGHT_FLOOR
+        and wp.abs(of_v[0]) > WEIGHT_SHARE * v_size + WEIGHT_FLOOR
+    )
+    u = of_u[0] / whole[0]
+    v = of_v[0] / whole[0]
+    if known and not sure:
+        # As `details_at_edge`: both are rounded correctly.
+        u_sure, u = round_quotient(of_u, u_size, whole, whole_size)
+        v_sure, v = round_quotient(of_v, v_size, whole, whole_size)
+        sure = u_sure and v_sure and sided
+        if not sure:
+            unit, _ = unit_of(d)
+            whole_sure, exact = _exact_whole(unit, v0, v1, v2)
+            front = exact[0] < ZERO
+            sure = whole_sure
+            a, al = difference(v0, o, NONE)
+            # The volume of u has v0 - v2, that of v has v1 - v0.
+            weights, to, back = int(2), v0, v2
+            for which in range(weights):
+                q, ql = difference(to, back, NONE)
+                known_now, w = _exact_quotient(a, al, q, ql, unit, none, whole_sure, exact)
+                if which == 0 and not u_sure:
+                    u = w
+                    sure = sure and known_now
+                if which == 1 and not v_sure:
+                    v = w
+                    sure = sure and known_now
+                to = v1
+                back = v0
+    return known and sure, u, v, front

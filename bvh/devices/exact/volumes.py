@@ -1,0 +1,146 @@
+"""Exact volumes of three vectors on a device, by expansions of doubles.
+
+What double-doubles leave open (see `triangles`) is r . (p x q) of three vectors of double-doubles,
+each the exact difference of two points: up to 192 doubles, whose sum is kept as an expansion that
+does not overlap.
+
+Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import (
+    ONE,
+    ZERO,
+    exponent,
+    f8,
+    fast_two_sum,
+    i8,
+    power_of_two,
+    two_product,
+    two_sum,
+)
+from bvh.geometry.arithmetic import exact_sums
+
+# Six terms of a determinant, eight products of a term's high and low parts, four doubles a product.
+# Limbs that are taken off add a few.
+PRODUCTS = wp.constant(6 * 8 * 4)
+COMPONENTS = 6 * 8 * 4 + 8
+LIMB = f8(2.0**32)
+LOWEST = i8(-exact_sums.BASE)
+Expansion = wp.types.vector(length=COMPONENTS, dtype=wp.float64)
+
+# Numbers of other sizes are left to the CPU: of these no product of three overflows, and none loses
+# digits by underflow.
+LEAST, MOST = f8(2.0**-280), f8(2.0**280)
+
+
+@wp.func
+def _is_moderate(v: wp.vec3d):
+    """Return whether every component is zero, or a number whose products are exact."""
+    fits = bool(True)
+    for i in range(3):
+        x = wp.abs(v[i])
+        fits = fits and (x == ZERO or (x > LEAST and x < MOST))
+    return fits
+
+
+@wp.func
+def _part(v: wp.vec3d, low: wp.vec3d, i: int, is_low: int):
+    return wp.where(is_low != 0, low[i], v[i])
+
+
+@wp.func
+def exact_sum(
+    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d, cut: bool
+):  # fmt: skip
+    """Return (decided, double-double, exponent) of the volume r . (p x q); its sign is exact.
+
+    The value is good to 2**-103 of itself, and the exponent 0. With `cut` both are, bit for bit,
+    those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
+    """
+    # All in one function: an expansion that is handed on is copied, which takes longer than it.
+    fits = _is_moderate(p) and _is_moderate(pl) and _is_moderate(q) and _is_moderate(ql)
+    fits = fits and _is_moderate(r) and _is_moderate(rl)
+    e = Expansion()
+    n, k, limb, sign = int(0), int(0), wp.int64(0), wp.float64(1.0)
+    high, low, part = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)
+    limbs = wp.vec3d()
+    # Three times two steps that take limbs off follow the products of 48 terms, four numbers each.
+    last = wp.where(fits, wp.where(cut, PRODUCTS + 6, PRODUCTS), 0)
+    for step in range(last):
+        x = wp.float64(0.0)
+        if step < PRODUCTS:
+            # Each axis comes twice, once for either sign, and with all eight choices of parts.
+            term, number = step // 4, step % 4
+            i, odd, parts = term % 3, (term // 3) % 2, term // 6
+            a = _part(p, pl, (i + 1 + odd) % 3, parts & 1)
+            b = _part(q, ql, (i + 2 - odd) % 3, parts & 2)
+            c = _part(r, rl, i, parts & 4)
+            c = wp.where(odd != 0, -c, c)
+            product, rest = two_product(a, b)
+            product = wp.where(number < 2, rest, product)
+            product, rest = two_product(product, c)
+            x = wp.where(number % 2 == 0, rest, product)
+        else:
+            if step == PRODUCTS:
+                sign = wp.where(high < ZERO, -ONE, ONE)
+                for i in range(n):
+                    e[i] = sign * e[i]
+                high = sign * high
+                # The highest bit: a power of two may have been rounded up to.
+                top = exponent(high)
+                if sign * low < ZERO and high == power_of_two(top):
+                    top -= i8(1)
+                limb = top >> i8(5)
+            unit = power_of_two((limb - i8(k)) << i8(5))
+            if step % 2 == 0:
+                part = wp.floor(high / unit)
+                x = -part * unit
+            else:
+                # The rest may have been rounded up to the next limb.
+                if high < ZERO:
+                    part -= ONE
+                    x = unit
+                limbs[k] = part
+                k += 1
+        # Add the number, from the smallest component on; zeros are left out.
+        if x != ZERO:
+            count = int(0)
+            for i in range(n):
+                s, rest = two_sum(x, e[i])
+                x = s
+                if rest != ZERO:
+                    e[count] = rest
+                    count += 1
+            if x != ZERO:
+                e[count] = x
+                count += 1
+            n = count
+        if step >= PRODUCTS - 1:
+            # From the largest component down, until the sum is no double any more.
+            high, low = wp.float64(0.0), wp.float64(0.0)
+            i = n - 1
+            while i >= 0 and low == ZERO:
+                high, low = fast_two_sum(high, e[i])
+                i -= 1
+            rest = wp.float64(0.0)
+            for j in range(i + 1):
+                rest += e[j]
+            high, low = fast_two_sum(high, low + rest)
+    if not cut:
+        return fits, wp.vec2d(high, low), i8(0)
+    if limbs[0] == ZERO:
+        return fits, wp.vec2d(), LOWEST
+    high, low = fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
+    low += (sign / LIMB) * limbs[2]
+    return fits, wp.vec2d(high, low), (limb - i8(1)) << i8(5)
+
+
+@wp.func
+def exact_volume(
+    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d
+):  # fmt: skip
+    """Return (decided, double-double) of the volume r . (p x q), with its exact sign."""
+    fits, value, _ = exact_sum(p, pl, q, ql, r, rl, False)
+    return fits, value

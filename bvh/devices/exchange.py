@@ -1,0 +1,144 @@
+"""Arrays in and out of devices, without copies where types and devices allow it.
+
+Read are arrays of Warp, PyTorch, JAX, CuPy and all that have ``__cuda_array_interface__`` or
+``__dlpack__``, and what numpy reads. Answers are in the library of what was given.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from bvh.runtime.foreign_arrays import is_other, kind_of
+
+KINDS = {np.float64: wp.float64, np.int32: wp.int32, np.int64: wp.int64, np.bool_: wp.bool}
+WIDE = {3: wp.vec3d}
+
+
+def is_on_device(value: object) -> bool:
+    """Return whether an argument is an array of Warp or of another library than numpy."""
+    return isinstance(value, wp.array) or is_other(value)
+
+
+def library_of(*values: object) -> Any:
+    """Return the first argument whose library answers are in; None for numpy's."""
+    return next((value for value in values if is_on_device(value)), None)
+
+
+def _torch(value: object) -> Any:
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(value, torch.Tensor) else None
+
+
+@contextmanager
+def stream_of(like: Any, device: Any) -> Iterator[None]:
+    """Run what follows on the stream of a library, where that has one of its own."""
+    torch = _torch(like)
+    if torch is not None and device.is_cuda:
+        with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device.ordinal))):
+            yield
+    else:
+        yield
+
+
+def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple[Any, Any]:
+    """Return (array, shape) of an argument on a device: flat, of numbers or of vectors.
+
+    A TypeError or ValueError names an argument of the wrong kind or shape.
+    """
+    if not is_on_device(value):
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must be numbers, got {array.dtype}")
+        host = np.array(array, kind, order="C", copy=None)
+        shape = _leading(name, host.shape, width)
+        kept = WIDE[width] if width else KINDS[kind]
+        return wp.array(
+            host.reshape((-1, width) if width else -1), dtype=kept, device=device
+        ), shape
+    array = value if isinstance(value, wp.array) else _imported(name, value)
+    if str(array.device) != str(device):
+        raise TypeError(f"{name} must be on {device}, where the tree is, got {kind_of(value)} on "
+                        f"{array.device}")  # fmt: skip
+    # A vector of Warp is an axis of numbers.
+    size = getattr(array.dtype, "_length_", 1)
+    scalar = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
+    if not array.is_contiguous:
+        array = array.contiguous()
+    shape = (*array.shape, size) if size > 1 else tuple(array.shape)
+    flat = wp.array(ptr=array.ptr, dtype=scalar, shape=(int(np.prod(shape)),), device=device,
+                    copy=False)  # fmt: skip
+    flat._keep = array
+    if scalar != KINDS[kind]:
+        cast = wp.empty(flat.shape, dtype=KINDS[kind], device=device)
+        wp.utils.array_cast(flat, cast)
+        flat = cast
+    leading = _leading(name, shape, width)
+    if not width:
+        return flat, leading
+    rows = wp.array(ptr=flat.ptr, dtype=WIDE[width], shape=(flat.shape[0] // width,),
+                    device=device, copy=False)  # fmt: skip
+    rows._keep = flat
+    return rows, leading
+
+
+def _imported(name: str, value: Any) -> Any:
+    """Return an array of another library as Warp's, of the same memory."""
+    torch = _torch(value)
+    if torch is not None:
+        return wp.from_torch(value.detach(), requires_grad=False)
+    try:
+        if hasattr(value, "__cuda_array_interface__"):
+            return wp.array(value, copy=False)
+        return wp.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array that DLPack hands on: {error}") from None
+
+
+def _leading(name: str, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    if width and shape[-1:] != (width,):
+        raise ValueError(f"{name} must have shape (..., {width}), got {shape}")
+    return tuple(shape[:-1] if width else shape)
+
+
+def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
+    """Return an answer, a flat array of Warp, in a shape and in the library of an argument.
+
+    With a width it is of vectors, which only Warp's own arrays stay.
+    """
+    if width and not isinstance(like, wp.array):
+        flat = wp.array(ptr=array.ptr, dtype=wp.float64, shape=(array.shape[0] * width,),
+                        device=array.device, copy=False)  # fmt: skip
+        flat._keep = array
+        array, shape = flat, (*shape, width)
+    if like is None:
+        found: NDArray[Any] = array.numpy().reshape(shape)
+        return found if shape else found[()].item()
+    shaped = array.reshape(shape or (1,))
+    if isinstance(like, wp.array):
+        return shaped
+    torch = _torch(like)
+    if torch is not None:
+        tensor = wp.to_torch(shaped, requires_grad=False)
+        return tensor.reshape(shape)
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(like, jax.Array):
+        return wp.to_jax(shaped).reshape(shape)
+    space = sys.modules[type(like).__module__.partition(".")[0]]
+    return space.reshape(space.from_dlpack(shaped), shape)
+
+
+def on_host(value: Any) -> Any:
+    """Return an array of a device as numpy's; anything else as it is."""
+    if isinstance(value, wp.array):
+        return value.numpy()
+    torch = _torch(value)
+    if torch is not None:
+        return value.detach().cpu().numpy()
+    return np.asarray(value) if is_other(value) else value

@@ -1,0 +1,288 @@
+"""The arrays of a tree on a device, and how they follow from those of a tree for CPUs.
+
+Nodes are binary: of the children of a wide node, halves of halves along the longest axis of their
+middles. A node has the boxes of both children, axis by axis as (lower, upper, lower, upper), and
+for each child its code and count: a node and 0, or the first triangle and how many there are.
+Boxes are those of the wide nodes, and so are all margins. Triangles of leaves lie side by side, in
+float32 for the filter (see `tree.triangle_groups`), and by ids for what is exact; each says whether
+it is in several leaves, as those are that a builder has split.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView
+from bvh.tree.primitives import Triangles
+from bvh.tree.wide_nodes import lanes_of, rows_of
+
+if TYPE_CHECKING:
+    from bvh.scene.instanced_trees import InstancedTrees
+
+Floats, Ints = NDArray[np.float32], NDArray[np.int32]
+
+# Entries of a stack. A tree that is deeper is left to the CPU.
+STACK = 96
+# Pays for the rounding of sizes to float32.
+UP = 1.0 + 2.0**-20
+
+
+@wp.struct
+class Part:
+    """A tree among those of a target: its root, its frame, and where its faces begin."""
+
+    centre: wp.vec3d
+    lower: wp.vec3d
+    upper: wp.vec3d
+    exponent: wp.int64
+    bound: wp.float64
+    farthest: wp.float64
+    root: wp.int32
+    count: wp.int32  # of triangles if the root is a leaf, else 0
+    first_face: wp.int32
+    has_bits: wp.int32
+    is_empty: wp.int32
+    is_deep: wp.int32  # deeper than stacks are
+    nodes: wp.int32  # how many it has
+
+
+@wp.struct
+class Target:
+    """A tree, or a scene of trees, on a device, as `wp.func` take it.
+
+    All trees lie one after the other in the same arrays. A scene also has leaves, each a tree under
+    a map, and a tree over their boxes, the top, whose triangles are leaves.
+    """
+
+    boxes: wp.array2d(dtype=wp.vec4)  # (nodes, 3)
+    children: wp.array(dtype=wp.vec4i)  # code, count, code, count
+    triangles: wp.array2d(dtype=wp.vec4)  # v0 tolerance, e1 size, e2 often
+    ids: wp.array(dtype=wp.int32)
+    bits: wp.array(dtype=wp.int32)  # of each triangle
+    vertices: wp.array(dtype=wp.vec3d)
+    faces: wp.array(dtype=wp.vec3i)
+    parts: wp.array(dtype=Part)
+    top: Part
+    is_scene: wp.int32
+    probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
+    part_of: wp.array(dtype=wp.int32)  # of each leaf
+    maps: wp.array2d(dtype=wp.vec4d)  # three rows a leaf
+    inverses: wp.array2d(dtype=wp.vec4d)
+    reach: wp.array(dtype=wp.vec3d)  # largest coordinates of a leaf
+    masks: wp.array(dtype=wp.int32)
+    owners: wp.array(dtype=wp.int32)  # the instance of each leaf
+
+
+class Packed(NamedTuple):
+    """The nodes of a tree on a device, as numpy's arrays."""
+
+    boxes: Floats  # (nodes, 3, 4)
+    children: Ints  # (nodes, 4)
+    root: tuple[int, int]
+
+
+def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
+    """Return the binary nodes of wide ones; `starts` are the first triangles of rows of ids."""
+    owner, lane = np.nonzero(lanes.inner | lanes.leaf)
+    boxes, codes = lanes.boxes[owner, :, lane], lanes.codes[owner, lane]
+    first, rows = rows_of(codes)
+    leaf = codes < 0
+    # What each child is, as (code, count). A wide node is the binary node of its number among those
+    # with several children, or what its only child is.
+    refs = np.zeros((len(codes), 2), np.int64)
+    refs[leaf, 0] = starts[first[leaf]]
+    refs[leaf, 1] = starts[(first + rows)[leaf]] - refs[leaf, 0]
+    sizes = np.bincount(owner, minlength=len(lanes.leaf))
+    own = np.stack([np.cumsum(sizes > 1) - 1, np.zeros(len(sizes), np.int64)], 1)
+    for i in np.flatnonzero(sizes[owner] == 1)[::-1]:
+        own[owner[i]] = refs[i] if leaf[i] else own[codes[i]]
+    refs[~leaf] = own[codes[~leaf]]
+    several = sizes[owner] > 1
+    boxes, refs, segment = boxes[several], refs[several], own[owner[several], 0]
+    total, made_boxes, made = int((sizes > 1).sum()), [], []
+    while len(segment):
+        starts_of = np.flatnonzero(np.r_[True, segment[1:] != segment[:-1]])
+        lengths = np.diff(np.r_[starts_of, len(segment)])
+        middles = boxes[:, :3] + boxes[:, 3:]
+        spread = np.maximum.reduceat(middles, starts_of) - np.minimum.reduceat(middles, starts_of)
+        axis = np.repeat(spread.argmax(axis=1), lengths)
+        order = np.lexsort((middles[np.arange(len(axis)), axis], segment))
+        boxes, refs = boxes[order], refs[order]
+        # Both halves of each segment, one after the other.
+        halves = np.stack([(lengths + 1) // 2, lengths // 2], 1).reshape(-1)
+        cuts = np.r_[0, np.cumsum(halves)[:-1]]
+        around = np.hstack(
+            [np.minimum.reduceat(boxes[:, :3], cuts), np.maximum.reduceat(boxes[:, 3:], cuts)]
+        )
+        inner = halves > 1
+        children = refs[cuts]
+        children[inner] = np.stack([total + np.arange(inner.sum()), np.zeros(inner.sum())], 1)
+        made_boxes.append(around.reshape(-1, 2, 2, 3).transpose(0, 3, 1, 2).reshape(-1, 3, 4))
+        made.append(children.reshape(-1, 4))
+        follow = np.repeat(inner, halves)
+        segment = np.repeat(total + np.cumsum(inner) - 1, halves)[follow]
+        boxes, refs, total = boxes[follow], refs[follow], total + int(inner.sum())
+    return Packed(
+        np.concatenate([np.empty((0, 3, 4), np.float32), *made_boxes]),
+        np.concatenate([np.empty((0, 4), np.int64), *made]).astype(np.int32),
+        (int(own[0, 0]), int(own[0, 1])),
+    )  # fmt: skip
+
+
+def depth_of(children: Ints, root: tuple[int, int]) -> int:
+    """Return how many levels of nodes there are."""
+    level = np.array([root[0]] if root[1] == 0 and len(children) else [], np.int64)
+    depth = 0
+    while len(level):
+        depth += 1
+        pairs = children[level].reshape(-1, 2)
+        level = pairs[pairs[:, 1] == 0, 0]
+    return depth
+
+
+def packed_triangles(view: FrameView, ids: Ints, primitives: Triangles) -> Floats:
+    """Return triangles in float32 for the filter, (n, 3, 4), as groups of a tree have them."""
+    s = np.ldexp(1.0, view.exponent)
+    v0, v1, v2 = primitives.points[primitives.faces[ids].T]
+    # Halved before subtracting, so that no extent overflows.
+    e1, e2 = ((0.5 * v - 0.5 * v0) * (2.0 * s) for v in (v1, v2))
+    n = np.abs(np.cross(e1, e2))
+    a1, a2 = np.abs(e1), np.abs(e2)
+    longest = np.maximum(a1.max(axis=1), a2.max(axis=1))
+    tolerance = (a1.sum(axis=1) + a2.sum(axis=1)) * (0.5 * longest / view.bound + 1.0)
+    products = (a1 * (a2.sum(axis=1)[:, None] - a2)).sum(axis=1)
+    size = n.sum(axis=1) + products * (longest / (24.0 * view.bound) + 2.0**-22)
+    packed = np.zeros((len(ids), 3, 4), np.float32)
+    packed[:, 0, :3], packed[:, 0, 3] = (v0 - view.centre) * s, tolerance * UP + 2.0**-100
+    packed[:, 1, :3], packed[:, 1, 3] = e1, size * UP + 2.0**-100
+    packed[:, 2, :3], packed[:, 2, 3] = e2, np.bincount(ids, minlength=1)[ids] > 1
+    return packed
+
+
+class Pool:
+    """Trees one after the other, as numpy's arrays, on their way to a device."""
+
+    def __init__(self, **before: int) -> None:
+        # How many rows there are before, by column.
+        self.before = before
+        self.parts: list[Any] = []
+        self.columns: dict[str, list[NDArray[Any]]] = {
+            "boxes": [], "children": [], "triangles": [], "ids": [], "bits": [], "vertices": [],
+            "faces": [],
+        }  # fmt: skip
+
+    def _size(self, name: str) -> int:
+        return self.before.get(name, 0) + sum(map(len, self.columns[name]))
+
+    def add(self, arrays: TreeArrays) -> Any:
+        """Add a tree over triangles, or the tree over the leaves of a scene; return its part."""
+        rows, primitives = arrays.nodes.ids, arrays.primitives
+        used = rows >= 0
+        starts = np.r_[0, np.cumsum(used.sum(axis=1))]
+        ids = np.ascontiguousarray(rows[used])
+        view, part = FrameView(arrays.frame), Part()
+        part.is_empty = int(not arrays.nodes.size)
+        packed = NOTHING if part.is_empty else packed_nodes(lanes_of(arrays.nodes.data), starts)
+        part.is_deep = int(depth_of(packed.children, packed.root) >= STACK)
+        part.nodes = len(packed.boxes)
+        # From here on by their places among all.
+        nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
+        children = packed.children + np.where(packed.children[:, [1, 1, 3, 3]] == 0, nodes, first)
+        children[:, [1, 3]] = packed.children[:, [1, 3]]
+        part.root = packed.root[0] + (first if packed.root[1] else nodes)
+        part.count, part.first_face = packed.root[1], self._size("faces")
+        part.has_bits = int(len(arrays.face_bits) > 0)
+        part.centre = wp.vec3d(*view.centre)
+        part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
+        part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
+        given = {
+            "boxes": packed.boxes, "children": children, "ids": ids,
+            "bits": arrays.face_bits[used] if part.has_bits else np.full(len(ids), -1, np.int32),
+        }  # fmt: skip
+        if isinstance(primitives, Triangles):
+            given["triangles"] = packed_triangles(view, ids, primitives)
+            given["vertices"], given["faces"] = primitives.points, primitives.faces + vertices
+        for name, array in given.items():
+            self.columns[name].append(array)
+        self.parts.append(part)
+        return part
+
+    def on(self, device: Any) -> Any:
+        """Return a target without leaves on a device, whose top is the last part added."""
+        target, kinds = Target(), COLUMN_KINDS
+        for name, arrays in self.columns.items():
+            dtype, shape, kind = kinds[name]
+            whole = np.concatenate([np.empty((0, *shape), kind), *arrays]).astype(kind, copy=False)
+            setattr(target, name, wp.array(whole, dtype=dtype, device=device))
+        target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
+        target.parts = wp.array(self.parts, dtype=Part, device=device)
+        target.top = self.parts[-1]
+        return target
+
+
+NOTHING = Packed(np.empty((0, 3, 4), np.float32), np.empty((0, 4), np.int32), (0, 0))
+COLUMN_KINDS: dict[str, Any] = {
+    "boxes": (wp.vec4, (3, 4), np.float32), "children": (wp.vec4i, (4,), np.int32),
+    "triangles": (wp.vec4, (3, 4), np.float32), "ids": (wp.int32, (), np.int32),
+    "bits": (wp.int32, (), np.int32), "vertices": (wp.vec3d, (3,), np.float64),
+    "faces": (wp.vec3i, (3,), np.int32),
+}  # fmt: skip
+
+
+def tree_on(arrays: TreeArrays, device: Any) -> Any:
+    """Return a tree over triangles on a device."""
+    pool = Pool()
+    pool.add(arrays)
+    return pool.on(device)
+
+
+def scene_on(view: InstancedTrees, device: Any) -> Any:
+    """Return a scene of trees over triangles on a device."""
+    pool = Pool()
+    for tree in view.trees:
+        pool.add(tree)
+    pool.add(view.tlas.arrays)
+    target = pool.on(device)
+    target.is_scene = 1
+    place_leaves(target, view, device)
+    return target
+
+
+def move_leaves(target: Any, view: InstancedTrees, device: Any) -> bool:
+    """Write the top of a scene and its leaves as they are now; return False if they do not fit."""
+    # A tree over boxes has one node less than boxes, whatever its shape.
+    count = len(view.tlas.arrays.nodes.ids)
+    places = {"boxes": target.boxes.shape[0], "ids": target.ids.shape[0]}
+    nodes = int(target.top.nodes)
+    places = {"boxes": places["boxes"] - nodes, "ids": places["ids"] - count}
+    pool = Pool(**places, faces=int(target.top.first_face))
+    top = pool.add(view.tlas.arrays)
+    if int(top.nodes) != nodes or pool.columns["ids"][0].shape != (count,):
+        return False
+    for name in ("boxes", "children", "ids"):
+        dtype, _, _ = COLUMN_KINDS[name]
+        first = places["ids" if name == "ids" else "boxes"]
+        fresh = wp.array(pool.columns[name][0], dtype=dtype, device=device)
+        if len(fresh):
+            wp.copy(getattr(target, name)[first : first + len(fresh)], fresh)
+    target.top = top
+    place_leaves(target, view, device)
+    return True
+
+
+def place_leaves(target: Any, view: InstancedTrees, device: Any) -> None:
+    """Write the leaves of a scene, as they are now."""
+    boxes = view.tlas.boxes
+    with np.errstate(invalid="ignore"):
+        reach = np.abs(boxes.reshape(-1, 2, 3)).max(axis=1)
+    for name, array, dtype in (
+        ("part_of", view.tree_of, wp.int32), ("maps", view.maps.reshape(-1, 3, 4), wp.vec4d),
+        ("inverses", view.inverses.reshape(-1, 3, 4), wp.vec4d), ("reach", reach, wp.vec3d),
+        ("masks", view.masks, wp.int32), ("owners", view.owners, wp.int32),
+    ):  # fmt: skip
+        setattr(target, name, wp.array(np.ascontiguousarray(array), dtype=dtype, device=device))

@@ -1,0 +1,126 @@
+"""The kernels of point queries on a device."""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import INF, NAN, ONE, SMALLEST, ZERO
+from bvh.devices.layout import Target
+from bvh.devices.searches.points import closest_to
+from bvh.devices.searches.rays import ANY, COUNT, SURE, Listing, Range, trace
+from bvh.queries.batches.containment import ASIDE
+
+wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
+
+AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
+
+
+@wp.struct
+class Places:
+    """Closest points on a device; those of no items are not wanted."""
+
+    distance: wp.array(dtype=wp.float64)
+    position: wp.array(dtype=wp.vec3d)
+    prim_id: wp.array(dtype=wp.int32)
+    u: wp.array(dtype=wp.float64)
+    v: wp.array(dtype=wp.float64)
+    inside: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
+    """Return the point of a face with some weights."""
+    face = target.faces[prim]
+    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+    w = (ONE - u) - v
+    return wp.vec3d(
+        (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
+        (w * a[2] + u * b[2]) + v * c[2],
+    )  # fmt: skip
+
+
+@wp.kernel
+def find_closest_points(
+    target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
+    mask: wp.int32, found: Places, lost: wp.array(dtype=wp.int32), which: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """Find what is closest to each point; list the points that are left to the CPU."""
+    i = wp.tid()
+    near = closest_to(target, points[i], limits[wp.where(limits.shape[0] > 1, i, 0)], mask)
+    missed = near.prim_id < 0
+    found.distance[i] = near.distance
+    if found.prim_id.shape[0] > 0:
+        found.prim_id[i] = near.prim_id
+        found.u[i] = wp.where(missed, NAN, near.u)
+        found.v[i] = wp.where(missed, NAN, near.v)
+        if missed:
+            found.position[i] = wp.vec3d(NAN, NAN, NAN)
+        else:
+            found.position[i] = position_of(target, near.prim_id, near.u, near.v)
+    if near.state != SURE:
+        which[wp.atomic_add(lost, 0, 1)] = i
+
+
+@wp.func
+def way_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
+    """Return the direction, of six, that leaves the box of a mesh soonest."""
+    best = wp.float64(INF)
+    axis = int(0)
+    sign = wp.float64(-1.0)
+    for k in range(6):
+        j = k % 3
+        depth = upper[j] - p[j]
+        if k < 3:
+            depth = p[j] - lower[j]
+        if depth < best:
+            best = depth
+            axis = j
+            sign = wp.where(k < 3, -ONE, ONE)
+    d = wp.vec3d()
+    d[axis] = sign * AHEAD
+    d[(axis + 1) % 3] = sign * ACROSS
+    d[(axis + 2) % 3] = sign * ASLANT
+    return d
+
+
+@wp.kernel
+def find_inside(
+    target: Target, lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
+    mask: wp.int32, surface: wp.int32, found: Places, lost: wp.array(dtype=wp.int32),
+    which: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """Tell which points are inside by parity or, with `surface`, on the surface."""
+    i = wp.tid()
+    p = points[i]
+    d = way_out(p, lower, upper)
+    asked, nowhere = Range(), Listing()
+    asked.t_min = SMALLEST
+    asked.t_max = INF
+    asked.mask = mask
+    asked.goal = COUNT
+    asked.once = 1
+    inside, state, turns = bool(False), int(SURE), wp.where(surface != 0, 4, 1)
+    # First parity; then what begins on a face. A ray misses a face that it lies in, but no face
+    # holds three directions.
+    for turn in range(turns):
+        if not inside and state == SURE:
+            hit = trace(target, p, d, asked, nowhere)
+            inside = (hit.count & 1) == 1 or hit.prim_id >= 0
+            state = wp.int32(hit.state)
+        if turn == 0:
+            asked.t_min = ZERO
+            asked.t_max = ZERO
+            asked.goal = ANY
+            asked.once = 0
+        else:
+            d = wp.vec3d(d[2], d[0], d[1])
+    found.inside[i] = inside
+    if state != SURE:
+        which[wp.atomic_add(lost, 0, 1)] = i
+
+
+@wp.kernel
+def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=wp.bool)):
+    """Make distances of points inside negative, but for those of the surface and infinite ones."""
+    i = wp.tid()
+    d = distance[i]
+    if inside[i] and d > ZERO and d < INF:
+        distance[i] = -d

@@ -1,0 +1,234 @@
+"""Rays in the local frame of a tree on a device: set up, and tested against boxes and triangles.
+
+A ray is brought into the tree's local frame, clipped to its box and counted from there, as
+`traversal.rays.ray_setup` does it, whose margins hold here; nothing is fused, which they allow.
+What they do not cover, rays far beyond the tree's size or of extreme lengths, is left to the CPU.
+
+Of the filter of triangles (see `tree.triangle_groups`) the bounds are 24 e B times sizes; without
+fused operations the products of t with den are rounded once more, by 2.1 e B: 32 e B covers all.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import (
+    INF,
+    LARGEST,
+    ONE,
+    SMALLEST,
+    TWO,
+    ZERO,
+    exponent,
+    f8,
+    i8,
+    is_finite,
+    largest,
+    power_of_two,
+    scale_by,
+)
+from bvh.devices.layout import Part, Target
+from bvh.traversal.rays import ray_setup
+
+f4 = wp.float32
+UNIT = 2.0**-24
+
+# Whether a ray meets the box of a tree, or is left to the CPU.
+MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
+
+FAR_ORIGIN = f8(ray_setup.NEAR_ORIGIN)
+STEEPEST, LEAST_SLOPE = f8(ray_setup.STEEPEST), f8(1.0 / ray_setup.STEEPEST)
+MARGIN = f8(ray_setup.MARGIN)
+CLIP_MARGIN, CLIP_SHARE = f8(2.0**-18), f8(2.0**-50)
+T_ULP, LENGTH_UP, LENGTH_SHARE = f8(2.0**-52), f8(ray_setup.UP), f8(2.0**-20)
+SLACK_ENTRY, SLACK_BOUND = f8(2.0**-51), f8(32.0 * UNIT)
+FILTER = f8(32.0 * UNIT)
+# What a ray may be off by in a leaf, as a share of the size of its tree.
+WORST, OVER_UNIT = f8(2.0**-10), f8(1.0 / UNIT)
+TINY = f4(2.0**-126)
+ZERO4 = f4(0.0)
+LOW_K, HIGH_K = i8(-900), i8(900)
+
+
+@wp.struct
+class LocalRay:
+    """A ray in the local frame of a tree, from where it enters its box."""
+
+    p: wp.vec3
+    d: wp.vec3
+    inverse: wp.vec3
+    near: wp.vec3
+    far: wp.vec3
+    edge: wp.float32
+    t_error: wp.float32
+    low: wp.float32
+    end: wp.float32
+    entry: wp.float64
+    slack: wp.float64
+    shift: wp.int64
+    state: wp.int32
+
+
+@wp.func
+def _local_bound(t: wp.float64, shift: wp.int64, sign: wp.float64):
+    """Return t, moved by what rounding may hide, as a local parameter."""
+    if t >= LARGEST or t <= -LARGEST:
+        return wp.where(t > ZERO, INF, -INF)
+    return scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
+
+
+@wp.func
+def _inverse(d: wp.float64):
+    """Return 1/d, its size limited."""
+    if wp.abs(d) < LEAST_SLOPE:
+        return wp.where(d < ZERO, -STEEPEST, STEEPEST)
+    return ONE / d
+
+
+@wp.func
+def local_ray(
+    tree: Part, o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64, lost: wp.float64
+):  # fmt: skip
+    """Return a ray in the local frame, and whether it meets the box of a tree.
+
+    The ray may be off by `lost` anywhere in the box: all margins are those of a larger tree, whose
+    rounding is as much.
+    """
+    ray = LocalRay()
+    ray.state = OTHER
+    k = exponent(largest(d))
+    shift = tree.exponent + k
+    s = power_of_two(tree.exponent)
+    p = (o - tree.centre) * s
+    away = largest(p)
+    usual = k > LOW_K and k < HIGH_K and shift > LOW_K and shift < HIGH_K
+    if tree.is_deep != 0 or not (usual and away <= FAR_ORIGIN):
+        return ray
+    q = d * power_of_two(-k)
+    start, stop = _local_bound(t_min, shift, -ONE), _local_bound(t_max, shift, ONE)
+    extra = TWO * lost * s
+    bound = tree.bound + extra * OVER_UNIT
+    if not extra <= WORST * tree.bound:
+        return ray
+    margin = away * CLIP_SHARE + CLIP_MARGIN * tree.bound + extra
+    entry, leave = start, stop
+    for axis in range(3):
+        inverse = _inverse(q[axis])
+        ray.inverse[axis] = f4(inverse)
+        a = ((tree.lower[axis] - p[axis]) - margin) * inverse
+        b = ((tree.upper[axis] - p[axis]) + margin) * inverse
+        entry, leave = wp.max(entry, wp.min(a, b)), wp.min(leave, wp.max(a, b))
+    if entry > leave:
+        ray.state = MISSES
+        return ray
+    p = p + entry * q
+    ray.state = MEETS
+    ray.entry = entry
+    ray.shift = shift
+    ray.slack = wp.abs(entry) * SLACK_ENTRY + SLACK_BOUND * bound
+    ray.low = f4(wp.max(start - entry, -tree.bound) - ray.slack)
+    ray.end = f4((leave - entry) * LENGTH_UP + ray.slack)
+    spread = wp.abs(q[0]) + wp.abs(q[1]) + wp.abs(q[2])
+    ray.edge = f4(spread * FILTER * LENGTH_UP * bound)
+    ray.t_error = f4(FILTER * LENGTH_UP * bound)
+    moved = f4(MARGIN * LENGTH_UP * bound)
+    for axis in range(3):
+        x, slope = f4(p[axis]), ray.inverse[axis]
+        ray.p[axis] = x
+        ray.d[axis] = f4(q[axis])
+        ray.near[axis] = -x * slope - wp.abs(slope) * moved
+        ray.far[axis] = -x * slope + wp.abs(slope) * moved
+    return ray
+
+
+@wp.func
+def _stay(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
+    """Return when a ray enters and leaves the slab of a box."""
+    inverse = ray.inverse[axis]
+    first, last = low, high
+    if inverse < ZERO4:
+        first, last = high, low
+    return first * inverse + ray.near[axis], last * inverse + ray.far[axis]
+
+
+@wp.func
+def _cross4(a: wp.vec3, b: wp.vec3):
+    return wp.vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@wp.func
+def _dot4(a: wp.vec3, b: wp.vec3):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@wp.func
+def surely_missed(tree: Target, i: int, ray: LocalRay):
+    """Return whether float32 tells that a triangle is not hit within the limits of a ray."""
+    x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
+    e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
+    n = _cross4(e1, e2)
+    c = wp.vec3(x[0], x[1], x[2]) - ray.p
+    r = _cross4(c, ray.d)
+    den = _dot4(ray.d, n)
+    u, v = _dot4(r, e2), -_dot4(r, e1)
+    w = (den - u) - v
+    margin = ray.edge * x[3]
+    # A NaN is no miss.
+    if wp.min(u, wp.min(v, w)) < -margin and wp.max(u, wp.max(v, w)) > margin:
+        return True
+    along, size = _dot4(n, c), wp.abs(den)
+    if den < ZERO4:
+        along = -along
+    lost = ray.t_error * y[3] + TINY
+    return along > ray.end * size + lost or along < ray.low * size - lost
+
+
+@wp.func
+def shortened(ray: LocalRay, t: wp.float64):
+    """Return the limit of a ray that has hit at t."""
+    tau = scale_by(t + wp.abs(t) * T_ULP, ray.shift) - ray.entry
+    return wp.min(ray.end, f4(tau + wp.abs(tau) * LENGTH_SHARE + ray.slack))
+
+
+@wp.func
+def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
+    """Return whether a ray is finite, has a direction and a range."""
+    return is_finite(o) and is_finite(d) and largest(d) > ZERO and t_min <= t_max
+
+
+@wp.struct
+class Steps:
+    """What a ray enters of a node: its nearer child, and the other; count -1 for nothing."""
+
+    code: wp.int32
+    count: wp.int32
+    code2: wp.int32
+    count2: wp.int32
+
+
+@wp.func
+def step_into(target: Target, node: wp.int32, ray: LocalRay):
+    """Return the children of a node that a ray enters, the nearer one first."""
+    x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
+    a, b = _stay(x[0], x[1], ray, 0)
+    c, f = _stay(y[0], y[1], ray, 1)
+    g, h = _stay(z[0], z[1], ray, 2)
+    enter = wp.max(wp.max(a, c), wp.max(g, ray.low))
+    enters = enter <= wp.min(wp.min(b, f), wp.min(h, ray.end))
+    a, b = _stay(x[2], x[3], ray, 0)
+    c, f = _stay(y[2], y[3], ray, 1)
+    g, h = _stay(z[2], z[3], ray, 2)
+    other = wp.max(wp.max(a, c), wp.max(g, ray.low))
+    enters_other = other <= wp.min(wp.min(b, f), wp.min(h, ray.end))
+    pair = target.children[node]
+    # The second child comes first where it is nearer, or the only one.
+    swap = enters_other and (other < enter or not enters)
+    step = Steps()
+    step.code = wp.where(swap, pair[2], pair[0])
+    step.count = wp.where(swap, pair[3], pair[1])
+    step.code2 = wp.where(swap, pair[0], pair[2])
+    step.count2 = wp.where(swap, pair[1], pair[3])
+    if not (enters and enters_other):
+        step.count2 = -1
+    if not (enters or enters_other):
+        step.code = 0
+        step.count = -1
+    return step

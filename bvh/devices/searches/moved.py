@@ -1,0 +1,96 @@
+"""Leaves of a scene on a device: rays in the frame of their tree, and their faces in the world.
+
+A face of a leaf has the moved vertices, each coordinate correctly rounded, as `geometry.transforms`
+has it; all that is decided is decided of these, in the world. A ray in the coordinates of a tree
+serves to rule out what it cannot hit.
+
+By how much it may be off: the map's inverse W is rounded once, W o and W d lose four roundings a
+row, and a moved vertex is off by one of the world's coordinates, which W brings back; and what d
+loses counts for as far as the ray goes to be there, |t d| <= |o| + R with R the largest coordinates
+of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import LARGEST, TWO, ZERO, f8, two_product, two_sum
+from bvh.devices.layout import Target
+
+LOST, FLOOR = f8(2.0**-49), f8(2.0**-1000)
+# Of `rounded_dot`.
+SHARE, LEAST, NORMAL = f8(2.0**-100), f8(2.0**-1071), f8(2.0**-900)
+
+
+@wp.func
+def _row_dot(m: wp.vec4d, v: wp.vec3d):
+    return m[0] * v[0] + m[1] * v[1] + m[2] * v[2]
+
+
+@wp.func
+def _row_size(m: wp.vec4d, v: wp.vec3d):
+    return wp.abs(m[0]) * v[0] + wp.abs(m[1]) * v[1] + wp.abs(m[2]) * v[2] + wp.abs(m[3])
+
+
+@wp.func
+def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
+    """Return (origin, direction, lost) of a ray in the coordinates of a leaf's tree."""
+    x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
+    far = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
+    origin = wp.vec3d(_row_dot(x, o) + x[3], _row_dot(y, o) + y[3], _row_dot(z, o) + z[3])
+    direction = wp.vec3d(_row_dot(x, d), _row_dot(y, d), _row_dot(z, d))
+    lost = wp.max(_row_size(x, far), wp.max(_row_size(y, far), _row_size(z, far)))
+    return origin, direction, LOST * lost + FLOOR
+
+
+@wp.func
+def _is_normal(product: wp.float64, a: wp.float64, b: wp.float64):
+    return wp.abs(product) > NORMAL or a == ZERO or b == ZERO
+
+
+@wp.func
+def rounded_dot(m: wp.vec4d, v: wp.vec3d):
+    """Return (decided, the double nearest to m . (v, 1))."""
+    a, e = two_product(m[0], v[0])
+    b, f = two_product(m[1], v[1])
+    c, g = two_product(m[2], v[2])
+    s, h = two_sum(a, b)
+    s2, i = two_sum(s, c)
+    s3, j = two_sum(s2, m[3])
+    # The low part, and whether nothing is lost in it: then the sum of both is rounded as it should.
+    low, lost = two_sum(e, f)
+    low, lost2 = two_sum(low, g)
+    other, lost3 = two_sum(h, i)
+    other, lost4 = two_sum(other, j)
+    rest, lost5 = two_sum(low, other)
+    exact = lost == ZERO and lost2 == ZERO and lost3 == ZERO and lost4 == ZERO and lost5 == ZERO
+    exact = exact and _is_normal(a, m[0], v[0]) and _is_normal(b, m[1], v[1])
+    exact = exact and _is_normal(c, m[2], v[2])
+    size = wp.abs(a) + wp.abs(b) + wp.abs(c) + wp.abs(m[3])
+    margin = size * SHARE + LEAST
+    x = s3 + rest
+    sure = s3 + (rest + margin) == s3 + (rest - margin)
+    return (sure or exact) and wp.abs(x) <= LARGEST, x
+
+
+@wp.func
+def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
+    """Return (decided, a vertex in the world)."""
+    a, x = rounded_dot(target.maps[leaf, 0], v)
+    b, y = rounded_dot(target.maps[leaf, 1], v)
+    c, z = rounded_dot(target.maps[leaf, 2], v)
+    return a and b and c, wp.vec3d(x, y, z)
+
+
+@wp.func
+def corners_of(target: Target, leaf: wp.int32, prim: wp.int32):
+    """Return (decided, v0, v1, v2) of a face in the world."""
+    first = target.top.first_face
+    if target.is_scene != 0:
+        first = target.parts[target.part_of[leaf]].first_face
+    face = target.faces[first + prim]
+    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+    if target.is_scene == 0:
+        return True, a, b, c
+    i, v0 = moved_point(target, leaf, a)
+    j, v1 = moved_point(target, leaf, b)
+    k, v2 = moved_point(target, leaf, c)
+    return i and j and k, v0, v1, v2

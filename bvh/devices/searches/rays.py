@@ -1,0 +1,297 @@
+"""Rays through a tree or a scene on a device: float32 only discards, exact tests decide.
+
+Of all hits, those of a scene included, the closest is the first by (t, leaf, prim_id).
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import INF, f8, i8, is_contracted
+from bvh.devices.exact.triangles import details, distance, scaled_ray, triangle_side
+from bvh.devices.layout import STACK, Part, Target
+from bvh.devices.searches.local_rays import (
+    MEETS,
+    MISSES,
+    OTHER,
+    LocalRay,
+    is_ray,
+    local_ray,
+    shortened,
+    step_into,
+    surely_missed,
+)
+from bvh.devices.searches.moved import corners_of, moved_ray
+
+Stack = wp.types.vector(length=STACK, dtype=wp.int32)
+# Triangles in several leaves that a ray has hit; with more it is left to the CPU.
+SEEN_MOST = wp.constant(32)
+Seen = wp.types.vector(length=32, dtype=wp.int32)
+NEVER = wp.float32(0.0)
+
+# What is asked of a ray.
+CLOSEST, ANY, COUNT, LIST = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+# How a ray ends: answered; left to the CPU; or refused, as its module fuses operations.
+SURE, UNSURE, CONTRACTED = wp.constant(0), wp.constant(1), wp.constant(2)
+NO_HIT = wp.constant(-1)
+I1, I0 = i8(1), i8(0)
+
+
+@wp.struct
+class Range:
+    """Which hits of a ray count."""
+
+    t_min: wp.float64
+    t_max: wp.float64
+    mask: wp.int32
+    cull: wp.int32  # the side that is ignored, 0 for none
+    goal: wp.int32
+    once: wp.int32  # whether faces that share an edge or vertex are crossed once
+
+
+@wp.struct
+class Hit:
+    """What a ray hits first; prim_id -1 and t inf for nothing."""
+
+    t: wp.float64
+    u: wp.float64
+    v: wp.float64
+    prim_id: wp.int32
+    leaf: wp.int32
+    front: wp.int32
+    count: wp.int32  # of hits, where they are counted
+    state: wp.int32  # SURE, or UNSURE: the rest means nothing
+
+
+@wp.struct
+class Exact:
+    """A ray in the world, and what the exact tests need of it."""
+
+    o: wp.vec3d
+    d: wp.vec3d
+    scaled: wp.vec3d
+    floor: wp.float64
+    e: wp.int64
+    k: wp.int64
+
+
+@wp.struct
+class Listing:
+    """Where the hits of a ray are listed."""
+
+    t: wp.array(dtype=wp.float64)
+    prim_id: wp.array(dtype=wp.int32)
+    leaf: wp.array(dtype=wp.int32)
+    first: wp.int64
+    capacity: wp.int64
+
+
+@wp.func
+def _comes_before(
+    t: wp.float64, leaf: wp.int32, prim: wp.int32, t2: wp.float64, leaf2: wp.int32, prim2: wp.int32
+):  # fmt: skip
+    """Return whether one hit comes before another, by (t, leaf, prim_id)."""
+    return t < t2 or (t == t2 and (leaf < leaf2 or (leaf == leaf2 and prim < prim2)))
+
+
+@wp.func
+def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
+    """Insert a hit into what is sorted; the last drops out if there is no room."""
+    j = held
+    if held == here.capacity:
+        j -= I1
+        last = here.first + j
+        if j < I0:
+            return
+        if not _comes_before(t, leaf, prim, here.t[last], here.leaf[last], here.prim_id[last]):
+            return
+    shifting = bool(True)
+    while shifting and j > I0:
+        before = here.first + j - I1
+        shifting = _comes_before(
+            t, leaf, prim, here.t[before], here.leaf[before], here.prim_id[before]
+        )
+        if shifting:
+            here.t[before + I1] = here.t[before]
+            here.leaf[before + I1] = here.leaf[before]
+            here.prim_id[before + I1] = here.prim_id[before]
+            j -= I1
+    here.t[here.first + j] = t
+    here.leaf[here.first + j] = leaf
+    here.prim_id[here.first + j] = prim
+
+
+@wp.func
+def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, asked: Range):
+    """Return (decided, whether a triangle is hit in range, t), exactly."""
+    sure, v0, v1, v2 = corners_of(target, leaf, prim)
+    t = INF
+    if not sure:
+        return False, False, t
+    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, asked.once)
+    if not sure or side == 0 or side == asked.cull:
+        return sure, False, t
+    sure, t = distance(x.o, x.d, x.e, x.k, v0, v1, v2)
+    return sure, t >= asked.t_min and t <= asked.t_max, t
+
+
+@wp.func
+def _search(
+    target: Target, tree: Part, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range,
+    here: Listing, best: Hit,
+):  # fmt: skip
+    """Return the hits so far and those in a tree, or in a leaf of a scene."""
+    codes, counts, seen = Stack(), Stack(), Seen()
+    seen_count = int(0)
+    code, count = wp.int32(tree.root), wp.int32(tree.count)
+    top = int(0)
+    running = bool(True)
+    while running:
+        while count == 0:
+            step = step_into(target, code, ray)
+            code = step.code
+            count = step.count
+            if step.count2 >= 0:
+                codes[top] = step.code2
+                counts[top] = step.count2
+                top += 1
+        for i in range(code, code + count):
+            if surely_missed(target, i, ray):
+                continue
+            if tree.has_bits != 0 and (target.bits[i] & asked.mask) == 0:
+                continue
+            prim = target.ids[i]
+            sure, hit, t = _test(target, leaf, prim, x, asked)
+            if not sure:
+                best.state = UNSURE
+                return best
+            if not hit:
+                continue
+            if asked.goal >= COUNT:
+                if target.triangles[i, 2][3] > NEVER:
+                    # In several leaves: it counts where it is met first.
+                    again = bool(False)
+                    for j in range(seen_count):
+                        again = again or seen[j] == prim
+                    if again:
+                        continue
+                    if seen_count == SEEN_MOST:
+                        best.state = UNSURE
+                        return best
+                    seen[seen_count] = prim
+                    seen_count += 1
+                if asked.goal == LIST:
+                    _insert(here, wp.min(wp.int64(best.count), here.capacity), t, leaf, prim)
+                best.count += 1
+                continue
+            if _comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
+                best.t = t
+                best.prim_id = prim
+                best.leaf = leaf
+                ray.end = shortened(ray, t)
+            if asked.goal == ANY:
+                return best
+        running = top > 0
+        if running:
+            top -= 1
+            code = codes[top]
+            count = counts[top]
+    return best
+
+
+@wp.func
+def _search_leaf(
+    target: Target, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
+):  # fmt: skip
+    """Return the hits so far and those in a leaf of a scene, or in the tree that there is."""
+    tree = target.top
+    own = ray
+    if target.is_scene != 0:
+        tree = target.parts[target.part_of[leaf]]
+        if (target.masks[leaf] & asked.mask) == 0 or tree.is_empty != 0:
+            return best
+        o, d, lost = moved_ray(target, leaf, x.o, x.d)
+        own = local_ray(tree, o, d, asked.t_min, wp.min(asked.t_max, best.t), lost)
+        if own.state == OTHER:
+            best.state = UNSURE
+        if own.state != MEETS:
+            return best
+    return _search(target, tree, leaf, own, x, asked, here, best)
+
+
+@wp.func
+def _search_leaves(
+    target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
+):  # fmt: skip
+    """Return the hits in all leaves whose boxes a ray enters; a tree is its only leaf."""
+    codes, counts = Stack(), Stack()
+    code, count = wp.int32(0), wp.int32(1)
+    if target.is_scene != 0:
+        code = target.top.root
+        count = target.top.count
+    top = int(0)
+    running = bool(True)
+    while running:
+        while count == 0:
+            step = step_into(target, code, ray)
+            code = step.code
+            count = step.count
+            if step.count2 >= 0:
+                codes[top] = step.code2
+                counts[top] = step.count2
+                top += 1
+        for i in range(code, code + count):
+            leaf = int(0)
+            if target.is_scene != 0:
+                leaf = target.ids[i]
+            best = _search_leaf(target, leaf, ray, x, asked, here, best)
+            if best.state == UNSURE or (asked.goal == ANY and best.prim_id >= 0):
+                return best
+            if asked.goal == CLOSEST and best.prim_id >= 0:
+                ray.end = shortened(ray, best.t)
+        running = top > 0
+        if running:
+            top -= 1
+            code = codes[top]
+            count = counts[top]
+    return best
+
+
+@wp.func
+def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing):
+    """Return the hits of a ray that are asked for.
+
+    Where they are listed, they are sorted by (t, leaf, prim_id), the first `capacity` of them;
+    `count` is that of all.
+    """
+    best = Hit()
+    best.t = INF
+    best.prim_id = NO_HIT
+    best.leaf = NO_HIT
+    top = target.top
+    if is_contracted(target.probe):
+        best.state = CONTRACTED
+        return best
+    if top.is_empty != 0 or asked.mask == 0 or not is_ray(o, d, asked.t_min, asked.t_max):
+        return best
+    ray = local_ray(top, o, d, asked.t_min, asked.t_max, f8(0.0))
+    x = Exact()
+    x.o = o
+    x.d = d
+    scaled, floor, e, k = scaled_ray(o, d, top.farthest)
+    x.scaled = scaled
+    x.floor = floor
+    x.e = e
+    x.k = k
+    if ray.state == OTHER or (ray.state == MEETS and not floor < INF):
+        best.state = UNSURE
+        return best
+    if ray.state == MISSES:
+        return best
+    best = _search_leaves(target, ray, x, asked, here, best)
+    if asked.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
+        moved, v0, v1, v2 = corners_of(target, best.leaf, best.prim_id)
+        sure, u, v, front = details(o, d, v0, v1, v2)
+        best.u = u
+        best.v = v
+        best.front = wp.where(front, 1, 0)
+        best.state = wp.where(moved and sure, SURE, UNSURE)
+    return best

@@ -1,0 +1,265 @@
+"""`DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from bvh.devices.exchange import on_host
+from bvh.devices.layout import move_leaves, scene_on, tree_on
+from bvh.devices.point_calls import PointCall
+from bvh.devices.ray_calls import EdgeRule, RayCall
+from bvh.devices.searches.rays import ANY, COUNT
+from bvh.queries.query_arguments import edge_rule
+from bvh.queries.results import AllHits, ClosestPoints, Hits
+from bvh.runtime.arguments import Cull
+from bvh.tree.primitives import Triangles
+
+if TYPE_CHECKING:
+    from bvh.queries.hierarchy import BVH
+    from bvh.scene.scene import Scene
+
+
+class Device:
+    """Base class of what is on a device: ray queries.
+
+    Attributes
+    ----------
+    device : warp.Device
+    undecided : int
+        How many queries of the last call were left to the CPU.
+    """
+
+    is_scene = False
+    _searched: Callable[[], tuple[Any, Any]]
+    # The tree or scene on the CPU, which answers what is not decided on the device.
+    host: Any
+    _target: Any
+
+    def __init__(self, host: Any, device: Any) -> None:
+        self.host, self.device, self.undecided = host, device, 0
+
+    @property
+    def target(self) -> Any:
+        """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
+        return self._target
+
+    def closest_hit(
+        self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
+        mask: Any = None, cull: Cull | None = None,
+    ) -> Hits:  # fmt: skip
+        """Find the closest hit of each ray; as `BVH.closest_hit`."""
+        return RayCall(self, (origins, directions, t_min, t_max, mask), cull).closest()
+
+    def any_hit(
+        self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
+        mask: Any = None, cull: Cull | None = None,
+    ) -> Any:  # fmt: skip
+        """Return for each ray whether it hits anything; as `BVH.any_hit`."""
+        call = RayCall(self, (origins, directions, t_min, t_max, mask), cull)
+        return call.given(call.columns(ANY, {"truth": np.bool_}).truth)
+
+    def count_hits(
+        self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
+        edges: EdgeRule = "once", mask: Any = None, cull: Cull | None = None,
+    ) -> Any:  # fmt: skip
+        """Count the hits of each ray; as `BVH.count_hits`."""
+        rays = origins, directions, t_min, t_max, mask
+        call = RayCall(self, rays, cull, edge_rule(edges))
+        return call.given(call.columns(COUNT, {"counts": np.int64}).counts)
+
+    def all_hits(
+        self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
+        max_hits: int | None = None, edges: EdgeRule = "closed", mask: Any = None,
+        cull: Cull | None = None,
+    ) -> AllHits:  # fmt: skip
+        """Find all hits of each ray, or the first few; as `BVH.all_hits`.
+
+        Rays are traced twice: to count their hits, and to list them.
+        """
+        rays = origins, directions, t_min, t_max, mask
+        return RayCall(self, rays, cull, edge_rule(edges)).listed(max_hits)
+
+
+def device_of(device: Any) -> Any:
+    """Return a device by its name, or that of PyTorch's device; a ValueError if there is none."""
+    name = device if isinstance(device, wp.Device) else str(device)
+    try:
+        return wp.get_device(name)
+    except (RuntimeError, ValueError) as error:
+        known = ", ".join(str(d) for d in wp.get_devices())
+        cause = "" if wp.is_cuda_available() else "; Warp finds no CUDA driver, or no GPU"
+        raise ValueError(f"device must be one of {known}, got {device!r}{cause}") from error
+
+
+class DeviceBVH(Device):
+    """Tree over triangles on a device, made by `BVH.to`.
+
+    Answers are those of the tree, bit for bit. Boxes and triangles in float32 only discard; what is
+    left is decided in float64, by double-doubles and by exact sums, on the device. What these do
+    not decide, such as rays of extreme sizes, the tree itself answers on the CPU.
+
+    Arguments are arrays of numpy, or arrays on the device of Warp, PyTorch, JAX, CuPy and others,
+    which are read in place where they are float64 and contiguous. Results are arrays of the same
+    library, on the device; PyTorch's current stream is used. Rays and points have the shapes that
+    `BVH` takes; those on a device are of one leading shape, or one for all. One thread at a time
+    may use it.
+
+    Attributes
+    ----------
+    host : BVH
+        The tree on the CPU.
+    device : warp.Device
+    undecided : int
+        How many queries of the last call were left to the CPU.
+
+    Examples
+    --------
+    >>> import bvh, trimesh
+    >>> there = bvh.BVH.from_mesh(trimesh.creation.box()).to("cpu")
+    >>> there
+    DeviceBVH(12 triangles, on cpu)
+    >>> there.closest_hit([[0.1, 0.2, 5.0], [3.0, 0.0, 5.0]], [0.0, 0.0, -1.0]).t
+    array([4.5,  inf])
+    >>> there.signed_distance([0.0, 0.0, 0.25]), there.undecided
+    (-0.25, 0)
+    """
+
+    host: BVH
+
+    def __init__(self, tree: BVH, device: Any) -> None:
+        tree._must_hold("to", Triangles)
+        super().__init__(tree, device)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Send the tree, if it has been refitted."""
+        self._arrays = self.host.arrays
+        self._target = tree_on(self.host._grouped_arrays(), self.device)
+
+    @property
+    def target(self) -> Any:
+        if self.host.arrays is not self._arrays:
+            self._follow()
+        return self._target
+
+    def _searched(self) -> tuple[Any, Any]:
+        """Return the arrays that are searched, and whose they are."""
+        return self._arrays, None
+
+    def __repr__(self) -> str:
+        return f"DeviceBVH({len(self.host)} triangles, on {self.device})"
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    @property
+    def vertices(self) -> Any:
+        """The vertices of the tree, on the CPU."""
+        return self.host.vertices
+
+    @property
+    def faces(self) -> Any:
+        """The faces of the tree, on the CPU."""
+        return self.host.faces
+
+    def refit(self, vertices: Any) -> float:
+        """Refit the tree, which is followed; return what `BVH.refit` returns."""
+        return self.host.refit(on_host(vertices))
+
+    def closest_point(
+        self, points: Any, max_distance: Any = np.inf, *, mask: int | None = None
+    ) -> ClosestPoints:
+        """Find the closest point of the surface for each point; as `BVH.closest_point`."""
+        return PointCall(self, points, max_distance, mask).closest()
+
+    def distance(self, points: Any, max_distance: Any = np.inf, *, mask: int | None = None) -> Any:
+        """Return the distance of each point from the surface; as `BVH.distance`."""
+        call = PointCall(self, points, max_distance, mask)
+        return call.given(call.nearest({"distance": np.float64}), "distance")
+
+    def contains(self, points: Any, *, mask: int | None = None) -> Any:
+        """Return for each point whether it is inside the surface, by parity; as `BVH.contains`."""
+        call = PointCall(self, points, np.inf, mask)
+        return call.given(call.inside(surface=True), "inside")
+
+    def signed_distance(self, points: Any, *, mask: int | None = None) -> Any:
+        """Return the distance of each point, negative inside; as `BVH.signed_distance`."""
+        return PointCall(self, points, np.inf, mask).signed()
+
+
+class DeviceScene(Device):
+    """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
+
+    As `DeviceBVH`, for the ray queries of `Scene`. The trees are there once, whatever the number
+    of instances. What has moved or changed in the scene is sent before a query.
+
+    Attributes
+    ----------
+    host : Scene
+        The scene on the CPU: add, remove and move its instances.
+    device, undecided
+        As of `DeviceBVH`.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np, trimesh
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(trimesh.creation.box(), np.eye(4)[None].repeat(2, axis=0))
+    >>> there = scene.to("cpu")
+    >>> lifted = np.eye(4)
+    >>> lifted[2, 3] = 2.0
+    >>> there.set_transforms([1], [lifted])
+    >>> hit = there.closest_hit([0.1, 0.2, 5.0], [0.0, 0.0, -1.0])
+    >>> hit.t, hit.instance_id
+    (2.5, 1)
+    """
+
+    is_scene = True
+    host: Scene
+
+    def __init__(self, scene: Scene, device: Any) -> None:
+        super().__init__(scene, device)
+        self._view: Any = None
+        self._now, self._target = (-1, b""), None
+        self._follow()
+
+    def _searched(self) -> tuple[Any, Any]:
+        """Return the arrays that are searched, and whose they are."""
+        return self._view.arrays, self._view
+
+    def __repr__(self) -> str:
+        return f"DeviceScene({len(self.host)} instances, on {self.device})"
+
+    @property
+    def target(self) -> Any:
+        self._follow()
+        return self._target
+
+    def _follow(self) -> None:
+        """Send what has changed in the scene: trees that are new, or the leaves alone."""
+        view = self.host._current()
+        now = view.moves, view.masks.tobytes()
+        if view is self._view and now == self._now:
+            return
+        kind = view.first_not_triangles(-1)
+        if kind is not None:
+            raise TypeError(
+                f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
+            )
+        if view is not self._view or not move_leaves(self._target, view, self.device):
+            self._target = scene_on(view, self.device)
+        self._view, self._now = view, now
+
+    def set_transforms(self, ids: Any, transforms: Any) -> None:
+        """Move instances, here and in the scene; as `Scene.set_transforms`, arrays of any kind."""
+        self.host.set_transforms(on_host(ids), on_host(transforms))
+
+
+def on_device(host: Any, device: Any) -> Device:
+    """Return a tree or a scene on a device."""
+    kind = DeviceScene if hasattr(host, "_current") else DeviceBVH
+    return kind(host, device_of(device))

@@ -1,0 +1,103 @@
+"""Queries for kernels of NVIDIA Warp: functions to call inside your own, and trees on devices.
+
+For a lidar in a simulator, ambient occlusion, or whatever asks per ray or point what to ask next.
+They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
+give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
+the device has not decided, and the rest means nothing: that is rare, and `DeviceBVH` then asks the
+CPU. `any_hit` and `count_hits` then return False and 0, or what was found so far.
+
+Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
+them, as in the example; otherwise `state` is always 2. Warp also makes adjoints of kernels, which
+these have none of: set ``enable_backward``.
+
+It takes Warp: ``pip install "raybvh[gpu]"``.
+
+Examples
+--------
+>>> import numpy as np
+>>> import trimesh
+>>> import warp as wp
+>>> import bvh
+>>> import bvh.warp
+
+In a file of your own, its kernels stand like this:
+
+>>> wp.set_module_options({"fuse_fp": False, "enable_backward": False})  # doctest: +SKIP
+>>> @wp.kernel  # doctest: +SKIP
+... def lidar(
+...     room: bvh.warp.Target, beams: wp.array(dtype=wp.vec3d), ranges: wp.array(dtype=wp.float64)
+... ):
+...     i = wp.tid()
+...     eye, near, far = wp.vec3d(), wp.float64(0.1), wp.float64(100.0)
+...     hit = bvh.warp.closest_hit(room, eye, beams[i], near, far)
+...     blind = bvh.warp.any_hit(room, eye, beams[i], wp.float64(0.0), near)
+...     walls = bvh.warp.count_hits(room, eye, beams[i], near, far)
+...     beside = bvh.warp.closest_point(room, eye, far).distance
+...     ranges[i] = wp.where(blind, near, hit.t)
+>>> room = bvh.BVH.from_mesh(trimesh.creation.box()).to("cuda")  # doctest: +SKIP
+>>> wp.launch(lidar, len(beams), inputs=[room.target, beams, ranges])  # doctest: +SKIP
+"""
+
+from bvh.runtime.registry import extra
+
+with extra("gpu", "bvh.warp needs NVIDIA Warp"):
+    import warp as wp
+
+from bvh.devices.layout import Target
+from bvh.devices.searches import points, rays
+from bvh.devices.trees import DeviceBVH, DeviceScene
+
+__all__ = [
+    "DeviceBVH", "DeviceScene", "Hit", "Near", "Target", "any_hit", "closest_hit", "closest_point",
+    "count_hits",
+]  # fmt: skip
+__dir__ = __all__.copy
+
+Hit, Near = rays.Hit, points.Near
+
+
+@wp.func
+def _asked(t_min: wp.float64, t_max: wp.float64, goal: wp.int32):
+    """Return what is asked of a ray, of all faces."""
+    asked = rays.Range()
+    asked.t_min = t_min
+    asked.t_max = t_max
+    asked.mask = -1
+    asked.goal = goal
+    asked.once = 1
+    return asked
+
+
+@wp.func
+def closest_hit(
+    target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
+):  # fmt: skip
+    """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
+    asked = _asked(t_min, t_max, rays.CLOSEST)
+    asked.once = 0
+    return rays.trace(target, origin, direction, asked, rays.Listing())
+
+
+@wp.func
+def any_hit(
+    target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
+):  # fmt: skip
+    """Return whether a ray hits anything."""
+    asked = _asked(t_min, t_max, rays.ANY)
+    asked.once = 0
+    return rays.trace(target, origin, direction, asked, rays.Listing()).prim_id >= 0
+
+
+@wp.func
+def count_hits(
+    target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
+):  # fmt: skip
+    """Return how often a ray crosses a surface, shared edges once."""
+    asked = _asked(t_min, t_max, rays.COUNT)
+    return rays.trace(target, origin, direction, asked, rays.Listing()).count
+
+
+@wp.func
+def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
+    """Return what of a tree is closest to a point: distance, prim_id, u, v, state."""
+    return points.closest_to(target, point, max_distance, -1)

@@ -1,0 +1,95 @@
+"""Arrays of libraries on a device: read in place, and answers in their library; rays of cameras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+import warp as wp
+
+import bvh
+from bvh.devices.exchange import read
+from tests.cases.libraries import NAMES, library, plain
+from tests.oracles.devices import assert_same
+
+TREE = bvh.BVH.from_mesh(trimesh.creation.icosphere(2))
+CAMERA = bvh.Camera.look_at([0.5, 1.0, 4.0], [0, 0, 0], [0, 1, 0], 40, 32, 24)
+
+
+def check(found: Any, wanted: Any, kind: type, as_numpy: Any) -> None:
+    """Compare a result column by column, all of one kind."""
+    for name in vars(wanted):
+        if not name.startswith("_") and name != "shape":
+            column = getattr(found, name)
+            assert isinstance(column, kind), name
+            assert_same(as_numpy(column), getattr(wanted, name), name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_libraries(name: str) -> None:
+    """PyTorch, JAX, and a strict library of the array API."""
+    there, (o, d) = TREE.to("cpu"), CAMERA.rays()
+    with library(name) as arrays:
+        given = arrays.make(o.copy()), arrays.make(d.copy())
+        check(there.closest_hit(*given), TREE.closest_hit(o, d), arrays.kind, plain)
+        check(there.all_hits(*given), TREE.all_hits(o, d), arrays.kind, plain)
+        assert isinstance(there.any_hit(*given), arrays.kind)
+        check(there.closest_point(given[0]), TREE.closest_point(o), arrays.kind, plain)
+        inside = there.contains(arrays.make(0.3 * d))
+        assert isinstance(inside, arrays.kind)
+        assert_same(plain(inside), TREE.contains(0.3 * d))
+
+
+@pytest.mark.parametrize("camera", [
+    CAMERA, bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 20, 10),
+])  # fmt: skip
+def test_warp_and_cameras(camera: bvh.Camera) -> None:
+    """Rays of cameras are made there, by the same operations; answers stay there."""
+    there, (o, d) = TREE.to("cpu"), camera.rays()
+    origins, directions = camera.rays("cpu")
+    assert_same(np.broadcast_to(origins.numpy(), o.shape), o)
+    assert_same(np.broadcast_to(directions.numpy(), d.shape), d)
+    hits = there.closest_hit(origins, directions, mask=0xFFFFFFFF)
+    check(hits, TREE.closest_hit(o, d), wp.array, lambda column: column.numpy())
+    places = wp.array(o.reshape(-1, 3), dtype=wp.vec3d, device="cpu")
+    near = there.closest_point(places)
+    assert near.position.dtype is wp.vec3d
+    assert_same(near.position.numpy(), TREE.closest_point(o.reshape(-1, 3)).position)
+
+
+def test_read_in_place() -> None:
+    """What is float64 and contiguous is not copied; other numbers are converted."""
+    device, rows = wp.get_device("cpu"), np.arange(12.0).reshape(2, 2, 3)
+    given = wp.array(rows, dtype=wp.float64, device=device)
+    array, shape = read("points", given, device, np.float64, 3)
+    assert (array.ptr, shape) == (given.ptr, (2, 2))
+    for other in (wp.array(rows, dtype=wp.float32, device=device), given[:, :1]):
+        array, shape = read("points", other, device, np.float64, 3)
+        assert shape == other.shape[:2]
+        assert array.numpy().tolist() == other.numpy().reshape(-1, 3).tolist()
+    with pytest.raises(ValueError, match=r"points must have shape \(..., 3\), got \(2, 2\)"):
+        read("points", np.ones((2, 2)), device, np.float64, 3)
+    with pytest.raises(TypeError, match="points must be numbers"):
+        read("points", ["a"], device, np.float64, 3)
+
+
+def test_gradients(rng: np.random.Generator) -> None:
+    """Functions of `bvh.torch` search a tree on a device, with the gradients of one on the CPU."""
+    torch = pytest.importorskip("torch")
+    import bvh.torch
+
+    there, places = TREE.to("cpu"), rng.normal(size=(2, 40, 3))
+    for query in ("closest_hit", "closest_point", "signed_distance"):
+        found = []
+        for tree in (TREE, there):
+            given = [torch.tensor(rows, requires_grad=True) for rows in places]
+            given = given if query == "closest_hit" else given[:1]
+            corners = torch.tensor(TREE.vertices.copy(), requires_grad=True)
+            result = getattr(bvh.torch, query)(tree, *given, corners)
+            value = result if query == "signed_distance" else result[0]
+            value[value.isfinite()].sum().backward()
+            found.append([value.detach(), corners.grad, *(rows.grad for rows in given)])
+        for ours, wanted in zip(*found, strict=True):
+            assert_same(ours.numpy(), wanted.numpy(), query)

@@ -1,0 +1,111 @@
+"""What is compiled for GPUs, functions for users' kernels, and what is imported when."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+import warp as wp
+
+import bvh
+import bvh.warp
+from bvh.devices import point_kernels, ray_kernels
+from tests.oracles.devices import assert_same
+
+ROOT = Path(__file__).parents[2]
+
+wp.set_module_options({"fuse_fp": False, "enable_backward": False})
+
+
+@wp.kernel
+def ask(
+    target: bvh.warp.Target,
+    origins: wp.array(dtype=wp.vec3d), directions: wp.array(dtype=wp.vec3d),
+    t: wp.array(dtype=wp.float64), met: wp.array(dtype=wp.bool), crossed: wp.array(dtype=wp.int32),
+    far: wp.array(dtype=wp.float64),
+):  # fmt: skip
+    i = wp.tid()
+    o, d = origins[i], directions[i]
+    near, most = wp.float64(0.0), wp.float64(wp.inf)
+    hit = bvh.warp.closest_hit(target, o, d, near, most)
+    t[i] = wp.where(hit.state == 0, hit.t, wp.float64(wp.nan))
+    met[i] = bvh.warp.any_hit(target, o, d, near, most)
+    crossed[i] = bvh.warp.count_hits(target, o, d, near, most)
+    far[i] = bvh.warp.closest_point(target, o, most).distance
+
+
+def test_functions_for_kernels(rng: np.random.Generator) -> None:
+    """In a kernel of a user they give what queries give."""
+    tree = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
+    o, d = rng.normal(size=(2, 400, 3)) * [[[2.0]], [[1.0]]]
+    given = [wp.array(array, dtype=wp.vec3d, device="cpu") for array in (o, d)]
+    kinds = wp.float64, wp.bool, wp.int32, wp.float64
+    t, met, crossed, far = (wp.empty(400, dtype=kind, device="cpu") for kind in kinds)
+    inputs = [tree.to("cpu").target, *given, t, met, crossed, far]
+    wp.launch(ask, 400, inputs=inputs, device="cpu")
+    assert_same(t.numpy(), tree.closest_hit(o, d).t, "t")
+    assert_same(met.numpy(), tree.any_hit(o, d), "met")
+    assert crossed.numpy().tolist() == tree.count_hits(o, d).tolist()
+    assert_same(far.numpy(), tree.distance(o), "far")
+
+
+# Without the option products and sums are contracted on GPUs, not on CPUs: what the test below must
+# be able to see, and what functions refuse to run with.
+CONTROL = """
+import warp as wp
+from bvh.devices.exact.arithmetic import is_contracted
+
+@wp.kernel
+def fused(x: wp.array(dtype=wp.vec2d), found: wp.array(dtype=wp.bool)):
+    i = wp.tid()
+    found[i] = is_contracted(x[i])
+"""
+
+
+@pytest.mark.long
+def test_no_operation_is_contracted(tmp_path: Path) -> None:
+    """What Warp compiles for GPUs has no fused, approximate or flushing operations of doubles."""
+    (tmp_path / "control_of_ptx.py").write_text(CONTROL)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import control_of_ptx  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(tmp_path))
+    modules: list[Any] = [ray_kernels, point_kernels, control_of_ptx]
+    texts = []
+    for number, module in enumerate(modules):
+        folder = tmp_path / str(number)
+        wp.compile_aot_module(module, arch=90, use_ptx=True, module_dir=str(folder))
+        (path,) = folder.rglob("*.ptx")
+        texts.append(path.read_text())
+    assert re.search(r"\bfma\.", texts.pop())
+    for text in texts:
+        assert re.search(r"\bmul\.(rn\.)?f64", text) and re.search(r"\bdiv\.rn\.f64", text)
+        found = re.findall(r"\b(?:fma|mad)\.\S*f(?:32|64)|\.approx\S*|\.ftz\S*", text)
+        assert not found, set(found)
+
+
+@pytest.mark.parametrize(("modules", "code", "message"), [
+    ("", "tree.to('cpu')", 'pip install "raybvh\\[gpu\\]"'),
+    ("", "import bvh.warp", 'pip install "raybvh\\[gpu\\]"'),
+])  # fmt: skip
+def test_without_warp(modules: str, code: str, message: str) -> None:
+    """Nothing imports Warp unasked; without it, what needs it names the extra."""
+    program = (
+        "import sys, numpy as np\n"
+        "sys.modules['warp'] = None\n"
+        "import bvh\n"
+        "tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])\n"
+        "tree.closest_hit([0, 0, 0], [1, 1, 1])\n"
+        "bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40, 4, 4).rays()\n"
+        f"{code}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.search(message, done.stderr), done.stderr
