@@ -13,6 +13,7 @@ from bvh.devices.layout import move_leaves, scene_on, tree_on
 from bvh.devices.point_calls import PointCall
 from bvh.devices.ray_calls import EdgeRule, RayCall
 from bvh.devices.searches.rays import ANY, COUNT
+from bvh.queries.methods.point_queries import warn_if_open
 from bvh.queries.query_arguments import edge_rule
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import Cull
@@ -183,11 +184,13 @@ class DeviceBVH(Device):
 
     def contains(self, points: Any, *, mask: int | None = None) -> Any:
         """Return for each point whether it is inside the surface, by parity; as `BVH.contains`."""
+        warn_if_open(self.host._open_edges(mask), "contains")
         call = PointCall(self, points, np.inf, mask)
         return call.given(call.inside(surface=True), "inside")
 
     def signed_distance(self, points: Any, *, mask: int | None = None) -> Any:
         """Return the distance of each point, negative inside; as `BVH.signed_distance`."""
+        warn_if_open(self.host._open_edges(mask), "the sign of signed_distance")
         return PointCall(self, points, np.inf, mask).signed()
 
 

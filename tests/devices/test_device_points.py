@@ -35,6 +35,13 @@ def test_families(name: str, rng: np.random.Generator) -> None:
     assert_same(there.signed_distance(places), tree.signed_distance(places), "signed")
 
 
+def test_open_meshes() -> None:
+    """Whoever asks for inside or outside of one is warned, once for a tree."""
+    there = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]]).to("cpu")
+    with pytest.warns(bvh.BVHWarning, match="has open edges"):
+        there.contains([0.0, 0.0, 0.0])
+
+
 def test_a_mesh(rng: np.random.Generator) -> None:
     """Points near and far, of any shape, with masks; few are left to the CPU."""
     vertices, faces = organic(6)

@@ -191,7 +191,7 @@ class PointQueries(Generic[Points]):
             if searched is not None and point is not None:
                 far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
-                    _warn_if_open(self._open_edges(None), "the sign of signed_distance")
+                    warn_if_open(self._open_edges(None), "the sign of signed_distance")
                     signed = 0.0 < far < np.inf
                     from bvh.queries.batches.containment import inside_one
 
@@ -202,7 +202,7 @@ class PointQueries(Generic[Points]):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target("signed_distance", mask)
         if method == "parity":
-            _warn_if_open(self._open_edges(mask), "the sign of signed_distance")
+            warn_if_open(self._open_edges(mask), "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat = target.distances(batch, workers, report)
@@ -260,7 +260,7 @@ class PointQueries(Generic[Points]):
         if mask is None and threads is None and progress is None and method == "parity":
             searched, point = self._quick, plain_point(points)
             if searched is not None and point is not None and searched.for_points() is not None:
-                _warn_if_open(self._open_edges(None), "contains")
+                warn_if_open(self._open_edges(None), "contains")
                 from bvh.queries.batches.containment import inside_one
 
                 inside = inside_one(searched, point)
@@ -270,7 +270,7 @@ class PointQueries(Generic[Points]):
             return foreign_answer(self.contains, locals())
         target = self._point_target("contains", mask)
         if method == "parity":
-            _warn_if_open(self._open_edges(mask), "contains")
+            warn_if_open(self._open_edges(mask), "contains")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             if method == "winding":
@@ -334,7 +334,7 @@ class PointQueries(Generic[Points]):
         return shaped(batch.shape, flat)[0]
 
 
-def _warn_if_open(what: str | None, query: str) -> None:
+def warn_if_open(what: str | None, query: str) -> None:
     """Warn the caller of a query that parity does not tell inside from outside."""
     if what is not None:
         warn_caller(
