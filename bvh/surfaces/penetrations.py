@@ -110,6 +110,9 @@ def _longest_part(own: Surface, other: Surface, side: int, threads: int) -> Deep
     inside &= other.tree.distance(points[parts], threads=threads) > length[parts] * ON_FACE
     length[parts[~inside]] = 0.0
     k = int(length.argmax()) if len(length) else 0
+    while len(length) and length[k] > 0.0 and own.is_flat(int(chosen[ray[k]])):
+        length[k] = 0.0
+        k = int(length.argmax())
     if len(length) == 0 or length[k] == 0.0:
         return NOTHING
     edge = chosen[ray[k]]

@@ -54,15 +54,32 @@ class Surface:
         return pairs
 
     @cached_property
-    def pieces(self) -> NDArray[np.int64]:
-        """The piece of each face: faces that are connected by edges."""
+    def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Keys of the edges, three a face, the same for the same ends; and an order by them."""
         corners = names_of(self.solid.corners.reshape(-1, 3)).reshape(-1, 3)
         edges = np.sort(np.stack([corners, np.roll(corners, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
-        order = np.argsort(keys, kind="stable")
+        return keys, np.argsort(keys, kind="stable")
+
+    def is_flat(self, edge: int) -> bool:
+        """Return whether an edge only divides a flat part, such as the diagonal of a quad."""
+        keys, order = self._edges
+        first, last = (
+            np.searchsorted(keys, keys[edge], sorter=order),
+            np.searchsorted(keys, keys[edge], "right", sorter=order),
+        )
+        faces = [exact_face(self.solid.corners[e // 3].tolist()) for e in order[first:last]]
+        normal = normal_of(faces[0])
+        points = [p for face in faces for p in face]
+        return len(faces) == 2 and any(normal) and not any(heights_over(normal, points[0], points))
+
+    @cached_property
+    def pieces(self) -> NDArray[np.int64]:
+        """The piece of each face: faces that are connected by edges."""
+        keys, order = self._edges
         same = keys[order[1:]] == keys[order[:-1]]
         a, b = order[:-1][same] // 3, order[1:][same] // 3
-        piece = np.arange(len(corners))
+        piece = np.arange(len(self.solid.corners))
         while True:
             least = np.minimum(piece[a], piece[b])
             if (piece[a] == piece[b]).all():

@@ -105,8 +105,9 @@ class SolidQueries(TreeBase):
 
         The depth is the largest distance to the surface of one from a vertex, or the middle of a
         face, of the other that is inside. Where there is none, it is the length of the longest part
-        of an edge that is inside: the edge pierces. It is not the shortest way that separates them,
-        which may be longer or shorter.
+        of an edge that is inside: the edge pierces. Edges within flat parts, such as diagonals of
+        quads, are none. It is not the shortest way that separates them, which may be longer or
+        shorter.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class SolidQueries(TreeBase):
         >>> beam = bvh.BVH.from_mesh(trimesh.creation.box([9, 1, 1]))
         >>> pipe = bvh.BVH.from_mesh(trimesh.creation.box([0.5, 0.5, 9]))
         >>> found = beam.penetration(pipe)
-        >>> round(found.depth, 2), found.pierces
+        >>> round(found.depth, 9), found.pierces
         (1.0, True)
         """
         from bvh.surfaces.penetrations import NOTHING, deepest_of
