@@ -12,6 +12,7 @@ Each file imports only from those above it.
 | `region_overlap.py` | Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates |
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
 | `capsules.py` | The interval of a ray in a solid capsule |
+| `round_distances.py` | Distances of points from spheres and capsules, to 4 units in the last place |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |
 | `obbs.py` | The exact interval of a ray in an oriented box, and `ray_obb` |
 | `pairs/` | Pairs of triangles: whether they overlap, and how far apart they are. |

@@ -24,7 +24,7 @@ _NEGATIVE = -(1 << 63)
 
 
 @inlined
-def _is_decided(value, size):
+def is_decided(value, size):
     """Return whether the sign of a double-double is right."""
     # All values here lose less than 62 * 2**-106 < DD_ERROR of the sizes of their terms: the
     # longest is a square of a difference of products of two dot products with differences.
@@ -189,7 +189,7 @@ def _nearest_root(o, d, p, q, r, t, far):
 
 
 @inlined
-def _frame(o, d, p, q):
+def frame_of(o, d, p, q):
     """Return (u, v, m, e, k): d over 2**k, q - p and o - p over 2**e, of sizes of about one."""
     half, axis = minus(scaled(o, 0.5), scaled(p, 0.5)), minus(scaled(q, 0.5), scaled(p, 0.5))
     size = max(floats.largest(half), floats.largest(axis))
@@ -218,7 +218,7 @@ def _outside(o, d, p, q, r, along):
     """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
     # `along` is the sign of d.v.
     stay_outlined()
-    u, v, m, e, _ = _frame(o, d, p, q)
+    u, v, m, e, _ = frame_of(o, d, p, q)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     mv, dv, md, dd = (
         floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
@@ -226,7 +226,7 @@ def _outside(o, d, p, q, r, along):
     mv_size, dv_size, md_size = dot_size(mh, vh), dot_size(uh, vh), dot_size(mh, uh)
     s = floats.dd_sub(floats.dd_mul(mv, dd), floats.dd_mul(md, dv))
     usable = -REACH <= e <= REACH
-    if usable and _is_decided(s, mv_size * dd[0] + md_size * dv_size):
+    if usable and is_decided(s, mv_size * dd[0] + md_size * dv_size):
         nearest = floats.sign(s[0])
     else:
         nearest = _exact_nearest(o, d, p, q)
@@ -240,7 +240,7 @@ def _outside(o, d, p, q, r, along):
         x_size = abs(mh[i]) * dv_size + abs(uh[i]) * mv_size
         total = floats.dd_sub(total, floats.dd_mul(x, x))
         size += x_size * x_size
-    if usable and scale < 2.0**200 and _is_decided(total, size + (scale * scale) * dv_size**2):
+    if usable and scale < 2.0**200 and is_decided(total, size + (scale * scale) * dv_size**2):
         within = total[0] > 0.0
     else:
         within = _exact_passage(o, d, p, q, r) > 0
@@ -263,7 +263,7 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, r):
     """Return (sign of F, whether both roots are rounded correctly, near, far); 2: parallel."""
     stay_outlined()
-    u, v, m, e, k = _frame(o, d, p, q)
+    u, v, m, e, k = frame_of(o, d, p, q)
     scale = r * floats.power_of_two(-e)
     usable = -REACH <= e <= REACH and scale < 2.0**200
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
@@ -276,7 +276,7 @@ def _cylinder(o, d, p, q, r):
     f = floats.dd_sub(floats.dd_mul(square, a), floats.dd_mul(w, w))
     f_size = square[0] * a_size + w_size * w_size
     sure = usable and is_accurate(f, f_size)
-    if usable and _is_decided(f, f_size):
+    if usable and is_decided(f, f_size):
         side = floats.sign(f[0])
     else:
         side = _exact_side(o, d, p, q, r)

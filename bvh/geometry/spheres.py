@@ -42,7 +42,7 @@ def is_accurate(value, size):
 
 
 @kernel
-def _rounded(total, k):
+def over_power(total, k):
     """Return total / 2**k, correctly rounded, as a double-double."""
     stay_outlined()
     unit = new_sum()
@@ -91,7 +91,7 @@ def _exact_root(o, d, center, r, k, e):
     stay_outlined()
     total = new_sum()
     _add_discriminant(total, o, d, center, r)
-    f = _rounded(total, 2 * (k + e))
+    f = over_power(total, 2 * (k + e))
     if f[0] <= 0.0:
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
@@ -99,7 +99,7 @@ def _exact_root(o, d, center, r, k, e):
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
     total = new_sum()
     _add_discriminant(total, o, d, center, r)
-    root = dd_sqrt(_rounded(total, 2 * (k + e) - 1000))
+    root = dd_sqrt(over_power(total, 2 * (k + e) - 1000))
     return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
 
 
@@ -110,21 +110,21 @@ def _exact_half_slope(o, d, center, k):
     total = new_sum()
     add_dot(total, 1.0, d, o)
     add_dot(total, -1.0, d, center)
-    return _rounded(total, k)
+    return over_power(total, k)
 
 
 @kernel
-def _exact_surface(o, center, r, k):
+def exact_surface(o, center, r, k):
     """Return m.m - r**2 over 2**(k - lift), correctly rounded, and lift, which avoids underflow."""
     stay_outlined()
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
-    c = _rounded(total, k)
+    c = over_power(total, k)
     if c[0] == 0.0 or abs(c[0]) > 2.0**-900:
         return c, 0
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
-    return _rounded(total, k - 1000), 1000
+    return over_power(total, k - 1000), 1000
 
 
 @inlined
@@ -255,7 +255,7 @@ def _solved(o, d, center, r):
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
-        (c, lift), sure = _exact_surface(o, center, r, 2 * e), False
+        (c, lift), sure = exact_surface(o, center, r, 2 * e), False
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
         q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))

@@ -45,7 +45,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them, in constructors and methods alike. So do queries that are not for what a tree, or an
     instance that counts, is over: those of points and pairs need triangles, those of regions
-    triangles or boxes.
+    triangles or boxes, `closest_point` and `distance` triangles, spheres or capsules.
 
     Examples
     --------
@@ -129,8 +129,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
         False. Whether a ray meets a sphere is decided exactly, touching included, and t is the
         nearest double, as of `ray_sphere`; normals point outward. A ray meets each sphere once,
-        where it first crosses it in its range, also for `all_hits` and `count_hits`. Queries of
-        points and regions, picks with a radius and selections, `cull` and scenes do not take them.
+        where it first crosses it in its range, also for `all_hits` and `count_hits`. The closest
+        point is that of the surface, also from inside, and `distance` 0.0 on it alone. Containment,
+        regions, picks with a radius and selections, `cull` and scenes do not take them.
 
         Parameters
         ----------
@@ -321,6 +322,8 @@ def _warm_points() -> None:
     tree.distance(points[0])
     tree.contains(points)
     tree.winding_number(points)
+    for solids in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
+        solids.closest_point(points)
 
 
 @alone

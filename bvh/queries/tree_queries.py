@@ -29,7 +29,6 @@ from bvh.tree.primitives import Triangles
 # Many kernels, which only some queries need: they are imported by the first of these.
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
-    from bvh.queries.batches.point_batches import PointSearch
     from bvh.tree.winding_moments import WindingTerms
 
 Pairs = NDArray[np.int32]
@@ -79,11 +78,15 @@ class TreeQueries(
         """
         return enrolled("picks in trees")(self, camera, x, y, radius, mask)
 
-    def _point_target(self, query: str, mask: int | None) -> PointSearch:
+    def _point_target(self, query: str, mask: int | None) -> Any:
         from bvh.queries.batches.point_batches import PointSearch
 
-        self._must_hold(query, Triangles)
         bits = one_mask(mask)
+        if query in ("closest_point", "distance") and self.kind in ("spheres", "capsules"):
+            from bvh.queries.batches.solid_points import SolidSearch
+
+            return SolidSearch(self._arrays_for(bits))
+        self._must_hold(query, Triangles)
 
         def rays() -> RaySearch:
             return RaySearch(self._arrays_for(bits), self._quality == "high", self)

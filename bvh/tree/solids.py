@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.boxes import box_interval, read_box
 from bvh.geometry.capsules import capsule_interval
 from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
+from bvh.geometry.round_distances import distance_to_capsule, distance_to_sphere
 from bvh.geometry.spheres import sphere_interval
 from bvh.geometry.transforms import rounded_dot
 from bvh.runtime.arguments import lengths, reals
@@ -99,6 +100,10 @@ class Solid(NamedTuple):
     flaw: Callable[[Floats], tuple[int, str]]
     # Whether rays meet the surface alone, also from inside.
     hollow: bool = False
+    # Kernel (points, i, p) -> the distance of a point from the surface; None without one. And where
+    # surfaces are nearest to points: (points, positions) -> positions.
+    distance: Dispatcher | None = None
+    nearest: Callable[[Floats, Floats], Floats] | None = None
 
 
 @inlined
@@ -209,6 +214,36 @@ def _sphere_interval(points, i, o, d):
     return sphere_interval(o, d, center, peek(points, at + 3))
 
 
+@inlined
+def _sphere_distance(points, i, p):
+    at = 10 * i + 6
+    center = peek(points, at), peek(points, at + 1), peek(points, at + 2)
+    return distance_to_sphere(p, center, peek(points, at + 3))
+
+
+@inlined
+def _capsule_distance(points, i, p):
+    at = 13 * i + 6
+    a = peek(points, at), peek(points, at + 1), peek(points, at + 2)
+    b = peek(points, at + 3), peek(points, at + 4), peek(points, at + 5)
+    return distance_to_capsule(p, a, b, peek(points, at + 6))
+
+
+def _off_axis(p: Floats, q: Floats, radii: Floats, positions: Floats) -> Floats:
+    """Return what is nearest to positions on capsules."""
+    axis = q - p
+    with np.errstate(all="ignore"):
+        along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
+        foot = p + np.nan_to_num(along).clip(0.0, 1.0)[:, None] * axis
+        away = positions - foot
+        # From the axis itself, any way across it is one.
+        least = np.eye(3)[np.abs(axis).argmin(axis=1)]
+        across = np.cross(axis, least)
+        across[~across.any(axis=1)] = 1.0, 0.0, 0.0
+        away = np.where(away.any(axis=1)[:, None], away, across)
+        return np.asarray(foot + radii[:, None] * away / np.linalg.norm(away, axis=1)[:, None])
+
+
 def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Return corners of boxes around all that is so near to others, and the radii, in columns."""
     sizes = np.asarray(lengths("radii", radii))
@@ -281,6 +316,10 @@ SPHERES = Solid(
     normals=lambda points, positions, rows: positions - points[:, 6:9],
     skew=lambda points, farthest: (0.0, 0.0), given=("radii",), points_of=_sphere_points,
     flaw=lambda points: _round_flaw(points, "sphere", points[:, 6:9], points[:, 9]), hollow=True,
+    distance=_sphere_distance,
+    nearest=lambda points, positions: _off_axis(
+        points[:, 6:9], points[:, 6:9], points[:, 9], positions
+    ),
 )  # fmt: skip
 CAPSULES = Solid(
     arrays=Capsules, row=CapsuleRow, code=4, size=13, interval=_capsule_interval, instanced=None,
@@ -289,10 +328,18 @@ CAPSULES = Solid(
     flaw=lambda points: _round_flaw(
         points, "capsule", points[:, 6:9], points[:, 9:12], points[:, 12]
     ),
-    hollow=True,
+    hollow=True, distance=_capsule_distance,
+    nearest=lambda points, positions: _off_axis(
+        points[:, 6:9], points[:, 9:12], points[:, 12], positions
+    ),
 )  # fmt: skip
 SOLIDS = (BOXES, OBBS, SPHERES, CAPSULES)
 KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
+
+
+def solid_of_class(kind: type) -> Solid:
+    """Return the kind of solids of a class of arrays."""
+    return KINDS[kind]
 
 
 def solid_of(primitives: object) -> Solid:

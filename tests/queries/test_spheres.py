@@ -105,7 +105,7 @@ def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path:
     with pytest.raises(TypeError, match="capsules"):
         bvh.Scene().add(tree)
     with pytest.raises(TypeError, match="capsules"):
-        tree.closest_point([0, 0, 0])
+        tree.contains([0, 0, 0])
 
 
 def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="centers must have shape"):
         BVH.from_spheres([0, 0, 0, 0], 1.0)
     for ask in (
-        lambda: tree.closest_point([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
+        lambda: tree.contains([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
         lambda: tree.pick(camera, 20, 20, radius=3), lambda: bvh.Scene().add(tree),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="spheres"):

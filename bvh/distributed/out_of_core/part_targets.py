@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need.
 if TYPE_CHECKING:
-    from bvh.queries.batches.point_batches import PointSearch
     from bvh.traversal.overlaps.regions import Regions
 
 # What a part answers to some rays.
@@ -231,7 +230,7 @@ class PartPoints(NamedTuple):
 
         self.rays.visits.of_points(batch, visit, progress, found.wanted, count, self.mask)
 
-    def _target_of(self, part: OpenPart) -> PointSearch:
+    def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
         return part.tree._point_target(self.query, self._bits)
 

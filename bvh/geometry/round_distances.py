@@ -1,0 +1,125 @@
+"""Distances of points from spheres and capsules, to 4 units in the last place.
+
+The distance from what is r away from a point or an axis is (d**2 - r**2) / (d + r), in which only
+the numerator cancels: double-doubles have it, or exact sums.
+"""
+
+import math
+
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size
+from bvh.geometry.arithmetic.vectors import minus, scaled
+from bvh.geometry.capsules import frame_of, is_decided
+from bvh.geometry.spheres import REACH, exact_surface, is_accurate, over_power
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+
+@inlined
+def _as_distance(n, d, e):
+    """Return abs(n) / d * 2**e; what is not zero never becomes zero, nor infinite."""
+    if n == 0.0:
+        return 0.0
+    return min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
+
+
+@inlined
+def _shift_of(p, a, b, r):
+    """Return by how many powers of two numbers are too large for their differences."""
+    return 30 if max(floats.reach_of(p, a, b), r) > 2.0**990 else 0
+
+
+@kernel
+def distance_to_sphere(p, center, r):
+    """Return the distance of a finite point from a sphere, to 4 units in the last place.
+
+    It is 0 on the sphere alone, and at least the smallest and at most the largest double elsewhere.
+    """
+    stay_outlined()
+    shift = _shift_of(p, center, center, r)
+    unit = floats.power_of_two(-shift)
+    return _to_sphere(scaled(p, unit), scaled(center, unit), r * unit, shift)
+
+
+@kernel
+def _to_sphere(p, center, r, shift):
+    """Return the distance of a sphere, times 2**shift."""
+    stay_outlined()
+    half = minus(scaled(p, 0.5), scaled(center, 0.5))
+    e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
+    unit = r * floats.power_of_two(-e)
+    m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
+    whole, h = floats.dd_dot(m, m), floats.high(m)
+    c, lift = floats.dd_sub(whole, square), 0
+    if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
+        c, lift = exact_surface(p, center, r, 2 * e)
+    return _as_distance(c[0], math.sqrt(whole[0]) + unit, e - lift + shift)
+
+
+@kernel
+def _add_surface(total, p, a, b, r):
+    """Add |m x v|**2 - r**2 v.v to the sum, for m = p - a and v = b - a."""
+    stay_outlined()
+    for i in range(3):
+        for j in range(3):
+            for n in range(16):
+                m, v = (p[i] if n & 1 else -a[i]), (b[j] if n & 2 else -a[j])
+                w, z = (p[i] if n & 4 else -a[i]), (b[j] if n & 8 else -a[j])
+                add_product(total, 1.0, m, w, v, z)
+                w, z = (p[j] if n & 4 else -a[j]), (b[i] if n & 8 else -a[i])
+                add_product(total, -1.0, m, w, v, z)
+        for n in range(4):
+            v, z = (b[i] if n & 1 else -a[i]), (b[i] if n & 2 else -a[i])
+            add_product(total, -1.0, r, r, v, z)
+
+
+@kernel
+def _side_of_end(p, end, a, b):
+    """Return the sign of (p - end) . (b - a)."""
+    stay_outlined()
+    _, v, m, e, _ = frame_of(p, (1.0, 0.0, 0.0), a, b)
+    m = m if end == a else floats.difference(p, end, -e)
+    value = floats.dd_dot(m, v)
+    if -REACH <= e <= REACH and is_decided(value, dot_size(floats.high(m), floats.high(v))):
+        return floats.sign(value[0])
+    total = new_sum()
+    for i in range(3):
+        for n in range(4):
+            x, y = (p[i] if n & 1 else -end[i]), (b[i] if n & 2 else -a[i])
+            add_product(total, 1.0, x, y, 1.0, 1.0)
+    return take_sign(total)
+
+
+@kernel
+def distance_to_capsule(p, a, b, r):
+    """Return the distance of a finite point from a capsule, as from a sphere."""
+    # Off the side, the distance from the axis less r is F / (|v| (|m x v| + r |v|)).
+    stay_outlined()
+    shift = _shift_of(p, a, b, r)
+    unit = floats.power_of_two(-shift)
+    p, a, b, r = scaled(p, unit), scaled(a, unit), scaled(b, unit), r * unit
+    if _side_of_end(p, a, a, b) <= 0:
+        return _to_sphere(p, a, r, shift)
+    if _side_of_end(p, b, a, b) >= 0:
+        return _to_sphere(p, b, r, shift)
+    _, v, m, e, _ = frame_of(p, (1.0, 0.0, 0.0), a, b)
+    length = floats.dd_dot(v, v)[0]
+    scale = r * floats.power_of_two(-e)
+    n, n_size = floats.dd_cross(m, v), cross_size(floats.high(m), floats.high(v))
+    square = floats.dd_mul(floats.two_product(scale, scale), floats.dd_dot(v, v))
+    across = floats.dd_dot(n, n)
+    c, lift = floats.dd_sub(across, square), 0
+    if not (
+        -REACH <= e <= REACH
+        and scale < 2.0**200
+        and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])
+    ):
+        total = new_sum()
+        _add_surface(total, p, a, b, r)
+        c = over_power(total, 4 * e)
+        if abs(c[0]) <= 2.0**-900 and c[0] != 0.0:
+            total, lift = new_sum(), 1000
+            _add_surface(total, p, a, b, r)
+            c = over_power(total, 4 * e - lift)
+    side = math.sqrt(length)
+    return _as_distance(c[0], side * (math.sqrt(across[0]) + scale * side), e - lift + shift)
