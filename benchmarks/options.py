@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,10 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
             parser.error(str(error))
     if options.device:
         options.tasks = options.tasks or ["device"]
+        try:
+            importlib.import_module("bvh.devices.trees").device_of(options.device)
+        except (ImportError, ValueError) as error:
+            parser.error(f"--device: {error}")
     options.device = options.device or "cpu"
     options.tasks = options.tasks or (FEW if options.quick else USUAL)
     if options.quick:

@@ -43,30 +43,18 @@ class RayCall(Call):
         self.asked.cull, self.asked.once = cull_code(cull), int(once)
         if self.like is None:
             # Checked and flattened as for the CPU.
-            batch = ray_batch(*rays)
-            rays = batch.rays
-        else:
-            mask = rays[4]
-            if not is_on_device(mask):
-                mask = bit_masks("mask", ALL_BITS if mask is None else mask).view(np.int32)
-            rays = (*rays[:4], mask)
+            rays, self.shape = ray_batch(*rays)
+        elif not is_on_device(rays[4]):
+            mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
+            rays = (*rays[:4], mask.view(np.int32))
         self.rays, shapes = Rays(), {}
         with stream_of(self.like, self.device):
             for (name, kind, width), value in zip(RAYS, rays, strict=True):
                 array, shapes[name] = read(name, value, self.device, kind, width)
                 setattr(self.rays, name, array)
-        # What is for all rays has one item.
-        sizes = {name: int(np.prod(shape)) for name, shape in shapes.items()}
-        self.shape = max(shapes.values(), key=lambda shape: (int(np.prod(shape)) != 1, len(shape)))
-        if self.like is None:
-            self.shape = batch.shape
+        if self.like is not None:
+            self.shape = _shape_of(shapes)
         self.count = int(np.prod(self.shape))
-        for name, shape in shapes.items():
-            if shape != self.shape and sizes[name] not in (1, self.count * (self.like is None)):
-                raise ValueError(
-                    f"{name} must have the leading shape {self.shape} of other rays or be one for "
-                    f"all, got {shape}"
-                )
 
     def closest(self) -> Hits:
         """Return the closest hits."""
@@ -143,3 +131,16 @@ class RayCall(Call):
     def given(self, column: Any) -> Any:
         """Return a column in the shape of the rays and the library of the arguments."""
         return given(column, self.shape, self.like)
+
+
+def _shape_of(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the leading shape of rays, of which arrays of one item are for all."""
+    several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
+    shape = max(several.values() or shapes.values(), key=len)
+    for name, own in several.items():
+        if own != shape:
+            raise ValueError(
+                f"{name} must have the leading shape {shape} of other rays or be one for all, "
+                f"got {own}"
+            )
+    return shape

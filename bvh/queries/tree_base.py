@@ -85,7 +85,7 @@ class TreeBase:
 
     @property
     def kind(self) -> str:
-        """Kind of the primitives: "triangles", "boxes", "obbs" or "custom"."""
+        """Kind of the primitives: "triangles", "boxes", "obbs", "spheres", "capsules", "custom"."""
         return type(self._arrays.primitives).__name__.lower()
 
     @property

@@ -337,11 +337,6 @@ SOLIDS = (BOXES, OBBS, SPHERES, CAPSULES)
 KINDS: dict[type, Solid] = {solid.arrays: solid for solid in SOLIDS}
 
 
-def solid_of_class(kind: type) -> Solid:
-    """Return the kind of solids of a class of arrays."""
-    return KINDS[kind]
-
-
 def solid_of(primitives: object) -> Solid:
     """Return the kind of solids; of a user's primitives, that of the boxes around them."""
     return KINDS.get(type(primitives), BOXES)

@@ -105,6 +105,16 @@ def test_other_trees(quality: Any, rng: np.random.Generator) -> None:
     assert compare(tree, there, (o, d)) == len(o)
 
 
+def test_nothing_is_asked() -> None:
+    """Batches of no rays and no points, of numpy and of a device."""
+    tree, none = bvh.BVH.from_mesh(trimesh.creation.box()), np.zeros((0, 3))
+    there, given = tree.to("cpu"), wp.zeros(0, dtype=wp.vec3d, device="cpu")
+    compare(tree, there, (none, [0.0, 0.0, 1.0]))
+    assert_same(there.closest_point(none), tree.closest_point(none))
+    assert_same(there.signed_distance(none), tree.signed_distance(none))
+    assert there.closest_hit(given, given).t.shape == there.distance(given).shape == (0,)
+
+
 def test_masks_without_groups(rng: np.random.Generator) -> None:
     """What has no groups has all bits: a mask of none ignores it."""
     tree = bvh.BVH.from_mesh(trimesh.creation.box())

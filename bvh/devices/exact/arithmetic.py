@@ -2,7 +2,7 @@
 
 Every function gives, bit for bit, what its namesake for CPUs gives; they are written again because
 Warp compiles them. A double-double is a ``vec2d``, high part first; a vector of them is two
-``vec3d``, of high and of low parts. Nothing here may be contracted: see `modules`.
+``vec3d``, of high and of low parts. Nothing here may be contracted (see `is_contracted`).
 """
 
 import warp as wp
@@ -11,7 +11,7 @@ from bvh.geometry.arithmetic import floats
 
 f8, i8 = wp.float64, wp.int64
 
-ZERO, ONE, TWO, FOUR, HALF = f8(0.0), f8(1.0), f8(2.0), f8(4.0), f8(0.5)
+ZERO, ONE, TWO, FOUR = f8(0.0), f8(1.0), f8(2.0), f8(4.0)
 INF, NAN = f8(float("inf")), f8(float("nan"))
 LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
 DD_ERROR = f8(floats.DD_ERROR)
@@ -168,15 +168,6 @@ def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.ve
     size = sizes[0] * wp.abs(a[0]) + sizes[1] * wp.abs(a[1]) + sizes[2] * wp.abs(a[2])
     high, low = fast_two_sum(s, low + (f + g))
     return wp.vec2d(high, low), size
-
-
-@wp.func
-def are_equal_products(a: wp.float64, b: wp.float64, c: wp.float64, d: wp.float64):
-    """Return whether a * b = c * d; False where under- or overflow may hide it."""
-    p, e = two_product(a, b)
-    q, f = two_product(c, d)
-    none = (a == ZERO or b == ZERO) and (c == ZERO or d == ZERO)
-    return p == q and e == f and (none or (wp.abs(p) > QUOTIENT_LEAST and wp.abs(p) < INF))
 
 
 @wp.func

@@ -150,12 +150,14 @@ def _stay(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
 
 
 @wp.func
-def _cross4(a: wp.vec3, b: wp.vec3):
+def cross4(a: wp.vec3, b: wp.vec3):
+    """Return the cross product in float32, each operation rounded."""
     return wp.vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 @wp.func
-def _dot4(a: wp.vec3, b: wp.vec3):
+def dot4(a: wp.vec3, b: wp.vec3):
+    """Return the dot product in float32, each operation rounded."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -164,17 +166,17 @@ def surely_missed(tree: Target, i: int, ray: LocalRay):
     """Return whether float32 tells that a triangle is not hit within the limits of a ray."""
     x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
-    n = _cross4(e1, e2)
+    n = cross4(e1, e2)
     c = wp.vec3(x[0], x[1], x[2]) - ray.p
-    r = _cross4(c, ray.d)
-    den = _dot4(ray.d, n)
-    u, v = _dot4(r, e2), -_dot4(r, e1)
+    r = cross4(c, ray.d)
+    den = dot4(ray.d, n)
+    u, v = dot4(r, e2), -dot4(r, e1)
     w = (den - u) - v
     margin = ray.edge * x[3]
     # A NaN is no miss.
     if wp.min(u, wp.min(v, w)) < -margin and wp.max(u, wp.max(v, w)) > margin:
         return True
-    along, size = _dot4(n, c), wp.abs(den)
+    along, size = dot4(n, c), wp.abs(den)
     if den < ZERO4:
         along = -along
     lost = ray.t_error * y[3] + TINY

@@ -18,6 +18,7 @@ from bvh.devices.exact.arithmetic import (
 )
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK, Target
+from bvh.devices.searches.local_rays import cross4, dot4
 from bvh.devices.searches.rays import CONTRACTED, UNSURE
 from bvh.traversal.points import point_bounds
 
@@ -57,11 +58,6 @@ class Bounds:
 
 
 @wp.func
-def _dot(a: wp.vec3, b: wp.vec3):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@wp.func
 def _clamped(x: wp.float32, most: wp.float32):
     """Return x between 0 and a limit; 0 for NaN."""
     y = wp.where(x > ZERO4, x, ZERO4)
@@ -74,11 +70,9 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
-    n = wp.vec3(
-        e1[1] * e2[2] - e1[2] * e2[1], e1[2] * e2[0] - e1[0] * e2[2], e1[0] * e2[1] - e1[1] * e2[0]
-    )
-    l11, l12, l22 = _dot(e1, e1), _dot(e1, e2), _dot(e2, e2)
-    d1, d2 = _dot(e1, a), _dot(e2, a)
+    n = cross4(e1, e2)
+    l11, l12, l22 = dot4(e1, e1), dot4(e1, e2), dot4(e2, e2)
+    d1, d2 = dot4(e1, a), dot4(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
     va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
     s, t, inside = f4(0.0), f4(0.0), bool(False)
@@ -103,13 +97,13 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     t = _clamped(t, ONE4 - s)
     g = a - s * e1 - t * e2
     found = Bounds()
-    found.high = wp.sqrt(_dot(g, g))
+    found.high = wp.sqrt(dot4(g, g))
     if inside:
-        g = wp.where(_dot(n, a) < ZERO4, -n, n)
-    length = wp.sqrt(_dot(g, g))
+        g = wp.where(dot4(n, a) < ZERO4, -n, n)
+    length = wp.sqrt(dot4(g, g))
     if length > LENGTH_LEAST:
-        beyond = wp.max(wp.max(_dot(g, e1), _dot(g, e2)), ZERO4)
-        found.low = (_dot(g, a) - beyond) / length
+        beyond = wp.max(wp.max(dot4(g, e1), dot4(g, e2)), ZERO4)
+        found.low = (dot4(g, a) - beyond) / length
     if not found.high >= ZERO4:
         found.high = f4(wp.inf)
     if not found.low >= ZERO4:

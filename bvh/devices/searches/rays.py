@@ -58,7 +58,7 @@ class Hit:
     leaf: wp.int32
     front: wp.int32
     count: wp.int32  # of hits, where they are counted
-    state: wp.int32  # SURE, or UNSURE: the rest means nothing
+    state: wp.int32  # SURE; else the rest means nothing
 
 
 @wp.struct

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ SHELF = Shelf(new_scratch)
 
 
 class SolidSearch(NamedTuple):
-    """What points are compared with: spheres or capsules."""
+    """Spheres or capsules that points are compared with, for closest points and distances alone."""
 
     arrays: TreeArrays
 
@@ -46,14 +46,6 @@ class SolidSearch(NamedTuple):
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
         return self._run(batch, 1, threads, progress)[0]
-
-    def inside(self, *_: object, **__: object) -> NoReturn:
-        """Solids have no parity."""
-        raise NotImplementedError
-
-    def winding_numbers(self, *_: object, **__: object) -> NoReturn:
-        """Nor do they wind."""
-        raise NotImplementedError
 
     def _run(
         self, batch: PointBatch, count: int, threads: int, progress: Progress | None

@@ -7,14 +7,14 @@ from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.points.point_bounds import EVEN, local_point, push_near, square_limit
 from bvh.tree import frame as frames
 from bvh.tree.arrays import is_empty
-from bvh.tree.solids import solid_of_class
+from bvh.tree.solids import KINDS
 from bvh.tree.wide_nodes import leaf_rows
 
 
 @by_type(inline=True)
 def _distance(primitives, i, p):
     """Return the distance of a point from the surface of a solid."""
-    measure = solid_of_class(primitives.instance_class).distance
+    measure = KINDS[primitives.instance_class].distance
     return lambda primitives, i, p: measure(primitives.points, i, p)
 
 
