@@ -22,6 +22,7 @@ from bvh.surfaces.exact_faces import (
     cross,
     crossing,
     exact_face,
+    exact_point,
     heights_over,
     minus,
     normal_of,
@@ -36,6 +37,9 @@ Whole = NDArray[np.int64]
 # The row of an end: the mesh whose edge it is (RATIONAL for points in rational numbers), the two
 # vertices of the edge by their names, the face that it crosses.
 RATIONAL = 2
+
+# Edges of faces without area: the side of the mesh, and the names of the ends.
+Thin = set[tuple[int, int, int]]
 
 
 class Curves(NamedTuple):
@@ -78,11 +82,15 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     generic, crossed = _events(signs)
     which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     pair, event = crossed[which].nonzero()
+    rest = np.flatnonzero(~generic)
+    exact = _exact_pairs(own, other, pairs[rest])
+    thin, known = _thin_edges((own, other), exact, itself), dict[Point, int]()
     ends = _edge_rows(own, other, pairs[which[pair]], event, itself)
     points, edges = _points(own, other, pairs[which[pair]], event)
+    if thin:
+        _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, known)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    rest = np.flatnonzero(~generic)
-    polygons, slow = _in_rationals(own, other, pairs[rest], crossed[rest], itself)
+    polygons, slow = _in_rationals(own, other, exact, crossed[rest], itself, thin, known)
     found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
@@ -149,8 +157,8 @@ def _points(own: Mesh, other: Mesh, pairs: Ids, event: Whole) -> tuple[Reals, Id
         found = np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
         for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
-            wall, (p, q, _) = exact_face(walls[n].tolist()), exact_face([*ends[n].tolist()] * 2)
-            found[n] = rounded(_crossing(wall, p, q))
+            p, q = map(exact_point, ends[n].tolist())
+            found[n] = rounded(_crossing(exact_face(walls[n].tolist()), p, q))
         points[some] = found
         edges[some] = np.column_stack([np.full(len(face), side), np.sort(ids)])
     return points, edges
@@ -161,26 +169,73 @@ def _crossing(face: Face, p: Point, q: Point) -> Point:
     return crossing(p, q, *heights_over(normal_of(face), face[0], (p, q)))
 
 
-def _in_rationals(
-    own: Mesh, other: Mesh, pairs: Ids, crossed: NDArray[np.bool_], itself: bool
-) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:
-    """Return polygons with their faces, and segments, of pairs that signs alone do not decide."""
-    numbers: dict[Point, int] = {}
-    polygons, segments, faces, edges, rows = [], [], [], [], []
-    for (i, j), events in zip(pairs.tolist(), crossed, strict=True):
+class _Pair(NamedTuple):
+    """Two faces, by their rows and in rational numbers, and whether both have an area."""
+
+    rows: tuple[int, int]
+    faces: tuple[Face, Face]
+    has_area: tuple[bool, bool]
+
+
+def _exact_pairs(own: Mesh, other: Mesh, pairs: Ids) -> list[_Pair]:
+    """Return pairs of faces in rational numbers."""
+    found = []
+    for i, j in pairs.tolist():
         a, b = exact_face(own.corners[i].tolist()), exact_face(other.corners[j].tolist())
-        if not (any(normal_of(a)) and any(normal_of(b))):
+        found.append(_Pair((i, j), (a, b), (any(normal_of(a)), any(normal_of(b)))))
+    return found
+
+
+def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], itself: bool) -> Thin:
+    """Return the edges of faces without area.
+
+    Such faces close T-junctions: a point of one of their edges is on another one, too. So an end on
+    such an edge is named by its point. All faces without area that contain an end are in pairs.
+    """
+    return {
+        (0 if itself else side, *meshes[side].edge(pair.rows[side], k))
+        for pair in pairs
+        for side in range(2)
+        if not pair.has_area[side]
+        for k in range(3)
+    }
+
+
+def _rename_thin(
+    meshes: tuple[Mesh, Mesh], pairs: Ids, event: Whole, ends: Whole, points: Reals, thin: Thin,
+    numbers: dict[Point, int],
+) -> None:  # fmt: skip
+    """Name the ends on edges of faces without area by their points."""
+    for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
+        if (side, first, second) in thin:
+            mesh, k = int(event[n]) // 3, int(event[n]) % 3
+            corners = meshes[mesh].corners[pairs[n, mesh]]
+            wall = exact_face(meshes[1 - mesh].corners[pairs[n, 1 - mesh]].tolist())
+            p, q = (exact_point(corner.tolist()) for corner in (corners[k], corners[(k + 1) % 3]))
+            point = _crossing(wall, p, q)
+            ends[n] = RATIONAL, numbers.setdefault(point, len(numbers)), 0, 0
+            points[n] = rounded(point)
+
+
+def _in_rationals(
+    own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
+    thin: Thin, numbers: dict[Point, int],
+) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:  # fmt: skip
+    """Return polygons with their faces, and segments, of pairs that signs alone do not decide."""
+    polygons, segments, faces, edges, rows = [], [], [], [], []
+    for pair, events in zip(pairs, crossed, strict=True):
+        if not all(pair.has_area):
             continue
-        flat, found = common(a, b)
+        flat, found = common(*pair.faces)
         if flat and len(found) > 2:
-            polygons.append((np.array([rounded(p) for p in found]), (i, j)))
+            polygons.append((np.array([rounded(p) for p in found]), pair.rows))
         elif len(found) == 2:
             for p in found:
-                row, edge = _end(p, (own, other), (i, j), (a, b), events, numbers, itself)
+                row, edge = _end(p, (own, other), pair, events, numbers, itself, thin)
                 rows.append(row)
                 edges.append(edge)
             segments.append([rounded(p) for p in found])
-            faces.append((i, j))
+            faces.append(pair.rows)
     return polygons, _Found(
         np.array(segments, np.float64).reshape(-1, 2, 3), np.array(faces, np.int32).reshape(-1, 2),
         np.array(edges, np.int32).reshape(-1, 2, 3), np.array(rows, np.int64).reshape(-1, 4),
@@ -188,18 +243,22 @@ def _in_rationals(
 
 
 def _end(
-    p: Point, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face],
-    events: NDArray[np.bool_], numbers: dict[Point, int], itself: bool,
+    p: Point, meshes: tuple[Mesh, Mesh], pair: _Pair, events: NDArray[np.bool_],
+    numbers: dict[Point, int], itself: bool, thin: Thin,
 ) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:  # fmt: skip
     """Return the row of an end, and the edge or vertex that it is on."""
+    rows, exact = pair.rows, pair.faces
     for event in events.nonzero()[0].tolist():
         side, k = divmod(event, 3)
         mesh, ends = meshes[side], (exact[side][k], exact[side][(k + 1) % 3])
         if _crossing(exact[1 - side], *ends) == p:
-            ids = mesh.faces[pair[side], [k, (k + 1) % 3]].tolist()
-            edge = mesh.edge(pair[side], k)
-            return (0 if itself else side, *edge, pair[1 - side]), (side, min(ids), max(ids))
-    return (RATIONAL, numbers.setdefault(p, len(numbers)), 0, 0), _feature(p, meshes, pair, exact)
+            ids = mesh.faces[rows[side], [k, (k + 1) % 3]].tolist()
+            name = 0 if itself else side, *mesh.edge(rows[side], k)
+            if name in thin:
+                break
+            return (*name, rows[1 - side]), (side, min(ids), max(ids))
+    number = numbers.setdefault(p, len(numbers))
+    return (RATIONAL, number, 0, 0), _feature(p, meshes, rows, exact)
 
 
 def _feature(

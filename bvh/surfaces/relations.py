@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.cells import Cell, Solid, cells_at, middle, size_of
+from bvh.surfaces.cells import REACH, Cell, Solid, cells_at, middle, size_of
 from bvh.surfaces.curves import names_of
 from bvh.surfaces.exact_faces import (
     Point,
@@ -60,6 +60,14 @@ class Surface:
         edges = np.sort(np.stack([corners, np.roll(corners, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
         return keys, np.argsort(keys, kind="stable")
+
+    def unpaired(self, faces: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return one of each of the faces that are there an odd number of times."""
+        names = names_of(self.solid.corners[faces].reshape(-1, 3)).reshape(-1, 3)
+        _, first, count = np.unique(
+            names_of(np.sort(names, axis=1)), return_index=True, return_counts=True
+        )
+        return np.sort(faces[first[count % 2 == 1]])
 
     def is_flat(self, edge: int) -> bool:
         """Return whether an edge only divides a flat part, such as the diagonal of a quad."""
@@ -121,7 +129,7 @@ def relation_of(own: Surface, other: Surface, threads: int) -> str:
                 cells |= _sampled(solids, part, size, rng)
     for which, surface in enumerate((own, other)):
         if not cells >= DECIDED:
-            cells |= _alone(solids, which, surface, met[which], len(pairs) > 0, rng)
+            cells |= _isolated_cells(solids, which, surface, met[which], len(pairs) > 0, rng)
     if BOTH not in cells:
         return NAMES[1 if len(pairs) else 0]
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
@@ -189,32 +197,88 @@ def _parts(solids: tuple[Solid, Solid], ends: tuple[Point, ...]) -> Iterator[Seg
         yield between(start, end, s), between(start, end, t)
 
 
-def _alone(
+def _isolated_cells(
     solids: tuple[Solid, Solid], which: int, surface: Surface, met: set[int], touching: bool,
     rng: np.random.Generator,
 ) -> set[Cell]:  # fmt: skip
-    """Return the cells beside the pieces of a surface that share no segment with the other."""
+    """Return the cells on both sides of pieces that share no segment with the other surface."""
     pieces = surface.pieces
     firsts = np.setdiff1d(pieces, pieces[sorted(met)])
-    if not touching:
-        # The pieces are wholly inside of the other surface, or outside.
-        points, other = surface.solid.corners[firsts, 0], solids[1 - which]
-        low, high = other.tree.bounds
-        near = ((points >= low) & (points <= high)).all(axis=1)
-        inside = np.zeros(len(points), np.bool_)
-        known = other.are_inside(points[near], 1)
-        inside[near] = known if (known >= 0).all() else other.tree.contains(points[near])
-        return {((side, bool(x)), (bool(x), side))[which] for x in inside for side in (True, False)}
     cells: set[Cell] = set()
-    for number in firsts.tolist():
-        for k in np.flatnonzero(pieces == number).tolist():
-            face, found = exact_face(surface.solid.corners[k].tolist()), None
-            if not any(normal_of(face)):
-                continue
-            while found is None:
-                # Two random steps: along an edge, then towards the third corner.
-                p = middle(middle(face[0], face[1], rng), face[2], rng)
-                found = cells_at(solids, p, minus(face[1], face[0]), size_of(face), rng)
-            cells |= found
-            break
+    if touching:
+        # Faces that overlap others of their own surface have been looked at, and their pieces.
+        for number in firsts.tolist():
+            for k in np.flatnonzero(pieces == number).tolist():
+                found = _cells_of_face(solids, surface, k, rng)
+                if found:
+                    cells |= found
+                    break
+        return cells
+    # Each piece is wholly inside of the other surface, or outside.
+    points, other = surface.solid.corners[firsts, 0], solids[1 - which]
+    low, high = other.tree.bounds
+    near = ((points >= low) & (points <= high)).all(axis=1)
+    inside = np.zeros(len(points), np.bool_)
+    known = other.are_inside(points[near], 1)
+    inside[near] = known if (known >= 0).all() else other.tree.contains(points[near])
+    for state in (False, True):
+        faces = np.flatnonzero(np.isin(pieces, firsts[inside == state]))
+        if len(faces):
+            cells |= _two_sided_cells(solids, which, surface, faces, state, rng)
     return cells
+
+
+def _two_sided_cells(
+    solids: tuple[Solid, Solid], which: int, surface: Surface, faces: NDArray[np.int64],
+    inside: bool, rng: np.random.Generator,
+) -> set[Cell]:  # fmt: skip
+    """Return the cells on both sides of faces that are all inside of the other surface, or outside.
+
+    Two cells where the faces bound the solid anywhere. Walls without thickness, such as a face and
+    its reverse or a part that is there twice, have the same on both sides, and bound nothing.
+    """
+    wanted = {((side, inside), (inside, side))[which] for side in (True, False)}
+    faces, cells = surface.unpaired(faces), set[Cell]()
+    if len(faces) and _cells_in_doubles(solids, surface, int(faces[0])) == wanted:
+        return wanted
+    for k in faces.tolist():
+        cells |= _cells_of_face(solids, surface, k, rng)
+        if cells >= wanted:
+            return wanted
+    # Faces may be covered in part by faces of other shapes.
+    overlapping = np.isin(surface.own_pairs, faces).any(axis=1)
+    for i, j in surface.own_pairs[overlapping].tolist():
+        for ends, size in _segments(surface, surface, i, j):
+            for part in _parts(solids, ends):
+                cells |= _sampled(solids, part, size, rng)
+                if cells >= wanted:
+                    return wanted
+    return cells
+
+
+def _cells_in_doubles(
+    solids: tuple[Solid, Solid], surface: Surface, k: int
+) -> set[tuple[bool | None, bool | None]]:
+    """Return the cells of two points near the middle of a face, on both sides; None if unsure."""
+    a, b, c = surface.solid.corners[k]
+    with np.errstate(all="ignore"):
+        middle, normal = a / 3.0 + b / 3.0 + c / 3.0, np.cross(b - a, c - a)
+        step = normal * (REACH * np.abs(b - a).max() / np.abs(normal).max())
+    ways = middle - step, middle + step
+    if not np.isfinite(ways).all():
+        return set()
+    return {(solids[0].is_inside(q), solids[1].is_inside(q)) for q in ways}
+
+
+def _cells_of_face(
+    solids: tuple[Solid, Solid], surface: Surface, k: int, rng: np.random.Generator
+) -> set[Cell]:
+    """Return the cells on both sides of a point of a face; none if it has no area."""
+    face = exact_face(surface.solid.corners[k].tolist())
+    while any(normal_of(face)):
+        # Two random steps: along an edge, then towards the third corner.
+        p = middle(middle(face[0], face[1], rng), face[2], rng)
+        found = cells_at(solids, p, minus(face[1], face[0]), size_of(face), rng)
+        if found is not None:
+            return found
+    return set()

@@ -62,6 +62,7 @@ def test_voxels_for_long(rng: np.random.Generator) -> None:
     end, count = time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
         count += sum(check_voxels(rng, 50, int(rng.integers(2, 7))).values())
+        check_walls(rng, 10)
     print(f"{count} pairs of solids")
 
 
@@ -96,6 +97,60 @@ def test_hostile_pairs() -> None:
         assert shell.relation(box([0.3] * 3, [0.7] * 3)) == "disjoint"
         assert shell.relation(box([0.2] * 3, [0.7] * 3)) == "overlapping"
         assert shell.relation(unit) == "inside"
+
+
+def joined(*parts: tuple[np.ndarray, np.ndarray]) -> BVH:
+    """Return a tree over several meshes as one."""
+    starts = np.cumsum([0] + [len(v) for v, _ in parts])
+    faces = [np.asarray(f) + start for (_, f), start in zip(parts, starts, strict=False)]
+    return BVH.from_triangles(np.concatenate([v for v, _ in parts]), np.concatenate(faces))
+
+
+def walls(rng: np.random.Generator, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a mesh that bounds nothing, strictly within a cube of a corner and size 1."""
+    kind = rng.integers(3)
+    if kind == 0:
+        sheet = rng.integers(1, 7, (3, 3)) / 8
+        return sheet + cell, np.array([[0, 1, 2], [0, 2, 1]])
+    # A solid twice, with the same diagonals or with others.
+    voxels = oracle.random_voxels(rng, 2)
+    first = oracle.surface(voxels, rng)
+    second = first if kind == 1 else oracle.surface(voxels, rng)
+    points = np.concatenate([first[0], second[0]]) / 8 + 0.25
+    return points + cell, np.concatenate([first[1], second[1] + len(first[0])])
+
+
+def check_walls(rng: np.random.Generator, count: int) -> None:
+    """Compare solids that do not meet, with walls that bound nothing, with sets of voxels."""
+    for _ in range(count):
+        big, small = oracle.random_voxels(rng, 3), oracle.random_voxels(rng, 2)
+        cell = rng.integers(-1, 4, 3)
+        v, f = oracle.surface(small, rng, rng.random() < 0.3)
+        sides = [[oracle.surface(big, rng, rng.random() < 0.3)], [(v / 8 + 0.25 + cell, f)]]
+        cells = {tuple(cell.tolist())}
+        for side in sides:
+            for _ in range(rng.integers(3)):
+                at = rng.integers(-1, 4, 3)
+                # Nothing but the small solid is in its cell, so that no surfaces meet.
+                if tuple(at.tolist()) not in cells:
+                    cells.add(tuple(at.tolist()))
+                    side.append(walls(rng, at))
+        parts = [[side[k] for k in rng.permutation(len(side))] for side in sides]
+        one, two = (joined(*side) for side in parts)
+        wanted = "contains" if tuple(cell.tolist()) in big else "disjoint"
+        assert one.relation(two) == wanted
+        assert two.relation(one) == BACK.get(wanted, wanted)
+
+
+def test_walls_without_thickness(rng: np.random.Generator) -> None:
+    """A face and its reverse, and parts that are there twice, bound nothing; also as fins."""
+    check_walls(rng, 60)
+    fin = np.array([[1.0, 0, 0], [1, 1, 0], [2, 0.5, 0.5]])
+    cube = box([0] * 3, [1] * 3)
+    with_fin = joined((fin, np.array([[0, 1, 2], [0, 2, 1]])), (cube.vertices, cube.faces))
+    assert with_fin.relation(box([-1] * 3, [3] * 3)) == "inside"
+    assert with_fin.relation(box([5] * 3, [6] * 3)) == "disjoint"
+    assert with_fin.relation(box([0.25] * 3, [0.5] * 3)) == "contains"
 
 
 def test_transforms(rng: np.random.Generator) -> None:
