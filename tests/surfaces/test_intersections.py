@@ -90,6 +90,62 @@ def area(polygon: np.ndarray) -> float:
     return float(np.linalg.norm(turns.sum(axis=0)) / 2)
 
 
+def check_against_rationals(found: Intersections, trees: tuple[BVH, BVH]) -> None:
+    """Compare segments and polygons with all pairs of faces, in rational numbers."""
+    a, b = ([t.vertices[f].tolist() for f in t.faces] for t in trees)
+    shared = {(i, j): oracle.common(x, y) for i, x in enumerate(a) for j, y in enumerate(b)}
+    polygons = {pair for pair, corners in shared.items() if len(corners) > 2}
+    assert polygons == set(map(tuple, found.polygon_faces.tolist()))
+    wanted = {frozenset(corners) for corners in shared.values() if len(corners) == 2}
+    assert len(found) == len(wanted)
+    for pair, segment in zip(found.faces.tolist(), found.segments.tolist(), strict=True):
+        ends = [[x / p[3] for x in p[:3]] for p in shared[tuple(pair)]]
+        # Which of the ends is the first is free.
+        assert sorted(segment) == pytest.approx(np.array(sorted(ends)), rel=4e-16)
+
+
+@pytest.mark.parametrize("exponent", [-900, 0, 900])
+def test_crossings_that_doubles_do_not_decide(exponent: int, rng: np.random.Generator) -> None:
+    """Boxes that touch but for rounding, and boxes of extreme sizes: as in rational numbers."""
+    unit = trimesh.creation.box()
+    corners, faces = np.array(unit.vertices), unit.faces
+    crossing = [
+        BVH.from_triangles((corners + shift) * 2.0**exponent, faces)
+        for shift in (np.zeros(3), np.array([0.5, 0.3, 0.2]))
+    ]
+    found = crossing[0].intersections(crossing[1])
+    assert (len(found), found.closed.tolist()) == (15, [True])
+    for _ in range(10):
+        turn = trimesh.transformations.random_rotation_matrix(rng.random(3))[:3, :3]
+        places = (corners @ turn, (corners + [0.3, 0.2, 1.0]) @ turn)
+        a, b = (BVH.from_triangles(v * 2.0**exponent, faces) for v in places)
+        found = a.intersections(b)
+        check_against_rationals(found, (a, b))
+        check(found)
+        assert found.closed.all() or len(found.polygons)
+
+
+def test_junctions_closed_by_faces_without_area(rng: np.random.Generator) -> None:
+    """A point on a long edge and on a half of it has one name: curves close there, too."""
+    vertices = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4], [2, 0, 0], [3, 0, 0.0]])
+    around = [[0, 2, 1], [1, 2, 3], [2, 0, 3]]
+    meshes = [[*around, [0, 1, 3]], [*around, [0, 4, 3], [4, 1, 3], [0, 1, 4]],
+              [*around, [0, 4, 3], [4, 5, 3], [5, 1, 3], [0, 5, 4], [0, 1, 5]]]  # fmt: skip
+    shape = np.array([[0, -1, -1], [0, 9, -1], [0, -1, 9], [-4, -1, -1]], float)
+    for at in [1.0, 2.0, 2.5, 3.0, *rng.uniform(0.1, 3.9, 5)]:
+        cutter = BVH.from_triangles(
+            shape + [at, 0, 0], [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]
+        )
+        for count, faces in enumerate(meshes):
+            tree = BVH.from_triangles(vertices, faces)
+            for found in (tree.intersections(cutter), cutter.intersections(tree)):
+                assert len(found)
+                assert found.closed.all(), (at, count)
+                check(found)
+                points = np.unique(found.segments.reshape(-1, 3), axis=0)
+                assert len(np.unique(found._ends)) == len(points)
+
+
 def test_voxels(rng: np.random.Generator) -> None:
     """Contacts of all kinds: each segment is in both faces that it names, exactly."""
     for _ in range(30):
