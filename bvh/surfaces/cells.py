@@ -35,7 +35,7 @@ from bvh.surfaces.exact_faces import (
 from bvh.surfaces.pair_signs import count_crossings
 
 Direction = tuple[int, int]
-Cell = tuple[bool, bool]  # inside the first surface, inside the second
+Cell = tuple[bool, ...]  # inside the first surface, inside the second
 
 # How often another way to a point is tried, and the part of a face's size that it is long.
 TRIES, REACH = 200, 2.0**-8
@@ -136,12 +136,12 @@ def cells_at(
         cell = [_is_inside(solid, q, m, at) for solid in solids]
         if None in cell:
             continue
-        cells = {(bool(cell[0]), bool(cell[1]))}
+        cells = {tuple(map(bool, cell))}
         ordered = sorted(flat, key=cmp_to_key(partial(_later, start)))
         for i, (wall, which) in enumerate(ordered):
             cell[which] = not cell[which]
             if i + 1 == len(ordered) or _order(start, wall, ordered[i + 1][0]) != 0:
-                cells.add((bool(cell[0]), bool(cell[1])))
+                cells.add(tuple(map(bool, cell)))
         return cells
     raise ArithmeticError("two surfaces are too close to the largest or smallest doubles")
 

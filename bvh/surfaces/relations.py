@@ -61,6 +61,15 @@ class Surface:
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
         return keys, np.argsort(keys, kind="stable")
 
+    @cached_property
+    def first_of_edge(self) -> NDArray[np.int64]:
+        """The first edge with the same ends, of each edge: three a face."""
+        keys, order = self._edges
+        first = np.empty(len(keys), np.int64)
+        starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
+        first[order] = np.repeat(order[starts], np.diff([*starts, len(keys)]))
+        return first
+
     def unpaired(self, faces: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return one of each of the faces that are there an odd number of times."""
         names = names_of(self.solid.corners[faces].reshape(-1, 3)).reshape(-1, 3)
@@ -237,7 +246,7 @@ def _two_sided_cells(
     Two cells where the faces bound the solid anywhere. Walls without thickness, such as a face and
     its reverse or a part that is there twice, have the same on both sides, and bound nothing.
     """
-    wanted = {((side, inside), (inside, side))[which] for side in (True, False)}
+    wanted: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
     faces, cells = surface.unpaired(faces), set[Cell]()
     if len(faces) and _cells_in_doubles(solids, surface, int(faces[0])) == wanted:
         return wanted

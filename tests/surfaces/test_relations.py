@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 
 import numpy as np
@@ -11,6 +12,7 @@ import trimesh
 
 import bvh
 from bvh import BVH
+from tests.oracles import piercing
 from tests.oracles import voxels as oracle
 
 SECONDS = float(os.environ.get("BVH_FUZZ_SECONDS", "60"))
@@ -63,6 +65,7 @@ def test_voxels_for_long(rng: np.random.Generator) -> None:
     while time.monotonic() < end:
         count += sum(check_voxels(rng, 50, int(rng.integers(2, 7))).values())
         check_walls(rng, 10)
+        check_edges(rng, 50)
     print(f"{count} pairs of solids")
 
 
@@ -215,6 +218,54 @@ def test_penetration(rng: np.random.Generator) -> None:
             depths.append(-heights.max(axis=1).min())
         if max(depths) > 0.0:
             assert found.depth == pytest.approx(max(depths), abs=1e-12)
+
+
+def check_edges(rng: np.random.Generator, count: int) -> int:
+    """Compare small solids whose planes nearly coincide with fractions; return how many pierce."""
+    faces, pierced = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]), 0
+    chance = random.Random(int(rng.integers(1 << 30)))
+    for _ in range(count):
+        solids, trees = [], []
+        for _ in range(2):
+            while True:
+                v = rng.integers(-2, 3, (4, 3)).astype(float)
+                if np.linalg.det(v[1:] - v[0]) != 0.0:
+                    break
+            v += rng.integers(-1, 2, (4, 3)) * 2.0**-51
+            solids.append(piercing.exact(v, faces))
+            trees.append(BVH.from_triangles(v, faces))
+        found = trees[0].penetration(trees[1])
+        assert trees[1].penetration(trees[0]).depth == found.depth
+        points = [[p for f in s for p in f] for s in solids]
+        middles = [BVH.contains(trees[1 - k], t.vertices[t.faces].mean(axis=1)).any()
+                   for k, t in enumerate(trees)]  # fmt: skip
+        if any(middles) or any(
+            piercing.is_inside(p, solids[1 - k], chance) for k in range(2) for p in points[k]
+        ):
+            continue
+        wanted = max(
+            piercing.longest_part(piercing.edges_of(solids[k]), solids[1 - k], chance)
+            for k in range(2)
+        )
+        assert found.pierces == (wanted > 0.0)
+        assert found.depth == pytest.approx(wanted, rel=1e-14)
+        pierced += found.pierces
+    return pierced
+
+
+def test_edges_along_planes_of_the_other(rng: np.random.Generator) -> None:
+    """The longest part of an edge inside, where vertices are an ulp off planes and edges."""
+    assert check_edges(rng, 40) > 3
+    # Two solids, in line, that share a wall: an edge within it is inside of both as one.
+    halves = joined(
+        *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))
+    )
+    needle = np.array([[1, 0.25, -1], [1, 0.25, 1.5], [0.9, -5, -1], [1.1, -5, -1]])
+    found = halves.penetration(
+        BVH.from_triangles(needle, [[0, 1, 2], [0, 3, 1], [1, 3, 2], [0, 2, 3]])
+    )
+    assert found.pierces
+    assert found.depth == 1.0
 
 
 def test_piercing_shells_of_any_side() -> None:
