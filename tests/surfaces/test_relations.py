@@ -260,12 +260,12 @@ def test_edges_along_planes_of_the_other(rng: np.random.Generator) -> None:
     halves = joined(
         *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))
     )
-    needle = np.array([[1, 0.25, -1], [1, 0.25, 1.5], [0.9, -5, -1], [1.1, -5, -1]])
+    needle = np.array([[1, 0.2, -1], [1, 0.8, 1.9], [0.99, 0.3, -1], [1.01, 0.3, -1]])
     found = halves.penetration(
         BVH.from_triangles(needle, [[0, 1, 2], [0, 3, 1], [1, 3, 2], [0, 2, 3]])
     )
     assert found.pierces
-    assert found.depth == 1.0
+    assert found.depth == pytest.approx(np.hypot(1.0, 0.6 / 2.9))
 
 
 def test_piercing_shells_of_any_side() -> None:
