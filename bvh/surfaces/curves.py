@@ -8,7 +8,7 @@ or, where vertices lie in planes and edges meet edges, a point in rational numbe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,10 +278,13 @@ def _feature(
     return side, first, second
 
 
-def chained(ends: Whole) -> list[tuple[list[int], bool]]:
+def chained(
+    ends: Whole, turn: Callable[[int, list[int]], int] | None = None
+) -> list[tuple[list[int], bool]]:
     """Return polylines: segments in order, ~k for those that run backwards, and which are closed.
 
-    They are cut where other than two segments meet.
+    They are cut where other than two segments meet. With a `turn`, which chooses the next of
+    several segments, they go on where their number is even, and are cut into loops.
     """
     at: dict[int, list[int]] = defaultdict(list)
     for k, (a, b) in enumerate(ends.tolist()):
@@ -289,27 +292,50 @@ def chained(ends: Whole) -> list[tuple[list[int], bool]]:
         at[b].append(~k)
     lines, used = [], [False] * len(ends)
 
-    def follow(first: int) -> list[int]:
-        line = []
+    def follow(first: int, start: int) -> None:
+        line, seen = list[int](), {start: 0}
         step: int | None = first
         while step is not None:
             k = step if step >= 0 else ~step
             used[k] = True
             line.append(step)
             end = int(ends[k, 1 if step >= 0 else 0])
-            step = None
-            if len(at[end]) == 2:
-                step = next((s for s in at[end] if not used[s if s >= 0 else ~s]), None)
-        return line
+            if end in seen:
+                lines.append((line[seen[end] :], True))
+                del line[seen[end] :]
+                seen = {node: i for node, i in seen.items() if i <= len(line)}
+            seen[end] = len(line)
+            after = [s for s in at[end] if not used[s if s >= 0 else ~s]]
+            step = after[0] if after and len(at[end]) == 2 else None
+            if after and turn is not None and len(at[end]) % 2 == 0 and end != start:
+                step = turn(line[-1], after)
+        if line:
+            lines.append((line, False))
 
-    for there in [there for there, some in at.items() if len(some) != 2] + list(at):
-        for step in at[there]:
+    # From ends of polylines first, then along those that have none; forwards, if possible.
+    apart = [n for n, some in at.items() if len(some) % 2 or (turn is None and len(some) != 2)]
+    for node in apart + list(at):
+        for step in sorted(at[node], key=lambda s: s < 0):
             if not used[step if step >= 0 else ~step]:
-                line = follow(step)
-                last = line[-1]
-                end = int(ends[last if last >= 0 else ~last, 1 if last >= 0 else 0])
-                lines.append((line, end == there))
+                follow(step, node)
     return lines
+
+
+def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
+    """Return a choice between segments in a plane: the sharpest turn to the left of the last."""
+
+    ways = segments[:, 1] - segments[:, 0]
+
+    def way(step: int) -> Any:
+        return ways[step] if step >= 0 else -ways[~step]
+
+    def turn(last: int, after: list[int]) -> int:
+        u = way(last)
+        angles = [np.arctan2(normal @ np.cross(u, way(step)), u @ way(step)) for step in after]
+        # Those that run forward are first: on their left is the same side of the surface.
+        return max(zip((step >= 0 for step in after), angles, after, strict=True))[2]
+
+    return turn
 
 
 def points_of(segments: Reals, line: Sequence[int]) -> Reals:

@@ -26,7 +26,7 @@ from bvh.surfaces.exact_faces import (
     rounded,
 )
 from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
-from bvh.surfaces.relations import NAMES, Surface, relation_of
+from bvh.surfaces.relations import NAMES, Surface, have_same_faces, relation_of
 
 Reals = NDArray[np.float64]
 
@@ -45,6 +45,9 @@ class Deepest(NamedTuple):
     own: bool  # whether the point, or the edge, is of the first solid
     pierces: bool
 
+
+# Of the size of two solids: a depth below it is due to the rounding of middles of faces.
+NOISE = 2.0**-40
 
 NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, False)
 
@@ -65,6 +68,15 @@ def deepest_of(own: Surface, other: Surface, threads: int) -> Deepest:
         if step is not _deepest_vertex and found.depth > 0.0:
             break
     return found
+
+
+def coincide(own: Surface, other: Surface, found: Deepest) -> bool:
+    """Return whether solids are (nearly) in the same place, so that their depth tells nothing."""
+    if found.depth == 0.0:
+        return have_same_faces(own.solid.corners, other.solid.corners)
+    first, second = own.tree.bounds, other.tree.bounds
+    noise = NOISE * float(np.abs(first).max())
+    return found.depth < noise and bool((np.abs(first - second) < noise).all())
 
 
 def _deepest_vertex(own: Surface, other: Surface, side: int, threads: int) -> Deepest:

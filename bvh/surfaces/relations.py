@@ -109,7 +109,7 @@ class Surface:
 
 def relation_of(own: Surface, other: Surface, threads: int) -> str:
     """Return how two solids are related, as the first is to the second."""
-    if _same_faces(own.solid.corners, other.solid.corners):
+    if have_same_faces(own.solid.corners, other.solid.corners):
         return NAMES[5]
     rng = np.random.default_rng(0)
     pairs = own.tree.overlap_tree(other.tree, threads=threads)
@@ -144,7 +144,7 @@ def relation_of(own: Surface, other: Surface, threads: int) -> str:
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
 
 
-def _same_faces(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+def have_same_faces(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     """Return whether two surfaces have the same faces, in any order."""
     if first.shape != second.shape or not (first.min(axis=(0, 1)) == second.min(axis=(0, 1))).all():
         return False

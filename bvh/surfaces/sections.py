@@ -1,7 +1,8 @@
 """Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends.
 
 Vertices in the plane count as above it, wherever they are (Edelsbrunner and Mücke 1990, "Simulation
-of simplicity"): so every section of a closed mesh consists of closed polylines.
+of simplicity"): so every section of a closed mesh consists of closed polylines. Of faces that are
+wound alike, as seen from outside, segments run with the inside on their left.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     corners, heights, above = vertices[faces[cut]] + 0.0, every[faces[cut]], up[faces[cut]]
     names = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
     face, k = (above != np.roll(above, -1, axis=1)).nonzero()
+    # From the edge that leads down to the one that leads up.
+    order = np.lexsort([~above[face, k], face])
+    face, k = face[order], k[order]
     j = (k + 1) % 3
     # In one order, so that both faces of an edge have the same point; upward.
     turned = above[face, k]

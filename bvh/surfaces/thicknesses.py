@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.surfaces.cells import Solid
+
 Reals = NDArray[np.float64]
+
+# Places of a closed mesh, of those measured, at which is checked whether its normals point outward.
+CHECKED = 64
 
 # A ball has shrunk enough once it gets smaller by less; and rounds until then at most.
 SHRUNK, ROUNDS = 1e-9, 60
@@ -45,3 +50,16 @@ def by_balls(
         active = active[shrinks]
         radius[active], face[active] = smaller[shrinks], near.prim_id[shrinks]
     return 2.0 * radius, face
+
+
+def count_inward(solid: Solid, points: Reals, normals: Reals, found: Reals) -> tuple[int, int]:
+    """Return at how many places normals point inward, and how many places have been checked.
+
+    The middle of a thickness is inside, as parity has it, where they point outward.
+    """
+    known = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
+    known = known[np.unique(np.linspace(0, len(known) - 1, CHECKED).astype(np.int64))[: len(known)]]
+    inward = 0
+    for p, n, size in zip(points[known], normals[known], found[known], strict=True):
+        inward += bool(np.isinf(size)) or solid.is_inside(p - 0.5 * size * n) is False
+    return inward, len(known)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from bvh import BVH, Intersections
+from bvh import BVH, BVHWarning, Intersections
 from meshes.organic import organic
 from tests.cases.libraries import NAMES, library, plain
 from tests.cases.scans import SCANS
@@ -202,6 +202,29 @@ def test_sections(at: float, rng: np.random.Generator) -> None:
         tree.section([0, 0, 0, 1])
 
 
+def test_sections_where_an_edge_has_four_faces(rng: np.random.Generator) -> None:
+    """Solids that meet in edges: every line closes, around its own solid, with it on the left."""
+    for n in (2, 3, 4):
+        cells = frozenset((i, i, 0) for i in range(n))
+        cut = BVH.from_triangles(*voxels.surface(cells, rng)).section([0, 0, 1, -0.5])
+        assert cut.closed.tolist() == [True] * n
+        assert sorted(np.ptp(line, axis=0).tolist() for line in cut.polylines) == [[1, 1, 0]] * n
+    for _ in range(40):
+        cells = voxels.random_voxels(rng, 4)
+        vertices, faces = voxels.surface(cells, rng)
+        cut = BVH.from_triangles(vertices, faces).section([0, 0, 1, -0.5])
+        assert cut.closed.all()
+        check(cut)
+        areas = [0.5 * np.cross(line[:-1], line[1:])[:, 2].sum() for line in cut.polylines]
+        assert sum(areas) == pytest.approx(sum(cell[2] == 0 for cell in cells))
+        # Whichever way faces are wound, and wherever the plane is.
+        mixed = np.where(rng.random(len(faces))[:, None] < 0.3, faces[:, ::-1], faces)
+        for plane in ([1, 0, 0, -1.0], [0, -2, 0, 3.0], [*rng.normal(size=3), -1.0]):
+            cut = BVH.from_triangles(vertices, mixed).section(plane)
+            assert cut.closed.all()
+            check(cut)
+
+
 def test_thickness(rng: np.random.Generator) -> None:
     """Plates, balls, shells; at faces and at points; open meshes and flat faces."""
     plate = BVH.from_mesh(trimesh.creation.box([4, 4, 0.5]))
@@ -223,6 +246,21 @@ def test_thickness(rng: np.random.Generator) -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             sheet.thickness(**wrong)
+
+
+def test_thickness_of_meshes_with_normals_inward() -> None:
+    """Inverted meshes, and a hollow whose faces point out of it: a warning; not if wound right."""
+    outer, inner = (trimesh.creation.icosphere(3, radius=r) for r in (1.0, 0.9))
+    wrong = [outer.copy(), trimesh.util.concatenate([outer, inner])]
+    wrong[0].invert()
+    for mesh in wrong:
+        tree = BVH.from_mesh(mesh)
+        for method in ("ray", "sphere"):
+            with pytest.warns(BVHWarning, match="they point inward at"):
+                tree.thickness(method=method)
+    inner.invert()
+    shell = BVH.from_mesh(trimesh.util.concatenate([outer, inner]))
+    assert shell.thickness() == pytest.approx(0.1, rel=0.05)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -268,6 +268,19 @@ def test_edges_along_planes_of_the_other(rng: np.random.Generator) -> None:
     assert found.depth == pytest.approx(np.hypot(1.0, 0.6 / 2.9))
 
 
+def test_depth_of_solids_in_the_same_place() -> None:
+    """Neither has a point that is measured inside of the other, which is a warning."""
+    ball = BVH.from_mesh(trimesh.creation.icosphere(3))
+    with pytest.warns(bvh.BVHWarning, match="1 of 1 pair of solids .nearly. coincide"):
+        assert ball.penetration(ball).depth < 1e-15
+    unit = box([0] * 3, [1] * 3)
+    moves = np.tile(np.eye(4), (3, 1, 1))
+    moves[1:, 0, 3] = 1.0, 0.5
+    with pytest.warns(bvh.BVHWarning, match="1 of 3 pairs"):
+        assert unit.penetration(unit, moves).depth.tolist()[:2] == [0.0, 0.0]
+    assert box([0.25] * 3, [0.75] * 3).penetration(unit).depth > 0.2
+
+
 def test_piercing_shells_of_any_side() -> None:
     """Whichever way normals point, an edge through a body pierces it as deep."""
     rod = box([0.4, 0.4, -5], [0.6, 0.6, 5])

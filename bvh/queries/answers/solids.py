@@ -55,17 +55,20 @@ class Intersections:
     polygons: list[Reals]
     polygon_faces: Ids
     _ends: NDArray[np.int64]
+    # Of sections the normal of the plane.
+    _normal: Reals | None = None
 
     @classmethod
-    def _of(cls, curves: Curves) -> Intersections:
+    def _of(cls, curves: Curves, normal: Reals | None = None) -> Intersections:
         segments, faces, edges, ends, polygons, polygon_faces = curves
-        return cls(segments, faces, edges, polygons, polygon_faces, ends)
+        return cls(segments, faces, edges, polygons, polygon_faces, ends, normal)
 
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
-        from bvh.surfaces.curves import chained, points_of
+        from bvh.surfaces.curves import chained, leftmost, points_of
 
-        lines = chained(self._ends)
+        turn = None if self._normal is None else leftmost(self.segments, self._normal)
+        lines = chained(self._ends, turn)
         closed = np.array([is_closed for _, is_closed in lines], np.bool_)
         return [points_of(self.segments, line) for line, _ in lines], closed
 
@@ -73,13 +76,17 @@ class Intersections:
     def polylines(self) -> list[Reals]:
         """The segments, chained: points (k, 3) of each, of a closed one the first again at the end.
 
-        They end where other than two segments meet.
+        They end where other than two segments meet. Those of sections go on where the number of
+        segments is even, along the side on which the solid is if faces are wound alike.
         """
         return self._lines[0]
 
     @property
     def closed(self) -> NDArray[np.bool_]:
-        """Which polylines are closed, shape (m,): all of two closed meshes in general position."""
+        """Which polylines are closed, shape (m,).
+
+        All of sections of a closed mesh, and of two closed meshes in general position.
+        """
         return self._lines[1]
 
     def __len__(self) -> int:

@@ -16,11 +16,13 @@ from bvh.runtime.arguments import (
     check_option,
     integers,
     kernel_input,
+    number_of,
     points,
     reals,
     shaped,
     thread_count,
 )
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.open_edges import is_closed
@@ -133,11 +135,18 @@ class SolidQueries(TreeBase):
         >>> round(found.depth, 9), found.pierces
         (1.0, True)
         """
-        from bvh.surfaces.penetrations import NOTHING, deepest_of
+        from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of
 
-        workers, answers = thread_count(threads), []
+        workers, answers, noisy = thread_count(threads), [], 0
         for own, placed in self._pairs("penetration", other, transform, progress):
             answers.append(deepest_of(own, placed, workers) if placed else NOTHING)
+            noisy += placed is not None and coincide(own, placed, answers[-1])
+        if noisy:
+            warn_caller(
+                f"penetration: {noisy} of {number_of(len(answers), 'pairs')} of solids (nearly) "
+                "coincide: vertices and middles of faces of one lie in the surface of the other, so "
+                "that the depth says nothing about how far they overlap"
+            )
         shape = np.shape(transform)[:-2] if transform is not None else ()
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
         depth, point, way, ids, ours, pierces = columns
@@ -215,7 +224,9 @@ class SolidQueries(TreeBase):
 
         Vertices in the plane count as above it, so that the section of a closed mesh consists of
         closed polylines, without a crack, wherever the plane is: what is exactly at its height is
-        cut as just below it.
+        cut as just below it. Where more than two faces share an edge, as where two solids meet in
+        it, each line goes on along its own solid. Seen from where the normal points, faces whose
+        normals point outward give lines that have the solid on their left.
 
         Parameters
         ----------
@@ -241,7 +252,7 @@ class SolidQueries(TreeBase):
         rows = reals("plane", plane)
         if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
             raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
-        return Intersections._of(section_of(self.vertices, self.faces, rows))
+        return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
 
     def thickness(
         self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
@@ -269,6 +280,9 @@ class SolidQueries(TreeBase):
 
         Notes
         -----
+        Inward is against the normals, so faces must be wound to point outward, those of a hollow
+        into it. A `BVHWarning` says if some of a closed mesh are not, which is checked at some of
+        the places; `trimesh.repair.fix_normals` mends such meshes.
         Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
         approximation using nearest neighbors and the normal field". Where the ray is the answer,
         the ball is at most as large.
@@ -282,7 +296,8 @@ class SolidQueries(TreeBase):
         >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
         0.5
         """
-        from bvh.surfaces.thicknesses import along_normals, by_balls
+        from bvh.surfaces.cells import Solid
+        from bvh.surfaces.thicknesses import along_normals, by_balls, count_inward
 
         if is_other(faces, points_at):
             return foreign_answer(self.thickness, locals())
@@ -306,6 +321,15 @@ class SolidQueries(TreeBase):
             normals /= np.linalg.norm(normals, axis=1)[:, None]
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(self, at, normals, thread_count(threads))
+        if bounds_a_solid(self):
+            solid = Solid(self, self.vertices[self.faces] + 0.0)
+            inward, checked = count_inward(solid, at, normals, found)
+            if inward:
+                warn_caller(
+                    "thickness is measured against the normals, but they point inward at "
+                    f"{inward} of {checked} places of this closed mesh that were checked: wind its "
+                    "faces to point outward, as trimesh.repair.fix_normals does"
+                )
         found[np.isnan(normals).any(axis=1)] = np.nan
         return shaped(shape, found)[0]
 
