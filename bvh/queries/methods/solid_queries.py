@@ -144,8 +144,8 @@ class SolidQueries(TreeBase):
         if noisy:
             warn_caller(
                 f"penetration: {noisy} of {number_of(len(answers), 'pairs')} of solids (nearly) "
-                "coincide: vertices and middles of faces of one lie in the surface of the other, so "
-                "that the depth says nothing about how far they overlap"
+                "coincide: vertices and middles of faces of one lie in the surface of the other, "
+                "so that the depth says nothing about how far they overlap"
             )
         shape = np.shape(transform)[:-2] if transform is not None else ()
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
