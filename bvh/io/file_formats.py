@@ -30,11 +30,11 @@ offset bytes header of a scene
 Scenes come after those that they contain, the outermost last; so no scene can contain itself.
 Instances are those of the first scene, then those of the next. A child is the number of a tree, or
 ~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
-trees have a column for whether they have a material, and materials are behind the names. Trees of
-triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
-and are packed anew when read. Faces have bits from version 4 on. From version 5 on their groups
-have the ids, in a row more, and the array of ids is empty; older groups are packed anew, too.
-Version 6 is that of compact groups, of int16; others are still written in version 5.
+trees have a column for whether they have a material, and materials are behind the names.
+
+Trees of triangles have version 5, or 6 where their groups are compact, of int16. Their groups hold
+the ids, and the array of ids is empty. Versions 1 to 4, of bvh 0.1.0 and 0.2.0, are refused. Other
+trees have version 1.
 """
 
 import math
@@ -54,11 +54,9 @@ from bvh.tree.primitives import Custom, count_of
 from bvh.tree.solids import SOLIDS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
-# The newest, of trees and of scenes. Trees of boxes, and scenes without materials in which z is up
-# everywhere, are still written in version 1; other scenes without materials in version 2.
-VERSION, SCENE_VERSION = 6, 3
-# Rows of triangle groups in older versions.
-OLD_GROUP_ROWS = {1: 14, 2: 14, 3: 11, 4: 11}
+# The newest, of trees and of scenes, and the oldest of trees of triangles. Trees of boxes are of
+# version 1, as are scenes without materials in which z is up; others without materials of version 2.
+VERSION, SCENE_VERSION, OLDEST = 6, 3, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
 KINDS = tuple(POINT_SIZE)
@@ -94,7 +92,6 @@ class Header(NamedTuple):
     bounds: tuple[float, ...]
     digests: tuple[bytes, ...] = ()
     has_face_ids: bool = False
-    group_rows: int = triangle_groups.ROWS
     has_face_bits: bool = False
     compact: bool = False
 
@@ -103,15 +100,7 @@ class Header(NamedTuple):
         """The version of the format."""
         if self.kind != "triangles":
             return 1
-        if self.has_old_groups:
-            oldest = self.group_rows == OLD_GROUP_ROWS[1]
-            return 1 + self.has_face_ids if oldest else 3 + self.has_face_bits
-        return VERSION if self.compact else VERSION - 1
-
-    @property
-    def has_old_groups(self) -> bool:
-        """Whether groups have another layout than here, and ids are beside them."""
-        return self.group_rows != triangle_groups.ROWS
+        return VERSION if self.compact else OLDEST
 
 
 class SceneHeader(NamedTuple):
@@ -140,13 +129,12 @@ def entries_of(header: Header) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
-    own_ids = not triangles or header.has_old_groups
     lanes = "<i2" if header.compact else "<f4"
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * wide_nodes.ROWS * width, 0),
-        ("ids", "<i4", header.rows if own_ids else 0, width if triangles else 1),
-        ("groups", lanes, header.rows * header.group_rows * width if triangles else 0, 0),
+        ("ids", "<i4", 0 if triangles else header.rows, width if triangles else 1),
+        ("groups", lanes, header.rows * triangle_groups.ROWS * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),
     ]
     if triangles:
@@ -182,7 +170,12 @@ def unpacked(data: bytes, size: int) -> Header:
     if any(count > limit for count, limit in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    has_face_bits = triangles and version >= 4 and has_bits == 1
+    if triangles and version < OLDEST:
+        raise ValueError(
+            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
+            "read: build the tree again and save it"
+        )
+    has_face_bits = triangles and has_bits == 1
     has_face_ids = triangles and entries == 7 + has_face_bits
     expected = 5 + triangles + has_face_ids + has_face_bits
     if (not triangles and counts[0] != counts[1]) or entries != expected:
@@ -194,8 +187,7 @@ def unpacked(data: bytes, size: int) -> Header:
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
-    group_rows = OLD_GROUP_ROWS.get(version if triangles else VERSION, triangle_groups.ROWS)
-    has = has_face_ids, group_rows, has_face_bits, triangles and version == VERSION
+    has = has_face_ids, has_face_bits, triangles and version == VERSION
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
     return header

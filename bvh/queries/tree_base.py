@@ -19,7 +19,7 @@ from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, t
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
-from bvh.tree.build import build, in_full, pack, without_hidden
+from bvh.tree.build import build, in_full, without_hidden
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
@@ -340,11 +340,9 @@ class TreeBase:
         if state["_width"] == WIDTH:
             nodes, groups, primitives, frame, _ = state["_arrays"]
             if isinstance(primitives, Triangles):
-                kind = groups.dtype
-                groups = nodes.rows.view(kind).reshape(-1)
+                groups = nodes.rows.view(groups.dtype).reshape(-1)
                 if len(groups) != GROUP_SIZE * len(nodes.rows):
-                    # Pickled when ids were not in triangle groups, or these had normals.
-                    groups = pack(primitives, nodes, frame, thread_count(None))
+                    raise ValueError("the tree was pickled by bvh 0.2.0 or before: build it again")
             self._set_arrays(frozen(TreeArrays(nodes, groups, primitives, frame)))
         else:
             # Pickled with another width of vectors.

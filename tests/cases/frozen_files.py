@@ -1,9 +1,9 @@
-"""Frozen writer of saved files, as 0.1.0 and 0.2.0 wrote them, and of indexes of parts, as 0.2.0.
+"""Frozen writer of saved files, as 0.2.0 wrote them, and of indexes of parts.
 
 It must never be adapted to the code.
 
-Files in users' hands have this layout, byte for byte, and have to be readable for ever.
-Only what is read of a tree follows the code.
+Files in users' hands have this layout, byte for byte. Those of trees of triangles are refused, all
+others have to be readable for ever. Only what is read of a tree follows the code.
 """
 
 from __future__ import annotations
@@ -39,37 +39,24 @@ def file_of(fields: bytes, tables: list[Table], behind: bytes = b"") -> bytes:
     return header + blake2b(header, digest_size=16).digest() + body + behind
 
 
-def saved_tree(tree: BVH, width: int, normals: bool = True) -> bytes:
-    """Return the file of a tree; of 0.1.0, or without normals of 0.2.0."""
+def saved_tree(tree: BVH, width: int) -> bytes:
+    """Return the file of a tree."""
     (blocks, _), groups, primitives, frame, _ = tree.arrays
     ids = tree.arrays.nodes.ids
     kind = ("triangles", "boxes", "obbs").index(tree.kind)
-    bits = None if normals else tree.groups
-    version = 2 if tree.face_ids is not None else 1
-    if kind == 0:
-        rows = groups.reshape(-1, 12, width)[:, :11]
-        groups = rows.ravel()
-        if not normals:
-            version = 3 if bits is None else 4
-        else:
-            # Groups had normals, rounded from doubles.
-            crosses = np.cross(rows[:, 3:6].astype(float), rows[:, 6:9], axis=1)
-            groups = np.concatenate([rows[:, :9], crosses, rows[:, 9:]], axis=1).ravel()
+    version = 3 if kind == 0 else 1
+    groups = groups.reshape(-1, 12, width)[:, :11].ravel()
     tables: list[Table] = [
         ("frame", "<f8", frame), ("blocks", "<f4", blocks), ("ids", "<i4", ids),
         ("groups", "<f4", groups), ("points", "<f8", primitives[0]),
     ]  # fmt: skip
     if kind == 0:
         tables.append(("faces", "<i4", tree.faces))
-    if tree.face_ids is not None:
-        tables.append(("face_ids", "<i4", tree.face_ids))
-    if bits is not None:
-        tables.append(("face_bits", "<u4", bits))
     quality = ("low", "medium", "high").index(tree._quality)
     size = 1024 + sum(-(-np.asarray(a, d).nbytes // 64) * 64 for _, d, a in tables)
     fields = struct.pack(
         "<8s8I4Q7dQ", b"\x89BVH\r\n\x1a\n", version, 0x01020304, 1024,
-        kind, quality, width, len(tables), bits is not None, len(primitives[0]), len(tree),
+        kind, quality, width, len(tables), 0, len(primitives[0]), len(tree),
         len(blocks) // (8 * width), len(ids), tree.stats().build_seconds, *tree.bounds.ravel(),
         size,
     )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,14 @@ def tree_of(kind: str, rng: Rng, n: int = 200, quality: str = "medium") -> BVH:
     matrices = np.tile(np.eye(4), (n, 1, 1))
     matrices[:, :3] += 0.2 * rng.normal(size=(n, 3, 4))
     return BVH.from_obbs(lower, upper, matrices, quality=quality)
+
+
+def bytes_of(tree: BVH) -> bytes:
+    """Return the file of a tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tree.bvh"
+        tree.save(path)
+        return path.read_bytes()
 
 
 class Parts:

@@ -37,7 +37,7 @@ from bvh.scene.files.saved_scenes import scene_of
 from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.build import build, pack
+from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
 from bvh.tree.solids import KINDS
 from bvh.tree.triangle_groups import GROUP_SIZE
@@ -230,18 +230,15 @@ class _SavedTree:
             points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
-                groups = aligned(0, np.float32) if header.has_old_groups else stored["groups"]
-                has_ids = kind is not Triangles or header.has_old_groups
-                size = GROUP_SIZE // 2 if header.compact else GROUP_SIZE
-                rows = stored["ids"] if has_ids else groups.view(np.int32).reshape(-1, size)
+                groups, size = stored["groups"], GROUP_SIZE // 2 if header.compact else GROUP_SIZE
+                # Rows of ids: those of triangles are in their groups.
+                of_groups = groups.view(np.int32).reshape(-1, size)
+                rows = of_groups if kind is Triangles else stored["ids"]
                 nodes = WideNodes(stored["blocks"], rows)
                 arrays = frozen(TreeArrays(nodes, groups, primitives, stored["frame"]))
                 if verify:
                     with _prefixed("is not valid"):
                         check_tree(arrays, np.array(header.bounds).reshape(2, 3), self.threads)
-                if header.has_old_groups:
-                    groups = pack(primitives, arrays.nodes, arrays.frame, self.threads)
-                    arrays = frozen(arrays._replace(groups=groups))
             else:
                 with _prefixed("is not valid"):
                     check_primitives(primitives, self.threads)

@@ -17,10 +17,9 @@ from bvh import Scene
 from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.pictures import render
-from bvh.runtime.simd import WIDTH
-from tests.cases.frozen_files import saved_scene, saved_tree
+from tests.cases.frozen_files import saved_scene
 from tests.cases.saved_scenes import SceneParts
-from tests.cases.saved_trees import tree_of
+from tests.cases.saved_trees import bytes_of, tree_of
 
 Image = pytest.importorskip("PIL.Image")
 Rng = np.random.Generator
@@ -122,7 +121,7 @@ def png(pixels: bytes, width: int, height: int) -> bytes:
 def frozen(rng: Rng, spoil: Any = lambda parts: parts) -> bytes:
     """Return a file of version 3 with a painted tree that has an image, and one without either."""
     trees = [tree_of("triangles", rng, 2), tree_of("triangles", rng, 2)]
-    files = [saved_tree(tree, WIDTH) for tree in trees]
+    files = [bytes_of(tree) for tree in trees]
     image = png(b"\0" + bytes(range(6)), 2, 1)
     record = struct.pack("<3d4BI", 0.25, 0.5, 1.0, 1, 1, 1, 0, 1)
     parts = [struct.pack("<IQ", 1, len(image)), record, image, bytes(range(24))]
