@@ -13,7 +13,6 @@ for URLs; the rest is for Dask arrays and clusters.
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays |
 | `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
-| `clusters.py` | Rays and pictures on a cluster, for the command line: connected to, sent, summed, received |
 | `worker_kernels.py` | Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep |
 """
 

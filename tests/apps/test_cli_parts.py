@@ -208,7 +208,7 @@ def test_help_and_completion(
     assert all(name in text for name in ("--output", "--memory", "--quality", "--threads"))
     for name in ("info", "cast", "render"):
         assert "partition" in run(name, "--help")[1]
-    for words, wanted in (("bvh par", "partition"), ("bvh cast --sch", "--scheduler")):
+    for words, wanted in (("bvh par", "partition"), ("bvh cast --fla", "--flatten")):
         monkeypatch.setenv("_BVH_COMPLETE", "complete_bash")
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))

@@ -27,7 +27,6 @@ from bvh.apps.cli.show_commands import (
     view_command,
 )
 from bvh.camera.camera import Camera
-from bvh.distributed.clusters import HitSummary, cast_on, connected
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
@@ -150,15 +149,12 @@ def cast(
     output: Annotated[Path | None, Option(
         "--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output.")] = None,
     camera: CameraOptions = NO_CAMERA, flatten: files.Flatten = False,
-    threads: files.WorkerThreads = None, memory: files.Memory = None,
-    scheduler: files.Scheduler = None,
+    threads: files.Threads = None, memory: files.Memory = None,
 ) -> None:  # fmt: skip
     """Cast rays from a file or of a camera, and write the closest hits.
 
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
-    also have an instance_id, and the leaf of a nested scene. With --scheduler the workers of a
-    cluster cast, and make the rays of a camera themselves. They must be able to open saved trees
-    and folders of parts under the same names.
+    also have an instance_id, and the leaf of a nested scene.
 
     `bvh cast mesh.ply --rays - -o -` is for pipes: hits alone go to standard output, all else to
     standard error.
@@ -168,24 +164,16 @@ def cast(
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
-    with connected(scheduler) as client:
-        source, read, up = files.opened_parts(scene, threads, flatten, memory)
-        if columns is None:
-            given: Camera | NDArray[np.float64] = camera.camera_of(Path(scene), source, up, read)
-        else:
-            given = columns
-        if client is None:
-            hits, seconds = _cast(source, given, threads)
-        else:
-            hits, seconds = cast_on(client, source, given, output is not None, threads, console.bar)
+    source, read, up = files.opened_parts(scene, threads, flatten, memory)
+    given: Camera | NDArray[np.float64]
+    given = camera.camera_of(Path(scene), source, up, read) if columns is None else columns
+    hits, seconds = _cast(source, given, threads)
     if output is not None:
-        assert isinstance(hits, Hits)
         files.write_hits(output, hits, source)
     terminal = console.err if files.is_pipe(output) else console.out
     terminal.print(f"{hits!r}")
-    count = hits.rays if isinstance(hits, HitSummary) else len(hits)
-    speed = count / max(seconds, 1e-9) / 1e6
-    terminal.print(f"{console.rays_in(count, seconds)}, {speed:.2f} million a second")
+    speed = len(hits) / max(seconds, 1e-9) / 1e6
+    terminal.print(f"{console.rays_in(len(hits), seconds)}, {speed:.2f} million a second")
 
 
 for command in (
@@ -286,7 +274,7 @@ def _print_parts(parts: Parts) -> None:
 
 def _cast(
     source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], threads: int | None
-) -> tuple[Hits | HitSummary, float]:
+) -> tuple[Hits, float]:
     """Cast rays, of a camera or of a file's columns; return the hits and their seconds."""
     if isinstance(rays, Camera):
         origins, directions = (array.reshape(-1, 3) for array in rays.rays())

@@ -43,11 +43,6 @@ Flatten = Annotated[bool, Option(
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Threads = Annotated[int | None, Option(
     min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
-WorkerThreads = Annotated[int | None, Option(
-    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
-    "each task, one by default: a worker does several tasks at a time.")]  # fmt: skip
-Scheduler = Annotated[str | None, Option(
-    metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786.")]  # fmt: skip
 # What takes an option of named values checks it, and says so in a line.
 BuildQuality = Annotated[Quality, Option(
     parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip

@@ -18,7 +18,6 @@ from bvh.apps.viewer.html_export import check_page_path
 from bvh.apps.viewer.window import PORT, Follower, view
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
-from bvh.distributed.clusters import connected, render_on
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
@@ -60,8 +59,7 @@ def render_command(
         "How far away an occluder may be (ao); by default a share of the scene's size.")] = None,
     ground: Annotated[bool | None, Option("--ground/--no-ground", help=
         "Soft shadow on the plane below; by default in clay and material.")] = None,
-    threads: files.WorkerThreads = None, memory: files.Memory = None,
-    scheduler: files.Scheduler = None,
+    threads: files.Threads = None, memory: files.Memory = None,
 ) -> None:  # fmt: skip
     """Render a picture of a mesh, a scene or parts by casting rays.
 
@@ -69,8 +67,7 @@ def render_command(
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
     and groups of triangles (cost), the visible share of the sky (ao) or of the lamp (shadow); for
     clay and material the pixels themselves. A picture of costs has a legend in its lower left
-    corner. With --scheduler the workers of a cluster render, some rows each; the picture is the
-    same.
+    corner.
     """
     check_picture_path(output)
     check_option("shade", shade, SHADES)
@@ -81,20 +78,15 @@ def render_command(
         lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    with connected(scheduler) as client:
-        if client is None:
-            ahead.expect(scenes=Path(scene).suffix.lower() in (".glb", ".gltf"))
-        source, read, up = files.opened_parts(scene, threads, memory=memory)
-        view = camera.camera_of(Path(scene), source, up, read)
-        target = source
-        if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
-            # Trees have no texture coordinates and no colours.
-            target = Scene()
-            target.add(read)
-        if client is None:
-            picture = _render(target, view, options, threads)
-        else:
-            picture = render_on(client, target, view, options, threads, bar)
+    ahead.expect(scenes=Path(scene).suffix.lower() in (".glb", ".gltf"))
+    source, read, up = files.opened_parts(scene, threads, memory=memory)
+    view = camera.camera_of(Path(scene), source, up, read)
+    target = source
+    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
+        # Trees have no texture coordinates and no colours.
+        target = Scene()
+        target.add(read)
+    picture = _render(target, view, options, threads)
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
     out.print(f"{rays_in(picture.rays, picture.seconds)}, with shading")
