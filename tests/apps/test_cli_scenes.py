@@ -1,4 +1,4 @@
-"""Commands on scenes: what they tell, write and pick, and what they refuse."""
+"""Commands on scenes: what they tell and write, and what they refuse."""
 
 from __future__ import annotations
 
@@ -157,103 +157,6 @@ def test_what_is_up(run: Run, path: Path) -> None:
         assert np.array_equal(np.asarray(image.open("a.png")), pixels)
 
 
-def test_pick(run: Run, path: Path) -> None:
-    """All that the API says, as text and as JSON; nothing is exit code 1."""
-    scene = bvh.load_scene(path)
-    found = set()
-    for x in (12.5, 25.5, 31.0, 45.0, 47.0, 61.5, 89.0):
-        pick = scene.pick(LOOK, x, 31.0)
-        code, out, err = run("pick", path, *VIEW, "--at", f"{x},31", "--json")
-        assert err == "" and code == (1 if pick is None else 0)
-        assert strict_json(out) == (pick and json.loads(json.dumps(pick.as_dict())))
-        code, out, err = run("pick", path, *VIEW, "--at", f"{x},31")
-        if pick is None:
-            assert (code, out, err) == (1, "nothing\n", "")
-            continue
-        found.add(pick.name)
-        told = dict(line.split(maxsplit=1) for line in out.splitlines())
-        assert (told["instance"], told["name"]) == (str(pick.instance_id), pick.name)
-        assert (told["primitive"], float(told["t"])) == (str(pick.prim_id), float(f"{pick.t:.9g}"))
-        assert told["vertex"].startswith(f"{pick.vertex.id} at ")
-    assert found == set(NAMES)
-
-
-def test_pick_near_and_all(run: Run, path: Path) -> None:
-    """With a radius, and front to back."""
-    scene = bvh.load_scene(path)
-    beside = scene.pick(LOOK, 37.0, 31.0, 4.0)
-    assert beside is not None and scene.pick(LOOK, 37.0, 31.0) is None
-    assert run("pick", path, *VIEW, "--at", "37,31")[0] == 1
-    code, out, _ = run("pick", path, *VIEW, "--at", "37,31", "--radius", 4, "--json")
-    assert code == 0 and strict_json(out)["screen_distance"] == beside.screen_distance > 0
-    assert "beside" in run("pick", path, *VIEW, "--at", "37,31", "--radius", 4)[1]
-    wanted = scene.pick_all(LOOK, 31.0, 31.0)
-    code, out, _ = run("pick", path, *VIEW, "--at", "31,31", "--all", "--json")
-    assert code == 0 and [one["t"] for one in strict_json(out)] == [pick.t for pick in wanted]
-    code, out, _ = run("pick", path, *VIEW, "--at", "31,31", "--all")
-    assert code == 0 and len(out.splitlines()) == 1 + len(wanted) >= 3
-    assert run("pick", path, *VIEW, "--at", "1,1", "--all", "--json")[:2] == (1, "[]\n")
-    assert run("pick", path, *VIEW, "--at", "1,1", "--all")[:2] == (1, "nothing\n")
-
-
-@pytest.mark.parametrize("what", ["faces", "vertices", "instances"])
-@pytest.mark.parametrize("options", [(), ("--mode", "inside"), ("--visible-only",)])
-def test_pick_rect(what: str, options: tuple[str, ...], run: Run, path: Path) -> None:
-    """What a marquee selects."""
-    told: dict[str, Any] = {"mode": "inside"} if options[:1] == ("--mode",) else {}
-    told |= {"visible_only": True} if options == ("--visible-only",) else {}
-    selection = bvh.load_scene(path).pick_rect(LOOK, 5, 10, 60, 50, what=what, **told)
-    line = ("pick", path, *VIEW, "--rect", "60,10,5,50", "--what", what, *options)
-    code, out, err = run(*line, "--json")
-    got = strict_json(out)
-    assert (code, err) == (0, "") and (got["what"], got["count"]) == (what, len(selection))
-    assert [one["name"] for one in got["selected"]] == list(selection.names)
-    if what != "instances":
-        assert [one["ids"] for one in got["selected"]] == [
-            selection[k].tolist() for k in range(len(selection.leaf))
-        ]
-    code, out, _ = run(*line)
-    assert code == 0 and out.splitlines()[-1] == f"{len(selection)} {what}"
-    assert all(str(name) in out for name in selection.names)
-    code, out, _ = run("pick", path, *VIEW, "--rect", "0,0,1,1", "--what", what, "--json")
-    assert code == 1 and strict_json(out) == {"what": what, "count": 0, "selected": []}
-    assert run("pick", path, *VIEW, "--rect", "0,0,1,1")[:2] == (1, "nothing\n")
-
-
-def test_pick_in_other_files(run: Run, path: Path) -> None:
-    """A mesh has the file's name; boxes have no vertices; names cannot move the cursor."""
-    trimesh.creation.box().export("cube.ply")
-    run("build", "cube.ply", "-o", "cube.bvh")
-    for given in ("cube.ply", "cube.bvh"):
-        told = strict_json(run("pick", given, *VIEW, "--at", "46,31", "--json")[1])
-        assert (told["name"], told["instance_id"], told["t"]) == ("cube", 0, 8.5)
-    scene = Scene()
-    tree = BVH.from_boxes([[-1, -1, -1]], [[1, 1, 1]])
-    scene.add(tree, name="a\x1b[31m\nb")
-    scene.save("boxes.bvh")
-    code, out, _ = run("pick", "boxes.bvh", *VIEW, "--at", "46,31", "--json")
-    told = strict_json(out)
-    assert code == 0 and (told["u"], told["vertex"], told["name"]) == (None, None, "a\x1b[31m\nb")
-    code, out, _ = run("pick", "boxes.bvh", *VIEW, "--at", "46,31")
-    assert code == 0 and "\x1b" not in out and "u, v" not in out
-    assert run("render", "boxes.bvh", *VIEW, "-o", "a.png")[0] == 0
-
-
-def test_pixels(run: Run, path: Path) -> None:
-    """Y up, and device pixels to a unit."""
-    scene = bvh.load_scene(path)
-    wanted = scene.pick(LOOK, 46.0, 24.5)
-    assert wanted is not None
-    for at, options in (
-        ("46,24.5", ()),
-        ("46,35.5", ("--y", "up")),
-        ("23,12.25", ("--pixel-ratio", "2")),
-        ("23,17.75", ("--pixel-ratio", "2", "--y", "up")),
-    ):
-        out = run("pick", path, *VIEW, *options, "--at", at, "--json")[1]
-        assert np.allclose(strict_json(out)["position"], wanted.position, atol=1e-12)
-
-
 def test_cameras(path: Path) -> None:
     """Those of a file, and those of options, are the API's."""
     read = trimesh.load(path, process=False)
@@ -287,8 +190,6 @@ def test_cameras(path: Path) -> None:
         if size and "width" in told:
             wanted = wanted.resized(width, height)
         assert options.camera_of(path, box, "y", read) == wanted, (kind, told)
-        upward = options._replace(y="up", pixel_ratio=2.0).camera_of(path, box, "y", read)
-        assert (upward.y, upward.pixel_ratio) == ("up", 2.0)
     with pytest.raises(ValueError, match="no camera"):
         OPTIONS._replace(camera="scene").camera_of(path, box, "y", read)
     read.set_camera(resolution=(40, 30), fov=(60, 45))
@@ -318,37 +219,20 @@ CAMERAS = {
     "wide.json": '{"kind": "look_at", "eye": [1, 0, 0], "target": [0, 0, 0], "width": "9"}',
     "y.json": '{"kind": "look_at", "eye": [1, 0, 0], "target": [0, 0, 0], "y": 3}',
 }
-PICK = "pick scene.glb"
+RENDER = "render scene.glb -o x.png"
 ERRORS = {
-    "pick missing.glb --at 1,2": "missing.glb",
-    PICK: "--at or --rect",
-    f"{PICK} --at 1,2 --rect 1,2,3,4": "--at or --rect",
-    **{f"{PICK} --at {at}": "--at" for at in ("1", "1,2,3", "a,b", "nan,1", "1,inf")},
-    **{f"{PICK} --rect {at}": "--rect" for at in ("1,2,3", "a,b,c,d")},
-    f"{PICK} --rect 1,2,3,nan": "y1",
-    f"{PICK} --at 1,2 --radius -1": "radius",
-    f"{PICK} --at 1,2 --radius nan": "radius",
-    f"{PICK} --at 1,2 --radius 3 --all": "--all",
-    f"{PICK} --at 1,2 --what faces": "--what",
-    f"{PICK} --at 1,2 --mode inside": "--mode",
-    f"{PICK} --at 1,2 --visible-only": "--visible-only",
-    f"{PICK} --rect 1,2,3,4 --radius 2": "--radius",
-    f"{PICK} --rect 1,2,3,4 --all": "--all",
-    f"{PICK} --rect 1,2,3,4 --what edges": "what",
-    f"{PICK} --rect 1,2,3,4 --mode some": "mode",
-    f"{PICK} --at 1,2 --y left": "y must",
-    f"{PICK} --at 1,2 --pixel-ratio 0": "pixel_ratio",
-    f"{PICK} --at 1,2 --up w": "--up",
-    f"{PICK} --at 1,2 --ortho 0": "view_height",
-    f"{PICK} --at 1,2 --ortho 2 --fov 30": "--fov",
-    f"{PICK} --at 1,2 --camera scene": "no camera",
-    f"{PICK} --at 1,2 --camera no.json": "no.json",
-    f"{PICK} --at 1,2 --camera .": "--camera",
-    f"{PICK} --at 1,2 --camera y.json --eye 1,2,3": "--eye",
-    "render scene.glb -o x.png --camera y.json --fov 30": "--fov",
-    "render scene.glb -o x.png --shade shiny": "shade",
+    "render missing.glb -o x.png": "missing.glb",
+    f"{RENDER} --up w": "--up",
+    f"{RENDER} --ortho 0": "view_height",
+    f"{RENDER} --ortho 2 --fov 30": "--fov",
+    f"{RENDER} --camera scene": "no camera",
+    f"{RENDER} --camera no.json": "no.json",
+    f"{RENDER} --camera .": "--camera",
+    f"{RENDER} --camera y.json --eye 1,2,3": "--eye",
+    f"{RENDER} --camera y.json --fov 30": "--fov",
+    f"{RENDER} --shade shiny": "shade",
     "info nothing.gltf": "no triangles",
-    **{f"{PICK} --at 1,2 --camera {name}": name for name in CAMERAS},
+    **{f"{RENDER} --camera {name}": name for name in CAMERAS},
 }
 
 

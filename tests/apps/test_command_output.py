@@ -57,7 +57,6 @@ def test_one_of_everything(run: Run, tmp_path: Path) -> None:
         hits = "SceneHits(1 of 1 ray hit 1 instance" if "glb" in name else "Hits(1 of 1 ray hit"
         out = run("cast", name, *look)[1]
         assert out.startswith(f"{hits}, t 9 to 9)\n1 ray in "), out
-    assert run("pick", "one.glb", "--rect", "0,0,1,1", *look)[1].endswith("\n1 face\n")
 
 
 def test_help_has_two_examples_and_room_for_words(run: Run) -> None:
@@ -74,14 +73,6 @@ def test_help_has_two_examples_and_room_for_words(run: Run) -> None:
         for line in lines:
             assert f"bvh {name} {line}".strip() in " ".join(out.split())
         assert "range" not in out and "x>=" not in out
-
-
-def test_a_pick_on_a_single_mesh_tells_no_scene(run: Run) -> None:
-    trimesh.creation.icosphere(2).export("ball.ply")
-    code, out, _ = run("pick", "ball.ply", "--at", "400,300")
-    names = [line.split("  ")[0] for line in out.splitlines()]
-    assert code == 0 and {"primitive", "position", "normal"} <= {*names}
-    assert not {"path", "leaf", "instance", "local position"} & {*names}
 
 
 def test_values_out_of_range(run: Run) -> None:

@@ -50,9 +50,6 @@ class CameraOptions(NamedTuple):
         "Parallel rays; height of the picture in space.")] = None  # fmt: skip
     size: Annotated[Text, Option(metavar="WxH", help=
         f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default.")] = None  # fmt: skip
-    y: Annotated[Text, Option(metavar="up|down", help="Direction of y; down by default.")] = None
-    pixel_ratio: Annotated[Number, Option(
-        help="Device pixels to a unit of x and y; 1 by default.")] = None  # fmt: skip
 
     def camera_of(self, path: Path, source: Pictured, up: str, read: object) -> Camera:
         """Return the camera, by default one that sees all; `read` is what trimesh read, or None."""
@@ -64,15 +61,16 @@ class CameraOptions(NamedTuple):
             if self.camera == "scene":
                 if not getattr(read, "has_camera", False):
                     raise ValueError(f"--camera scene: there is no camera in {path}")
-                found = Camera.from_trimesh(read, **self._arguments(None))
+                found = Camera.from_trimesh(read)
                 return found.resized(*pixels) if pixels else found
             return self._of_file(Path(self.camera), source, up, pixels)
         if self.ortho is not None and self.fov is not None:
             raise ValueError("--ortho has no --fov: its rays are parallel")
         if self.eye is None and self.target is not None:
             raise ValueError("--target needs --eye, too")
-        arguments = self._arguments(pixels or (WIDTH, HEIGHT))
-        arguments["up"] = up if self.up is None else axis_or_direction(self.up)
+        width, height = pixels or (WIDTH, HEIGHT)
+        upward: Any = up if self.up is None else axis_or_direction(self.up)
+        arguments: dict[str, Any] = {"width": width, "height": height, "up": upward}
         fov = FOV if self.fov is None else self.fov
         if self.eye is None:
             if not np.isfinite(source.bounds).all():
@@ -89,12 +87,6 @@ class CameraOptions(NamedTuple):
         if self.ortho is not None:
             return Camera.orthographic(eye, target, view_height=self.ortho, **arguments)
         return Camera.look_at(eye, target, fov_y=fov, **arguments)
-
-    def _arguments(self, pixels: tuple[int, int] | None) -> dict[str, Any]:
-        """Return the arguments that all cameras share, where they were given."""
-        width, height = pixels or (None, None)
-        given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
-        return {name: value for name, value in given.items() if value is not None}
 
     def _of_file(self, path: Path, seen: Pictured, up: str, size: tuple[int, int] | None) -> Camera:
         """Return the camera of a JSON file."""
@@ -118,7 +110,6 @@ class CameraOptions(NamedTuple):
         if kind == "framing":
             arguments.setdefault("bounds", seen)
             arguments.setdefault("up", up)
-        arguments |= self._arguments(None)
         needed = [k for k, v in parameters.items() if v.default is v.empty and k not in arguments]
         if needed:
             raise ValueError(f"--camera: {path}: {kind} needs {', '.join(map(repr, needed))}")
@@ -132,33 +123,28 @@ class CameraOptions(NamedTuple):
 
 # The default of the parameter that `with_camera` replaces.
 NO_CAMERA = CameraOptions()
-# Options of commands that take no coordinates in the picture.
-OF_PICTURES = ("camera", "eye", "target", "up", "fov", "ortho", "size")
 
 
-def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: its parameter ``camera`` becomes the named options."""
+def with_camera(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command: its parameter ``camera`` becomes the options of a camera."""
+    types = CameraOptions.__annotations__
+    signature = inspect.signature(command, eval_str=True)
+    parameters = list(signature.parameters.values())
+    at = list(signature.parameters).index("camera")
+    parameters[at : at + 1] = [
+        inspect.Parameter(name, parameters[at].kind, default=None, annotation=annotation)
+        for name, annotation in types.items()
+    ]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        types = CameraOptions.__annotations__
-        signature = inspect.signature(command, eval_str=True)
-        parameters = list(signature.parameters.values())
-        at = list(signature.parameters).index("camera")
-        kind = parameters[at].kind
-        options = [inspect.Parameter(n, kind, default=None, annotation=types[n]) for n in names]
-        parameters[at : at + 1] = options
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        camera = CameraOptions(**{name: given.pop(name) for name in types})
+        command(**given, camera=camera)
 
-        @functools.wraps(command)
-        def with_options(**given: Any) -> None:
-            camera = CameraOptions(**{name: given.pop(name) for name in names})
-            command(**given, camera=camera)
-
-        # typer reads both.
-        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-        return with_options
-
-    return decorate
+    # typer reads both.
+    with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
 
 
 def numbers_of(name: str, text: str, count: int, example: str) -> list[float]:

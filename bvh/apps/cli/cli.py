@@ -15,10 +15,9 @@ from typer import Argument, Context, Exit, Option, Typer
 import bvh
 from bvh.apps.bundled import bundled
 from bvh.apps.cli import console, files
-from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
+from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.helps import explain
-from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import (
     demo_command,
     lab_command,
@@ -140,7 +139,7 @@ def partition_command(
 
 
 @app.command()
-@with_camera(*OF_PICTURES)
+@with_camera
 def cast(
     scene: files.PartsPath,
     rays: Annotated[Path | None, Option(
@@ -176,14 +175,7 @@ def cast(
     terminal.print(f"{console.rays_in(len(hits), seconds)}, {speed:.2f} million a second")
 
 
-for command in (
-    render_command,
-    plot_command,
-    pick_command,
-    view_command,
-    demo_command,
-    lab_command,
-):
+for command in (render_command, plot_command, view_command, demo_command, lab_command):
     app.command(name=command.__name__.removesuffix("_command"))(command)
 
 

@@ -14,7 +14,6 @@ EXAMPLES = {
     "cast": ("scan.ply --rays rays.npy -o hits.npz", "scan.ply --size 1920x1080"),
     "render": ("scan.ply -o scan.png --shade clay", "city.glb -o depth.npy --shade depth"),
     "plot": ("scan.ply -o tree.svg", "city.glb -o tree.png --tree 3"),
-    "pick": ("scan.ply --at 400,300 --radius 4", "city.glb --rect 10,10,90,60 --json"),
     "view": ("scan.ply", "city.glb --html city.html"),
     "demo": ("", "--port 8081 --no-open"),
     "lab": ("", "--port 8091 --no-open"),

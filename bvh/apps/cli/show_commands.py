@@ -40,7 +40,7 @@ Url = Annotated[str | None, Option(
 )]  # fmt: skip
 
 
-@camera_options.with_camera(*camera_options.OF_PICTURES)
+@camera_options.with_camera
 def render_command(
     scene: files.PartsPath,
     output: Annotated[Path, Option(
