@@ -132,7 +132,6 @@ ERRORS = {
     "plot folder -o x.png": ONLY,
     "view folder --no-open": ONLY,
     "view folder --no-open --flatten": ONLY,
-    "pick folder --at 1,1": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "info folder --epo": "--epo",

@@ -139,7 +139,6 @@ def test_up_takes_names_of_axes(axis: str, run: Run, mesh: Path) -> None:
         assert told[0] == 0, told
     assert Path("0.png").read_bytes() == Path("1.png").read_bytes()
     assert run("cast", mesh, "--size", "4x4", "--up", axis)[0] == 0
-    assert run("pick", mesh, "--size", "4x4", "--up", axis, "--at", "2,2")[0] == 0
 
 
 def test_up_names_the_axes(run: Run, mesh: Path) -> None:
