@@ -17,7 +17,7 @@ AXES: dict[str, tuple[float, float, float]] = {
     "-x": (-1.0, 0.0, 0.0), "-y": (0.0, -1.0, 0.0), "-z": (0.0, 0.0, -1.0),
 }  # fmt: skip
 
-# What is up where the view is along the default axis that is up.
+# Up vector when looking along the default up axis.
 UP_ON_MAPS: dict[str, Axis] = {"x": "z", "y": "-z", "z": "y"}
 
 # Share of the picture that a framed model fills: of its width or height, the first it reaches.

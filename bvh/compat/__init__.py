@@ -1,4 +1,4 @@
-"""Doors: the interfaces of other tools on our trees.
+"""Drop-in replacements for other libraries.
 
 Each file imports only from those above it.
 

@@ -84,7 +84,7 @@ class KernelPlugin(WorkerPlugin):
 
 
 def keep_freed_memory(size: int) -> bool:
-    """Have a process that Dask's nanny started keep so many bytes that are freed."""
+    """Raise malloc's trim threshold in Dask workers."""
     # The nanny sets MALLOC_TRIM_THRESHOLD_ to 64 kB, with which each array of some size is memory
     # that the operating system has to clear first: a third of the time of casting rays. Return
     # whether that was changed: not without glibc, nor in a process without this variable, where

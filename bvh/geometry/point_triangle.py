@@ -28,7 +28,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 # Of cross products of double-doubles, and dot products with them (see `feature_distances`).
 DOUBT = 2.0**-98
 FLAT = 2.0**-90
-# What is nearer, by the largest difference, is measured exactly where double-doubles do not decide.
+# Below this distance, use exact arithmetic where double-doubles do not decide.
 NEAR = 2.0**-30
 # Differences below this share of the largest, but for 0: their products could underflow.
 UNLIKE = 2.0**-200

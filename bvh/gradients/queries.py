@@ -24,7 +24,7 @@ Query = TypeVar("Query", bound=Callable[..., Any])
 
 
 def plain_tuple(kind: Kind) -> Kind:
-    """Have `tuple` as the one base of a named tuple, which older versions of PyTorch ask of it."""
+    """Have `tuple` as the one base of a named tuple, as required by older PyTorch."""
     # Others are no results of functions under `torch.func.vmap`.
     kind.__bases__ = (tuple,)
     return kind

@@ -25,7 +25,7 @@ from bvh.tree.primitives import Triangles
 BATCH = 2**19
 # Corners are looked at from this far inside, in shares of the distance to the opposite edge.
 INSET = 2.0**-10
-# What is as near to a vertex as this, in shares of depth, does not hide it: its pixel is rounded.
+# Depth tolerance of occlusion, relative: a vertex's pixel is rounded.
 CONTACT = 2.0**-32
 
 

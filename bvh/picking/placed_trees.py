@@ -225,7 +225,7 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
         level = centre @ normals.T + offsets
         span = reach @ np.abs(normals).T
         margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # What overflows is neither; a tree of nothing has bounds that are NaN.
+        # What overflows is neither; an empty tree has bounds that are NaN.
         outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
         within = (level - span > margin).all(axis=1)
     return np.asarray(~outside), np.asarray(within & ~outside)

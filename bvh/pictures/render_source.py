@@ -55,7 +55,7 @@ class InParts(Occluders, Protocol):
 
     @property
     def visible_tree(self) -> Callable[..., RenderSource]:
-        """Return a source of which a camera takes the same pictures."""
+        """Return a smaller source that renders identically from this camera."""
 
 
 # What pictures are taken of.

@@ -8,7 +8,7 @@ Each file imports only from those above it.
 | `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `query_arguments.py` | Arguments of queries: rays, points and options, checked, as kernels take them |
-| `targets.py` | What queries ask of that which they search: a tree, a scene, or a mesh in parts |
+| `targets.py` | Interface that searchable objects provide to queries: trees, scenes, meshes in parts |
 | `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
 | `methods/` | Queries as trees and scenes have them: signatures, documentation, routes; one kind a file. |

@@ -1,4 +1,4 @@
-"""What queries ask of that which they search: a tree, a scene, or a mesh in parts.
+"""Interface that searchable objects provide to queries: trees, scenes, meshes in parts.
 
 `RaySearch`, `PointSearch` and `RegionSearch` say what each does for trees and scenes.
 """

@@ -39,7 +39,7 @@ class TreeBase:
         "_origin", "_quality", "_quick",
     )  # fmt: skip
 
-    # What queries want again is kept with them, and ends with them.
+    # Cached data of queries, freed with the tree.
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
@@ -318,7 +318,7 @@ class TreeBase:
             # All bits count: the checksums of files are of 32 bits, equal for two of 65 000 trees.
             parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
             if self.kind == "custom":
-                # What a user's function does is not known from what it is.
+                # A user's function has no stable checksum.
                 parts.append(secrets.token_bytes(DIGEST_SIZE))
             parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
             digest = blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()

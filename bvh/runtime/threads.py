@@ -79,7 +79,7 @@ def _enter_pool() -> None:
 
 
 def _check_address_space(threads: int) -> None:
-    """Raise a MemoryError unless there is address space for so many threads."""
+    """Raise a MemoryError unless there is address space for `threads` threads."""
     if resource is None:
         return
     stack = resource.getrlimit(resource.RLIMIT_STACK)[0]

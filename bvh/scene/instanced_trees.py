@@ -157,7 +157,7 @@ class InstancedTrees(Searched):
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
-        """Return the arrays for so many rays, and the merged tree if they are its."""
+        """Return the arrays to search for `rays` rays, and the merged tree if used."""
         whole = self.merger.tree_for(rays, None)
         return self.arrays if whole is None else whole.arrays, whole
 

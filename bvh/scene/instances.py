@@ -28,7 +28,7 @@ _NOTHING = contextlib.nullcontext()
 
 # Rows that a journal keeps, beside twice the rows of its table.
 REMEMBERED = 4096
-# Rows of a table of names that take no time, however few are asked for.
+# Rows of a table of names that is small enough to scan.
 SMALL_TABLE = 1024
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {

@@ -104,7 +104,7 @@ class SceneQueries(
             return None
         leaves, found = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
-            # Each is asked, so that each tells only once.
+            # Each tree warns at most once.
             found = leaves.trees[k]._open_edges(mask) or found
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()

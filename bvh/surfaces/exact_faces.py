@@ -90,7 +90,7 @@ def crossing(p: Point, q: Point, f: int, g: int) -> Point:
 
 
 def _clipped(polygon: Sequence[Point], heights: Sequence[int]) -> list[Point]:
-    """Return what of a convex polygon, a segment or a point has heights of at least 0."""
+    """Clip a convex polygon, a segment or a point to heights of at least 0."""
     kept: list[Point] = []
     for i, point in enumerate(polygon):
         f, g = heights[i - 1], heights[i]

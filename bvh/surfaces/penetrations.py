@@ -99,7 +99,7 @@ def _deepest_point(
     low, high = other.tree.bounds
     near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
     found = other.solid.are_inside(points[near], threads)
-    # What is on the surface has no depth, whatever it counts as.
+    # Points on the surface have depth 0.
     near, sure = near[found != 0], found[found != 0] > 0
     if len(near) == 0:
         return NOTHING

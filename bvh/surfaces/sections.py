@@ -33,7 +33,7 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
     for k in np.flatnonzero(unsure).tolist():
         x, y, z = map(Fraction, points[k].tolist())
         exact = a * x + b * y + c * z + d
-        # What is not 0 must not become it.
+        # Avoid underflow to 0.
         heights[k] = float(exact) or np.copysign(2.0**-1000, float(exact > 0) - 0.5) * (exact != 0)
     return heights, heights >= 0.0
 

@@ -278,7 +278,7 @@ class Session:
         self._selecting.select(np.array([event.screen_min, event.screen_max]))
 
     def marked(self, leaf: int, ids: Ids) -> Marked:
-        """Return faces of a leaf, and what tells whether they have moved."""
+        """Return faces of a leaf, and their change counter."""
         return Marked.of(self.scene, leaf, ids)
 
     def _follow_marks(self) -> None:

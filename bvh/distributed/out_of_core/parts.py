@@ -94,7 +94,7 @@ class Parts(
         self, camera: Camera, samples: int = 1, *, smooth: bool = True, threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> RenderSource:  # fmt: skip
-        """Return a source of which a camera takes the same pictures as of the whole mesh.
+        """Return a smaller source that renders identically from this camera.
 
         `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
 

@@ -108,7 +108,7 @@ class Searched:
         return near
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
-        """Return the arrays for so many rays, and the merged tree of a scene if they are its."""
+        """Return the arrays to search for `rays` rays, and the merged tree of a scene if used."""
         return self.arrays, None
 
 
@@ -247,7 +247,7 @@ def all_hits(
         hits = all_hits_of((*columns, ()), (primitives, 0, ray))
     else:
         leaf, ray = columns.pop(), None if view.plain else one.numbers[:6].tolist()
-        # Sooner than by an index.
+        # `take` is faster than indexing.
         owners = primitives.owners.take(leaf)
         hits = scene_all_hits_of((*columns, (), owners, leaf), (view, view.moves, ray))
     HIT_SHELVES[memory.ids].give_back(memory)

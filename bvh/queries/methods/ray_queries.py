@@ -159,11 +159,11 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             mask is None and cull is None and threads is None and progress is None and sort is None
             and filter is None and data is None and validate_rays is False and counters is False
         ):  # fmt: skip
-            # A few rays are finished sooner than a batch is prepared.
+            # Small inputs skip batch preparation.
             searched = self._quick
             if searched is not None:
                 cast = searched.cast
-                # Not to be compiled for batches.
+                # Avoid compiling the batch kernel for one ray.
                 hits = None if cast is None else cast(origins, directions, t_min, t_max)
                 if hits is None:
                     hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
@@ -216,7 +216,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             searched = self._quick
             if searched is not None:
                 cast = searched.cast
-                # The last argument tells the question from that for a hit.
+                # The extra argument selects any-hit.
                 blocked = None if cast is None else cast(origins, directions, t_min, t_max, 0)
                 if blocked is None:
                     blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)

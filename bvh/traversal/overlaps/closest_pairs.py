@@ -26,7 +26,7 @@ from bvh.traversal.overlaps.side_frames import MARGIN, SHIFT
 from bvh.tree.rows import is_empty
 from bvh.tree.triangle_groups import id_at
 
-# What a search stops for.
+# Reasons to stop a search.
 DONE, LATER, UNDECIDED = 0, 1, 2
 # Descents to leaves that lower the bound before the search.
 DESCENTS = 2

@@ -19,7 +19,7 @@ def _off(p, a, b):
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of what is nearer to both triangles, p or the best so far."""
+    """Return (distance, point) of the point nearer to both triangles, p or the best so far."""
     stay_outlined()
     off = _off(p, a, b)
     return (off, p) if off < least else (least, best)

@@ -30,7 +30,7 @@ F = np.float32
 NORMAL, SQUARE = 9, 12
 
 
-# The mask of faces that are there and do not come after the last one of use.
+# Mask of existing faces up to the last useful id.
 _of_use = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 

@@ -174,7 +174,7 @@ def _lane_mask(used, child, node):
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the pairs of children of a pair of which one is a node; return how many."""
+    """Collect the pairs of children of a node-node or node-leaf pair; return how many."""
     # A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
     stay_outlined()
     search = task.search

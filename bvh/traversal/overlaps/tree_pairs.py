@@ -104,7 +104,7 @@ def _overlapping(low, high, rows, k):
 
 @kernel
 def _open(task, itself, top, code, box, code2, box2):
-    """Push the pairs of children of a pair of which one is a node; return the stack's height."""
+    """Push the pairs of children of a node-node or node-leaf pair; return the stack's height."""
     stay_outlined()
     tree, other, to_first, rows, stack = task
     if code2 < 0:

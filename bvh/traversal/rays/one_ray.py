@@ -97,7 +97,7 @@ def _cast_at(row, ray, mask, cull):
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-# What is asked of a method: a tuple for a ray of numbers; of points, a hit as an object, or whether
+# Return kinds: a tuple for a ray of numbers; of points, a hit as an object, or whether
 # there is one. What it finds in memory: the row, options, up to which of these it answers, the
 # class of hits, their last field, and the names of arguments and of fields.
 FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
@@ -242,7 +242,7 @@ def _cast_with_users_code(
         ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
     ) -> Any:  # fmt: skip
-        # What a function names stays alive as long as it does.
+        # Referenced to keep the arrays alive.
         assert arrays, kept
         return kernel(address, *map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)), options)
 

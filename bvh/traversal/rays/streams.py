@@ -108,7 +108,7 @@ def _test_node(nodes, lanes, memory, group, at):
     both, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
     entered = none
     while bits != 0:
-        # Two at a time, the second perhaps none: how often a loop goes round costs time to guess.
+        # Two at a time, the second perhaps none: a data-dependent trip count would be mispredicted.
         more = bits & (bits - 1)
         i, j = simd.lowest_bit(bits), simd.lowest_bit(more | NO_RAY)
         bits = more & (more - 1)
