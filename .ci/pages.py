@@ -54,7 +54,7 @@ REFERENCE = [
         ".distributed.KernelPlugin",
     ),
     ("shapes", "Single tests", "ray_triangle ray_box ray_obb ray_plane ray_sphere"),
-    ("pictures", "Pictures", "show .pictures.render .pictures.Picture .pictures.charts.chart"),
+    ("pictures", "Pictures", "show .pictures.render .pictures.Picture"),
     ("browser", "In the browser", "view Viewer ray_lab RayLab"),
     ("compiling", "Compiling", "warmup BVHWarning"),
     ("kernels", "bvh.kernels", ".kernels"),

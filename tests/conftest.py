@@ -64,7 +64,7 @@ FIRST = (
     "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
     "test_part_pictures", "test_other_libraries", "test_distance_to",
     "test_point_triangle", "test_warmup_command", "test_storage", "test_cpu_levels",
-    "test_overlaps", "test_partitioning", "test_charts", "test_render",
+    "test_overlaps", "test_partitioning", "test_render",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Pictures of hits, and charts.
+"""Pictures of hits.
 
 Each file imports only from those above it.
 
@@ -6,7 +6,6 @@ Each file imports only from those above it.
 |---|---|
 | `colours.py` | Colour maps that all pictures share, with components from 0 to 1 |
 | `picture.py` | Picture: pixels, the numbers behind them, its legend, files and display in notebooks |
-| `charts.py` | Charts of trees by matplotlib, which only this module needs, and the figures behind them |
 | `render_source.py` | Sources of pictures: what rays of a camera hit, and what hides the light |
 | `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
 | `lights.py` | Lights: a lamp and a sky, the rays to them, and the ground, of which only the shadow is seen |
@@ -15,8 +14,7 @@ Each file imports only from those above it.
 | `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |
 """
 
-from bvh.pictures import charts
 from bvh.pictures.picture import Picture
 from bvh.pictures.rendering import render
 
-__all__ = ["Picture", "charts", "render"]
+__all__ = ["Picture", "render"]

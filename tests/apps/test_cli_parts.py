@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,6 @@ def test_urls(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 ONLY = "folder holds parts, which only info, cast and render take"
 ERRORS = {
     "build folder -o x.bvh": ONLY,
-    "plot folder -o x.png": ONLY,
     "view folder --no-open": ONLY,
     "view folder --no-open --flatten": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
@@ -166,9 +164,6 @@ def test_errors(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "damaged" / "00001.bvh").write_bytes(b"cut off")
     (tmp_path / "broken" / "index.json").write_text("{}")
     for line, words in ERRORS.items():
-        if line.startswith("plot") and not find_spec("matplotlib"):
-            # It says so before it looks at anything.
-            words = "charts need matplotlib"
         code, out, err = run(*line.split())
         assert (code, out) == (2, ""), line
         lines = err.strip("\n").split("\n")

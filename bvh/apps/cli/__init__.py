@@ -9,6 +9,6 @@ Each file imports only from those above it.
 | `compiling.py` | Compilation of kernels by other processes: `bvh warmup` |
 | `files.py` | Files of commands: meshes, scenes, saved trees and scenes, rays and hits |
 | `helps.py` | Help of commands: examples, and short names of what options take |
-| `show_commands.py` | `bvh render`, `plot`, `view` and `lab`: pictures, charts of trees, and pages in the browser |
+| `show_commands.py` | `bvh render`, `view` and `lab`: pictures, and pages in the browser |
 | `cli.py` | The command line: info, build, partition, cast, render, plot, pick, view, lab, ... |
 """

@@ -18,13 +18,7 @@ from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, with_camera
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.helps import explain
-from bvh.apps.cli.show_commands import (
-    demo_command,
-    lab_command,
-    plot_command,
-    render_command,
-    view_command,
-)
+from bvh.apps.cli.show_commands import demo_command, lab_command, render_command, view_command
 from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
@@ -175,7 +169,7 @@ def cast(
     terminal.print(f"{console.rays_in(len(hits), seconds)}, {speed:.2f} million a second")
 
 
-for command in (render_command, plot_command, view_command, demo_command, lab_command):
+for command in (render_command, view_command, demo_command, lab_command):
     app.command(name=command.__name__.removesuffix("_command"))(command)
 
 

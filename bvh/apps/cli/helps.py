@@ -13,7 +13,6 @@ EXAMPLES = {
     "partition": ("scan.ply -o parts --memory 4GB", "a.stl b.stl -o s3://bucket/parts"),
     "cast": ("scan.ply --rays rays.npy -o hits.npz", "scan.ply --size 1920x1080"),
     "render": ("scan.ply -o scan.png --shade clay", "city.glb -o depth.npy --shade depth"),
-    "plot": ("scan.ply -o tree.svg", "city.glb -o tree.png --tree 3"),
     "view": ("scan.ply", "city.glb --html city.html"),
     "demo": ("", "--port 8081 --no-open"),
     "lab": ("", "--port 8091 --no-open"),

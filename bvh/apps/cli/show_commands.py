@@ -1,4 +1,4 @@
-"""`bvh render`, `plot`, `view` and `lab`: pictures, charts of trees, and pages in the browser."""
+"""`bvh render`, `view` and `lab`: pictures, and pages in the browser."""
 
 import webbrowser
 from contextlib import suppress
@@ -19,7 +19,6 @@ from bvh.apps.viewer.window import PORT, Follower, view
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
 from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
@@ -98,32 +97,6 @@ def _render(
     """Render a picture in this process."""
     with bar("rendering") as progress:
         return render(target, view, **asdict(options), threads=threads, progress=progress)
-
-
-def plot_command(
-    scene: files.ScenePath,
-    output: Annotated[Path, Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")],
-    tree: Annotated[int | None, Option(
-        min=0, help="Index of a scene's tree; by default that of the most primitives.")] = None,
-    title: Annotated[str | None, Option(help="Title of the chart.")] = None,
-    flatten: files.Flatten = False, threads: files.Threads = None,
-) -> None:  # fmt: skip
-    """Plot the cost and the fill of a tree, level by level."""
-    check_chart_path(output)
-    source, _, _ = files.opened(scene, threads, flatten=flatten)
-    name = scene.name
-    if isinstance(source, Scene):
-        trees = source.leaves.trees
-        if not trees:
-            raise ValueError(f"{scene} holds no trees")
-        number = max(range(len(trees)), key=lambda k: len(trees[k])) if tree is None else tree
-        if number >= len(trees):
-            raise ValueError(f"--tree must be below {len(trees)}, got {number}")
-        source, name = trees[number], f"{scene.name}, tree {number} of {len(trees)}"
-    elif tree is not None:
-        raise ValueError(f"--tree goes with a scene, and {scene} is a single tree")
-    write_chart(chart(source, title or name), output)
-    out.print(f"{output}: {name}, {files.content_of(source)}")
 
 
 def view_command(

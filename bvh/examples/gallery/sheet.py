@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import bvh
-from bvh.pictures import charts, render
+from bvh.pictures import render
 from bvh.pictures.shading import CLAY, GAMMA
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Mesh = tuple[Floats, NDArray[np.integer]]
 
-INK, FAINT, PAPER = charts.INK, charts.FAINT, charts.PAPER
-BLUE, ORANGE, GREEN, RED = charts.NODES, charts.LEAVES, charts.THIRD, "#d7263d"
+INK, FAINT, PAPER = "#24303c", "#8593a0", "#ffffff"
+BLUE, ORANGE, GREEN, RED = "#2f6690", "#e08d3c", "#7a9e7e", "#d7263d"
 # Colours from low to high: thin walls to thick ones, shade to sun, and below to above.
 THICK = ["#b5322b", "#e8843c", "#f6d98a", "#8dc0a3", "#2f7f94", "#274b73"]
 SUN = ["#2d2f5e", "#6a4a86", "#c75c78", "#f29a5c", "#fbd77f", "#ffffff"]

@@ -1,31 +1,19 @@
-"""Charts of trees: their figures node by node, the files they are written to, the command."""
+"""Charts of trees: their figures node by node, and the program that draws them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import bvh
+from benchmarks.anatomy import anatomy_of, chart, main
 from bvh import BVH, Scene
-from bvh.pictures.charts import anatomy_of
 from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from meshes.sphere import geodesic_sphere
-from tests.commands import Run
 from tests.oracles.pictures import half_surface, walk
-
-
-def test_charts_are_at_hand() -> None:
-    """`bvh.pictures.charts.chart` needs no import but that of bvh, which needs no matplotlib."""
-    code = "import bvh, sys; print(bvh.pictures.charts.chart.__name__, 'matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["chart", "False"]
 
 
 def trees(rng: np.random.Generator) -> list[BVH]:
@@ -90,8 +78,6 @@ def test_figures(rng: np.random.Generator) -> None:
 def test_charts_can_be_drawn(rng: np.random.Generator, tmp_path: Path) -> None:
     """Of every kind of tree; the title is told, and six panels have names."""
     pytest.importorskip("matplotlib")
-    from bvh.pictures.charts import chart
-
     for k, tree in enumerate(trees(rng)):
         figure = chart(tree, "a $title" if k else None)
         texts = [text.get_text() for text in figure.texts]
@@ -103,67 +89,17 @@ def test_charts_can_be_drawn(rng: np.random.Generator, tmp_path: Path) -> None:
         assert (tmp_path / f"{k}.svg").read_text().rstrip().endswith("</svg>")
 
 
-def test_command(run: Run, tmp_path: Path) -> None:
-    """A mesh, a saved tree, and the largest tree of a scene or another."""
+def test_program(tmp_path: Path) -> None:
+    """A mesh in, a picture out."""
     pytest.importorskip("matplotlib")
-    small, large = (BVH.from_triangles(*geodesic_sphere(n)) for n in (2, 5))
-    scene = Scene()
-    for tree in (small, large, small):
-        scene.add(tree)
-    scene.save(tmp_path / "scene.bvh")
-    small.save(tmp_path / "small.bvh")
-    for given, options, told in (
-        ("small.bvh", (), f"{len(small)} triangles"),
-        ("scene.bvh", (), f"tree 1 of 2, {len(large)} triangles"),
-        ("scene.bvh", ("--tree", 0), f"tree 0 of 2, {len(small)} triangles"),
-        ("scene.bvh", ("--flatten", "--title", "all"), f"{2 * len(small) + len(large)} triangles"),
-    ):
-        code, out, err = run("plot", given, "-o", "a.png", *options)
-        assert (code, err) == (0, "") and told in out, (out, err)
-        assert Path("a.png").read_bytes()[1:4] == b"PNG"
-    for line, told in (
-        ("scene.bvh -o a.png --tree 2", "--tree must be below 2, got 2"),
-        ("small.bvh -o a.png --tree 0", "--tree goes with a scene"),
-        ("small.bvh -o a.unknown", "unknown chart format '.unknown'"),
-        ("small.bvh -o no/a.png", "no such folder"),
-        ("missing.bvh -o a.png", "missing.bvh"),
-    ):
-        code, out, err = run("plot", *line.split())
-        assert (code, out) == (2, "") and told in err and err.count("\n") == 1
-
-
-def test_without_matplotlib(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names what to install; all else works."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    BVH.from_triangles(*geodesic_sphere(1)).save(tmp_path / "a.bvh")
-    code, out, err = run("plot", "a.bvh", "-o", "a.png")
-    assert (code, out) == (2, "") and 'pip install "raybvh[plot]"' in err
-    assert bvh.__version__ and not Path("a.png").exists()
-
-
-def test_titles_and_half_files(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dollar is a dollar; and whatever happens, the old chart stays as it was."""
-    pytest.importorskip("matplotlib")
-    BVH.from_triangles(*geodesic_sphere(2)).save(tmp_path / "a$\\b$.bvh")
-    assert run("plot", "a$\\b$.bvh", "-o", "a.svg")[0] == 0
-    before = (tmp_path / "a.svg").read_bytes()
-
-    def interrupt(figure: Any, stream: Any, **_: Any) -> None:
-        stream.write(b"half")
-        raise OSError("no more room")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupt)
-    code, _, err = run("plot", "a$\\b$.bvh", "-o", "a.svg")
-    assert code == 2 and "no more room" in err
-    assert (tmp_path / "a.svg").read_bytes() == before and len(list(tmp_path.iterdir())) == 2
+    vertices, faces = geodesic_sphere(3)
+    np.savez(tmp_path / "ball.npz", vertices=vertices, faces=faces)
+    main([str(tmp_path / "ball.npz"), "-o", str(tmp_path / "a.png"), "--quality", "high"])
+    assert (tmp_path / "a.png").read_bytes()[1:4] == b"PNG"
 
 
 def test_only_trees() -> None:
     """A scene has no chart, but its trees have."""
     pytest.importorskip("matplotlib")
-    from bvh.pictures.charts import chart
-
     with pytest.raises(TypeError, match="tree must be a BVH, got Scene"):
         chart(Scene())  # type: ignore[arg-type]

@@ -1,16 +1,16 @@
-"""Charts of trees by matplotlib, which only this module needs, and the figures behind them."""
+"""Charts of trees by matplotlib: cost and fill, level by level, and the figures behind them.
+
+`python -m benchmarks.anatomy part.ply -o tree.png`
+"""
 
 from __future__ import annotations
 
-import io
-import os
-from pathlib import Path
+import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.pictures.picture import check_path, write
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import grouped, number_of
 from bvh.runtime.registry import extra
@@ -90,19 +90,6 @@ def chart(tree: BVH, title: str | None = None) -> Figure:
     _draw_counts(axes[1, 1], anatomy.leaf_sizes, LEAVES, "Primitives in a leaf", "share of leaves")
     _draw_memory(axes[1, 2], anatomy)
     return figure
-
-
-def check_chart_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no chart can be written to a path, before any work is done."""
-    kinds = _figure((1.0, 1.0)).canvas.get_supported_filetypes()
-    check_path(Path(path), "chart", Path(path).suffix[1:].lower() in kinds)
-
-
-def write_chart(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, which is replaced only by a complete one."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format=Path(path).suffix[1:].lower())
-    write(path, stream)
 
 
 def anatomy_of(tree: BVH) -> Anatomy:
@@ -259,3 +246,18 @@ def _legend(axis: Axes) -> None:
         frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.0, loc="lower right", ncols=2,
         bbox_to_anchor=(1.03, 1.02), columnspacing=1.0, borderaxespad=0.0,
     )  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Draw the chart of the tree over a mesh."""
+    parser = argparse.ArgumentParser("python -m benchmarks.anatomy", description=main.__doc__)
+    parser.add_argument("mesh", help="file of a mesh")
+    parser.add_argument("-o", "--output", required=True, help="chart: .png, .svg or .pdf")
+    parser.add_argument("--quality", choices=("low", "medium", "high"), default="medium")
+    options = parser.parse_args(arguments)
+    tree = BVH.from_file(options.mesh, quality=options.quality)
+    chart(tree, options.mesh).savefig(options.output)
+
+
+if __name__ == "__main__":
+    main()
