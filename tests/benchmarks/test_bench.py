@@ -354,7 +354,7 @@ def test_groups_of_tasks_are_named() -> None:
     assert options.tasks == ["closest-point", "signed-distance", "winding-number", "cold"]
     found = [(job.mesh, job.tasks[0]) for job in plan.jobs(options)]
     assert found == [("a.ply", "closest-point"), ("b.ply", "closest-point"), ("", "cold")]
-    options = options_of(["--large"], "bench")
+    options = options_of(["--large", "--threads", "1,2"], "bench")
     assert [job.mesh for job in plan.jobs(options) if "leaks" in job.tasks] == ["interior-16"] * 2
 
 
