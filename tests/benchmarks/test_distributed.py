@@ -42,7 +42,7 @@ def test_costs(tmp_path: Path) -> None:
 
 
 def test_each_task_has_a_process() -> None:
-    options = options_of(["--task", "distributed", "--rays", "1e9", "--threads", "1,2"], "bench")
+    options = options_of(["--task", "distributed", "--rays", "1e9", "--threads", "2"], "bench")
     found = [(job.mesh, job.tasks, job.threads) for job in plan.jobs(options)]
     assert found == [("organic", (task,), 2) for task in ("cluster", "cluster-costs", "parts")]
     assert options.rays == 10**9
