@@ -160,6 +160,10 @@ def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> Point
 def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> NDArray[Any]:
     """Return (n, width) rows (or n numbers, for width 0); one row where all queries share it."""
     tail = (width,) if width else ()
+    leading = array.ndim - len(tail)
+    if array.size and not any(array.strides[:leading]):
+        # One row that was broadcast, such as the origin of a camera's rays.
+        array = array[(0,) * leading]
     if array.size == max(width, 1):
         return kernel_input(array.reshape(1, *tail))
     if array.shape != shape + tail:

@@ -11,6 +11,7 @@ from trimesh import Scene, Trimesh
 from trimesh.caching import tracked_array
 
 from bvh import BVH, Hits
+from bvh.queries.query_arguments import ray_batch
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.tree import build
 from bvh.tree.builders import binned_sah
@@ -146,6 +147,21 @@ def test_what_is_copied(rng: np.random.Generator) -> None:
     tree, before = BVH.from_triangles(vertices, faces), vertices.copy()
     vertices[:], faces[:] = np.nan, -1
     assert np.array_equal(tree.vertices, before) and np.array_equal(tree.faces, wanted.faces)
+
+
+def test_a_broadcast_row_stays_one(rng: np.random.Generator) -> None:
+    """Such as the origin of a camera's rays: the same answers, and no copies of it."""
+    tree = BVH.from_triangles(*soup(rng))
+    origin, directions = np.broadcast_to([0.1, 0.2, 5.0], (6, 7, 3)), rng.normal(size=(6, 7, 3))
+    limits = np.broadcast_to(9.0, (6, 7))
+    batch = ray_batch(origin, directions, 0.0, limits)
+    assert batch.rays.origins.shape == (1, 3)
+    assert batch.rays.t_max.shape == (1,)
+    assert batch.shape == (6, 7)
+    found = tree.closest_hit(origin, directions, 0.0, limits)
+    wanted = tree.closest_hit(origin.copy(), directions, 0.0, limits.copy())
+    assert found.t.tobytes() == wanted.t.tobytes()
+    assert found.position.tobytes() == wanted.position.tobytes()
 
 
 def test_boxes_take_the_same_forms(rng: np.random.Generator) -> None:
