@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
+from bvh.geometry.arithmetic.roots import nearest_root
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
@@ -147,9 +148,10 @@ def unscaled(n, d, k, sure):
 
 
 @kernel
-def _beyond(o, d, center, r, t, h, far):
+def _beyond(shape, t, h, far):
     """Return the sign of the far root, or the near one, less t + h."""
     stay_outlined()
+    o, d, center, r = shape
     value, slope = new_sum(), new_sum()
     _add_surface(value, 1.0, o, center, r, 1.0)
     for i in range(3):
@@ -171,24 +173,6 @@ def _beyond(o, d, center, r, t, h, far):
     if side < 0:
         return 1 if far else -1
     return max(-turn, 0) if far else min(-turn, 0)
-
-
-@kernel
-def _nearest_root(o, d, center, r, t, far):
-    """Return a root that is nearly t as the double nearest to it; of two such the even one."""
-    stay_outlined()
-    if not 2.0**-1000 < abs(t) < LARGEST:
-        return t
-    for step in (1, -1):
-        for _ in range(8):
-            # The next double away from 0, then towards it, and the middle between.
-            other = floats.from_bits(floats.bits(t) + step)
-            way = 1 if other > t else -1
-            side = way * _beyond(o, d, center, r, t, 0.5 * (other - t), far)
-            if side < 0 or (side == 0 and floats.bits(t) & 1 == 0):
-                break
-            t = other
-    return t
 
 
 @kernel
@@ -214,8 +198,8 @@ def sphere_interval(o, d, center, r):
         return False, INF, -INF
     hit, sure, near, far = _solved(o, d, center, r)
     if hit and not sure:
-        near = _nearest_root(o, d, center, r, near, False)
-        far = _nearest_root(o, d, center, r, far, True)
+        near = nearest_root(_beyond, (o, d, center, r), near, False)
+        far = nearest_root(_beyond, (o, d, center, r), far, True)
     return hit, near, far
 
 
