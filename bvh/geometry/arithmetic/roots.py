@@ -46,5 +46,7 @@ def nearest_root(beyond, shape, t, far):
         # No further than half of all doubles.
         step = min(2 * step, bits(LARGEST) >> 1)
     size = from_bits(low)
-    rest = side * beyond(shape, side * size, side * (0.5 * (from_bits(high) - size)), far)
-    return side * from_bits(high if rest > 0 or (rest == 0 and low & 1) else low)
+    half = 0.5 * (from_bits(high) - size)
+    rest = side * beyond(shape, side * size, side * half, far)
+    # Between denormal numbers there is no middle to test.
+    return side * from_bits(high if rest > 0 or (rest == 0 and low & 1 and half > 0.0) else low)
