@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, 
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
 from bvh.geometry.arithmetic.roots import nearest_root
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
-from bvh.geometry.spheres import REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
+from bvh.geometry.spheres import PLAIN_ERROR, REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -188,7 +188,7 @@ def _surely_missed(o, d, p, q, r):
     # Where nothing under- or overflows that would count.
     moderate = 2.0**-200 < dd < 2.0**200 and 2.0**-200 < vv < 2.0**200
     moderate = moderate and 2.0**-400 < most < 2.0**900
-    return moderate and w * w - ball > 2.0**-48 * most
+    return moderate and w * w - ball > PLAIN_ERROR * most
 
 
 @kernel
@@ -285,7 +285,7 @@ def capsule_interval(o, d, p, q, r):
         return False, INF, -INF
     v = minus(q, p)
     estimate, size = dot(d, v), dot_size(d, v)
-    if abs(estimate) > 2.0**-48 * size and 2.0**-900 < size < INF:
+    if abs(estimate) > PLAIN_ERROR * size and 2.0**-900 < size < INF:
         along = floats.sign(estimate)
     else:
         along = _exact_along(d, p, q)

@@ -32,6 +32,10 @@ from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
 # underflow.
 REACH = 900
+# Of expressions in plain doubles with fewer than 20 roundings: of the sizes of their terms.
+PLAIN_ERROR = 2.0**-48
+# Share of its size above which a double-double is accurate; and the error of a quotient of such.
+ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
 
 
 @inlined
@@ -39,7 +43,7 @@ def is_accurate(value, size):
     """Return whether the relative error of a double-double is below 2**-75."""
     # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     # discriminant and for the squares of the cross product, whose own error counts twice.
-    return abs(value[0]) > 2.0**77 * DD_ERROR * size + 2.0**-600
+    return abs(value[0]) > ACCURATE * size + 2.0**-600
 
 
 @kernel
@@ -138,7 +142,7 @@ def unscaled(n, d, k, sure):
         return sure, 0.0
     # Operands are off by less than 2**-75 of themselves, their sums with no cancellation, too.
     q = floats.dd_div(n, d)
-    margin = abs(q[0]) * 2.0**-72
+    margin = abs(q[0]) * ROOT_ERROR
     nearest = q[0] + (q[1] + margin)
     t = floats.scale_by(nearest, k)
     sure = sure and nearest == q[0] + (q[1] - margin) and 2.0**-1000 < abs(t) < LARGEST
@@ -185,7 +189,7 @@ def _surely_missed(o, d, center, r):
     ball = square * (r * r)
     # Where nothing under- or overflows that would count.
     moderate = 2.0**-400 < square < 2.0**400 and 2.0**-400 < size < 2.0**900
-    return moderate and dot(n, n) - ball > 2.0**-48 * (size + ball)
+    return moderate and dot(n, n) - ball > PLAIN_ERROR * (size + ball)
 
 
 @kernel
