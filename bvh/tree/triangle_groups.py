@@ -12,11 +12,11 @@ whose real values have one sign in U, V and W where the ray meets the triangle (
 T / den. It answers "certain miss", "certain hit" (within an interval of t) or "undecided, ask the
 exact test", by the error bounds below.
 
-The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
-frame (1 but for extents near the largest double) and those of the ray's origin, which has been
-brought to the root's box; 2 stands for up to 2.001; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which
-no sum of the two products of a component of N exceeds. Second order terms are covered by rounding
-all constants up.
+The bounds, which `tests/proofs` proves. All is float32 with unit roundoff e = 2**-24; B bounds the
+coordinates of the local frame (1 but for refits and extents near the largest double) and those of
+the ray's origin, which has been brought to the root's box, so that 2 B here is at most 2.001 B;
+D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which no sum of the two products
+of a component of N exceeds. Second order terms are covered by rounding all constants up.
 
 - C: rounding of v0, of o and of the difference, e B (1 + 1 + 2) = 4 e B a component.
 - R: 4 e B D from C, e * 2 B D from d, 2 e * 2 B D from two products and a sum: 10 e B D.
