@@ -15,7 +15,7 @@ Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
-from bvh.geometry.arithmetic.roots import nearest_root
+from bvh.geometry.arithmetic.roots import root_finder
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.spheres import PLAIN_ERROR, REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -153,6 +153,9 @@ def _beyond(shape, t, h, far):
     if side < 0:
         return 1 if far else -1
     return max(-turn, 0) if far else min(-turn, 0)
+
+
+_nearest_root = root_finder(_beyond)
 
 
 # The power of two by which a size is about one.
@@ -298,9 +301,9 @@ def capsule_interval(o, d, p, q, r):
         entered = 1 if enters_p else (2 if enters_q else 0)
         left = 1 if leaves_p else (2 if leaves_q else 0)
     if entered == 0 and not sure:
-        near = nearest_root(_beyond, (o, d, p, q, r), near, False)
+        near = _nearest_root((o, d, p, q, r), near, False)
     if left == 0 and not sure:
-        far = nearest_root(_beyond, (o, d, p, q, r), far, True)
+        far = _nearest_root((o, d, p, q, r), far, True)
     for end in range(1, 3):
         if entered == end or left == end:
             hit, first, last = sphere_interval(o, d, p if end == 1 else q, r)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
-from bvh.geometry.arithmetic.roots import nearest_root
+from bvh.geometry.arithmetic.roots import root_finder
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
@@ -179,6 +179,9 @@ def _beyond(shape, t, h, far):
     return max(-turn, 0) if far else min(-turn, 0)
 
 
+_nearest_root = root_finder(_beyond)
+
+
 @kernel
 def _surely_missed(o, d, center, r):
     """Return whether plain doubles tell that the line of a ray misses a ball."""
@@ -202,8 +205,8 @@ def sphere_interval(o, d, center, r):
         return False, INF, -INF
     hit, sure, near, far = _solved(o, d, center, r)
     if hit and not sure:
-        near = nearest_root(_beyond, (o, d, center, r), near, False)
-        far = nearest_root(_beyond, (o, d, center, r), far, True)
+        near = _nearest_root((o, d, center, r), near, False)
+        far = _nearest_root((o, d, center, r), far, True)
     return hit, near, far
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bvh.geometry.arithmetic.roots import STEPS, nearest_root
+from bvh.geometry.arithmetic.roots import STEPS, root_finder
 from bvh.runtime.jit import entry, kernel
 from tests.geometry.test_boxes import INF, LARGEST, NAN
 
@@ -23,9 +23,12 @@ def _beyond(shape, t, h, far):
     return (1 if gap > 0.0 else 0) - (1 if gap < 0.0 else 0)
 
 
+_nearest_root = root_finder(_beyond)
+
+
 @entry
 def _search(at, rest, estimate, calls):
-    return nearest_root(_beyond, (at, rest, calls), estimate, False)
+    return _nearest_root((at, rest, calls), estimate, False)
 
 
 @pytest.mark.parametrize("at", [0.0, SMALLEST, 1e-320, 2.0**-1022, 1e-80, 1.0, 2.0, 1e60, LARGEST])
