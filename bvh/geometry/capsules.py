@@ -158,8 +158,8 @@ def _beyond(shape, t, h, far):
 _nearest_root = root_finder(_beyond)
 
 
-# The power of two by which a size is about one.
-_power_of = inlined(lambda size: min(max(floats.exponent(size), -1022), 1022))
+# The power of two above a size.
+_power_of = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
 
 
 @inlined
@@ -172,8 +172,8 @@ def frame_of(o, d, p, q, r):
     # The axis has a scale of its own, which cancels: it may be short or long. Halves cannot
     # overflow.
     half, axis = minus(scaled(o, 0.5), scaled(p, 0.5)), minus(scaled(q, 0.5), scaled(p, 0.5))
-    e = _power_of(max(floats.largest(half), 0.5 * r)) + 1
-    f = _power_of(floats.largest(axis)) + 1
+    e = _power_of(max(floats.largest(half), 0.5 * r))
+    f = _power_of(floats.largest(axis))
     k = _power_of(floats.largest(d))
     u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
     return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
