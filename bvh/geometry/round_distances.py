@@ -15,6 +15,9 @@ from bvh.geometry.capsules import frame_of, is_decided
 from bvh.geometry.spheres import REACH, exact_surface, is_accurate
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
+# A direction that `frame_of` leaves as it is: lengths are distances there.
+UNSCALED = (0.5, 0.0, 0.0)
+
 
 @inlined
 def _as_distance(n, d, e):
@@ -78,7 +81,7 @@ def _add_surface(total, p, a, b, r):
 def _is_beyond(p, a, b):
     """Return whether a point is beyond the end a of an axis or beside it: (p - a).(b - a) <= 0."""
     stay_outlined()
-    _, v, m, _, usable, _ = frame_of(p, (1.0, 0.0, 0.0), a, b, 0.0)
+    _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
     value = floats.dd_dot(m, v)
     if usable and is_decided(value, dot_size(floats.high(m), floats.high(v))):
         return value[0] <= 0.0
@@ -102,7 +105,7 @@ def distance_to_capsule(p, a, b, r):
         return _to_sphere(p, a, r, shift)
     if _is_beyond(p, b, a):
         return _to_sphere(p, b, r, shift)
-    _, v, m, scale, usable, e = frame_of(p, (1.0, 0.0, 0.0), a, b, r)
+    _, v, m, scale, usable, e = frame_of(p, UNSCALED, a, b, r)
     length = floats.dd_dot(v, v)
     n, n_size = floats.dd_cross(m, v), cross_size(floats.high(m), floats.high(v))
     square = floats.dd_mul(floats.two_product(scale, scale), length)
