@@ -14,13 +14,11 @@ Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size, dot_size
+from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
+from bvh.geometry.arithmetic.roots import root_finder
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
-from bvh.geometry.spheres import REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
+from bvh.geometry.spheres import PLAIN_ERROR, REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-
-# The double with the bits of -0.0, as an integer.
-_NEGATIVE = -(1 << 63)
 
 
 @inlined
@@ -133,9 +131,10 @@ def _exact_passage(o, d, p, q, r):
 
 
 @kernel
-def _beyond(o, d, p, q, r, t, h, far):
+def _beyond(shape, t, h, far):
     """Return the sign of the far root of the cylinder, or the near one, less t + h."""
     stay_outlined()
+    o, d, p, q, r = shape
     value, slope = new_sum(), new_sum()
     for i in range(3):
         for a in range(16):
@@ -156,46 +155,28 @@ def _beyond(o, d, p, q, r, t, h, far):
     return max(-turn, 0) if far else min(-turn, 0)
 
 
-# The place of a double among all, and the double of a place.
-_place = inlined(lambda x: floats.bits(x + 0.0) if x >= 0.0 else _NEGATIVE - floats.bits(x))
-_at_place = inlined(lambda n: floats.from_bits(n if n >= 0 else _NEGATIVE - n))
+_nearest_root = root_finder(_beyond)
 
 
-@kernel
-def _nearest_root(o, d, p, q, r, t, far):
-    """Return the double nearest to a root of the cylinder that is somewhere near t."""
-    stay_outlined()
-    top = _place(LARGEST)
-    low = high = min(max(_place(t), -top), top)
-    # Gallop until the root is between low and high, then halve.
-    step = 1
-    if _beyond(o, d, p, q, r, t, 0.0, far) >= 0:
-        while high < top and _beyond(o, d, p, q, r, _at_place(high), 0.0, far) >= 0:
-            low, high, step = high, min(high + step, top), 2 * step
-    else:
-        while low > -top and _beyond(o, d, p, q, r, _at_place(low), 0.0, far) < 0:
-            low, high, step = max(low - step, -top), low, 2 * step
-    while high - low > 1:
-        middle = low + ((high - low) >> 1)
-        if _beyond(o, d, p, q, r, _at_place(middle), 0.0, far) >= 0:
-            low = middle
-        else:
-            high = middle
-    t = _at_place(low)
-    side = _beyond(o, d, p, q, r, t, 0.5 * (_at_place(high) - t), far)
-    t = _at_place(high) if side > 0 or (side == 0 and low & 1) else t
-    # What is not zero never becomes zero.
-    return t if t != 0.0 else SMALLEST * _beyond(o, d, p, q, r, 0.0, 0.0, far)
+# The power of two above a size.
+_power_of = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
 
 
 @inlined
-def frame_of(o, d, p, q):
-    """Return (u, v, m, e, k): d over 2**k, q - p and o - p over 2**e, of sizes of about one."""
+def frame_of(o, d, p, q, r):
+    """Return (u, v, m, s, usable, e): d, q - p, o - p and r, scaled to about one.
+
+    The vectors are double-doubles; m and s have one scale, and a root for u is 2**e times as large
+    for d. Where it is not usable, they could over- or underflow.
+    """
+    # The axis has a scale of its own, which cancels: it may be short or long. Halves cannot
+    # overflow.
     half, axis = minus(scaled(o, 0.5), scaled(p, 0.5)), minus(scaled(q, 0.5), scaled(p, 0.5))
-    size = max(floats.largest(half), floats.largest(axis))
-    e = min(max(floats.exponent(size) + 1, -1022), 1022)
-    k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
-    return floats.unrounded(d, k), floats.difference(q, p, -e), floats.difference(o, p, -e), e, k
+    e = _power_of(max(floats.largest(half), 0.5 * r))
+    f = _power_of(floats.largest(axis))
+    k = _power_of(floats.largest(d))
+    u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
+    return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
 
 
 @kernel
@@ -210,7 +191,7 @@ def _surely_missed(o, d, p, q, r):
     # Where nothing under- or overflows that would count.
     moderate = 2.0**-200 < dd < 2.0**200 and 2.0**-200 < vv < 2.0**200
     moderate = moderate and 2.0**-400 < most < 2.0**900
-    return moderate and w * w - ball > 2.0**-48 * most
+    return moderate and w * w - ball > PLAIN_ERROR * most
 
 
 @kernel
@@ -218,21 +199,19 @@ def _outside(o, d, p, q, r, along):
     """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
     # `along` is the sign of d.v.
     stay_outlined()
-    u, v, m, e, _ = frame_of(o, d, p, q)
+    u, v, m, scale, usable, _ = frame_of(o, d, p, q, r)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     mv, dv, md, dd = (
         floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
     )  # fmt: skip
     mv_size, dv_size, md_size = dot_size(mh, vh), dot_size(uh, vh), dot_size(mh, uh)
     s = floats.dd_sub(floats.dd_mul(mv, dd), floats.dd_mul(md, dv))
-    usable = -REACH <= e <= REACH
     if usable and is_decided(s, mv_size * dd[0] + md_size * dv_size):
         nearest = floats.sign(s[0])
     else:
         nearest = _exact_nearest(o, d, p, q)
     if along == 0:
         return nearest < 0, nearest < 0
-    scale = r * floats.power_of_two(-e)
     reach, size = floats.dd_mul(floats.two_product(scale, scale), floats.dd_mul(dv, dv)), 0.0
     total = reach
     for i in range(3):
@@ -240,7 +219,7 @@ def _outside(o, d, p, q, r, along):
         x_size = abs(mh[i]) * dv_size + abs(uh[i]) * mv_size
         total = floats.dd_sub(total, floats.dd_mul(x, x))
         size += x_size * x_size
-    if usable and scale < 2.0**200 and is_decided(total, size + (scale * scale) * dv_size**2):
+    if usable and is_decided(total, size + (scale * scale) * dv_size**2):
         within = total[0] > 0.0
     else:
         within = _exact_passage(o, d, p, q, r) > 0
@@ -263,9 +242,7 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, r):
     """Return (sign of F, whether both roots are rounded correctly, near, far); 2: parallel."""
     stay_outlined()
-    u, v, m, e, k = frame_of(o, d, p, q)
-    scale = r * floats.power_of_two(-e)
-    usable = -REACH <= e <= REACH and scale < 2.0**200
+    u, v, m, scale, usable, e = frame_of(o, d, p, q, r)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     n, n_size = floats.dd_cross(u, v), cross_size(uh, vh)
     a, a_size = floats.dd_dot(n, n), floats.dot_size(n_size, n_size)
@@ -295,8 +272,8 @@ def _cylinder(o, d, p, q, r):
     way = 1.0 if b[0] < 0.0 else -1.0
     sum_ = floats.dd_add((way * abs(b[0]), way * (b[1] if b[0] >= 0.0 else -b[1])),
                          (way * root[0], way * root[1]))  # fmt: skip
-    first, big = unscaled(sum_, a, e - k, sure)
-    second, small = unscaled(c, sum_, e - k, sure)
+    first, big = unscaled(sum_, a, e, sure)
+    second, small = unscaled(c, sum_, e, sure)
     return side, first and second, min(big, small), max(big, small)
 
 
@@ -311,7 +288,7 @@ def capsule_interval(o, d, p, q, r):
         return False, INF, -INF
     v = minus(q, p)
     estimate, size = dot(d, v), dot_size(d, v)
-    if abs(estimate) > 2.0**-48 * size and 2.0**-900 < size < INF:
+    if abs(estimate) > PLAIN_ERROR * size and 2.0**-900 < size < INF:
         along = floats.sign(estimate)
     else:
         along = _exact_along(d, p, q)
@@ -324,9 +301,9 @@ def capsule_interval(o, d, p, q, r):
         entered = 1 if enters_p else (2 if enters_q else 0)
         left = 1 if leaves_p else (2 if leaves_q else 0)
     if entered == 0 and not sure:
-        near = _nearest_root(o, d, p, q, r, near, False)
+        near = _nearest_root((o, d, p, q, r), near, False)
     if left == 0 and not sure:
-        far = _nearest_root(o, d, p, q, r, far, True)
+        far = _nearest_root((o, d, p, q, r), far, True)
     for end in range(1, 3):
         if entered == end or left == end:
             hit, first, last = sphere_interval(o, d, p if end == 1 else q, r)

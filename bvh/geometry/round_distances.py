@@ -7,12 +7,16 @@ the numerator cancels: double-doubles have it, or exact sums.
 import math
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum, take_sign
+from bvh.geometry.arithmetic.feature_distances import offset, to_edge
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.capsules import frame_of, is_decided
-from bvh.geometry.spheres import REACH, exact_surface, is_accurate, over_power
+from bvh.geometry.spheres import REACH, exact_surface, is_accurate
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+# A direction that `frame_of` leaves as it is: lengths are distances there.
+UNSCALED = (0.5, 0.0, 0.0)
 
 
 @inlined
@@ -74,20 +78,19 @@ def _add_surface(total, p, a, b, r):
 
 
 @kernel
-def _side_of_end(p, end, a, b):
-    """Return the sign of (p - end) . (b - a)."""
+def _is_beyond(p, a, b):
+    """Return whether a point is beyond the end a of an axis or beside it: (p - a).(b - a) <= 0."""
     stay_outlined()
-    _, v, m, e, _ = frame_of(p, (1.0, 0.0, 0.0), a, b)
-    m = m if end == a else floats.difference(p, end, -e)
+    _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
     value = floats.dd_dot(m, v)
-    if -REACH <= e <= REACH and is_decided(value, dot_size(floats.high(m), floats.high(v))):
-        return floats.sign(value[0])
+    if usable and is_decided(value, dot_size(floats.high(m), floats.high(v))):
+        return value[0] <= 0.0
     total = new_sum()
     for i in range(3):
         for n in range(4):
-            x, y = (p[i] if n & 1 else -end[i]), (b[i] if n & 2 else -a[i])
+            x, y = (p[i] if n & 1 else -a[i]), (b[i] if n & 2 else -a[i])
             add_product(total, 1.0, x, y, 1.0, 1.0)
-    return take_sign(total)
+    return take_sign(total) <= 0
 
 
 @kernel
@@ -98,28 +101,34 @@ def distance_to_capsule(p, a, b, r):
     shift = _shift_of(p, a, b, r)
     unit = floats.power_of_two(-shift)
     p, a, b, r = scaled(p, unit), scaled(a, unit), scaled(b, unit), r * unit
-    if _side_of_end(p, a, a, b) <= 0:
+    if _is_beyond(p, a, b):
         return _to_sphere(p, a, r, shift)
-    if _side_of_end(p, b, a, b) >= 0:
+    if _is_beyond(p, b, a):
         return _to_sphere(p, b, r, shift)
-    _, v, m, e, _ = frame_of(p, (1.0, 0.0, 0.0), a, b)
-    length = floats.dd_dot(v, v)[0]
-    scale = r * floats.power_of_two(-e)
+    _, v, m, scale, usable, e = frame_of(p, UNSCALED, a, b, r)
+    length = floats.dd_dot(v, v)
     n, n_size = floats.dd_cross(m, v), cross_size(floats.high(m), floats.high(v))
-    square = floats.dd_mul(floats.two_product(scale, scale), floats.dd_dot(v, v))
+    square = floats.dd_mul(floats.two_product(scale, scale), length)
     across = floats.dd_dot(n, n)
-    c, lift = floats.dd_sub(across, square), 0
-    if not (
-        -REACH <= e <= REACH
-        and scale < 2.0**200
-        and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])
-    ):
-        total = new_sum()
-        _add_surface(total, p, a, b, r)
-        c = over_power(total, 4 * e)
-        if abs(c[0]) <= 2.0**-900 and c[0] != 0.0:
-            total, lift = new_sum(), 1000
-            _add_surface(total, p, a, b, r)
-            c = over_power(total, 4 * e - lift)
-    side = math.sqrt(length)
-    return _as_distance(c[0], side * (math.sqrt(across[0]) + scale * side), e - lift + shift)
+    c = floats.dd_sub(across, square)
+    if not (usable and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])):
+        return _to_side(p, a, b, r, shift)
+    side = math.sqrt(length[0])
+    return _as_distance(c[0], side * (math.sqrt(across[0]) + scale * side), e + shift)
+
+
+@kernel
+def _to_side(p, a, b, r, shift):
+    """Return the distance of the side of a capsule where double-doubles are not accurate."""
+    # F / (v.v (d + r)), with the distance d from the axis; each with an exponent of its own.
+    stay_outlined()
+    total = new_sum()
+    _add_surface(total, p, a, b, r)
+    c, g = leading(total)
+    if c[0] == 0.0:
+        return 0.0
+    d, f, _ = to_edge(p, a, b)
+    v, k = offset(b, a)
+    e = max(floats.exponent(d) + f, floats.exponent(r))
+    whole = floats.scale_by(d, f - e) + floats.scale_by(r, -e)
+    return _as_distance(c[0], floats.dd_dot(v, v)[0] * whole, g - 2 * k - e + shift)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
+from bvh.geometry.arithmetic.roots import root_finder
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
@@ -31,6 +32,10 @@ from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
 # underflow.
 REACH = 900
+# Of expressions in plain doubles with fewer than 20 roundings: of the sizes of their terms.
+PLAIN_ERROR = 2.0**-48
+# Share of its size above which a double-double is accurate; and the error of a quotient of such.
+ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
 
 
 @inlined
@@ -38,7 +43,7 @@ def is_accurate(value, size):
     """Return whether the relative error of a double-double is below 2**-75."""
     # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     # discriminant and for the squares of the cross product, whose own error counts twice.
-    return abs(value[0]) > 2.0**77 * DD_ERROR * size + 2.0**-600
+    return abs(value[0]) > ACCURATE * size + 2.0**-600
 
 
 @kernel
@@ -137,7 +142,7 @@ def unscaled(n, d, k, sure):
         return sure, 0.0
     # Operands are off by less than 2**-75 of themselves, their sums with no cancellation, too.
     q = floats.dd_div(n, d)
-    margin = abs(q[0]) * 2.0**-72
+    margin = abs(q[0]) * ROOT_ERROR
     nearest = q[0] + (q[1] + margin)
     t = floats.scale_by(nearest, k)
     sure = sure and nearest == q[0] + (q[1] - margin) and 2.0**-1000 < abs(t) < LARGEST
@@ -147,9 +152,10 @@ def unscaled(n, d, k, sure):
 
 
 @kernel
-def _beyond(o, d, center, r, t, h, far):
+def _beyond(shape, t, h, far):
     """Return the sign of the far root, or the near one, less t + h."""
     stay_outlined()
+    o, d, center, r = shape
     value, slope = new_sum(), new_sum()
     _add_surface(value, 1.0, o, center, r, 1.0)
     for i in range(3):
@@ -173,22 +179,7 @@ def _beyond(o, d, center, r, t, h, far):
     return max(-turn, 0) if far else min(-turn, 0)
 
 
-@kernel
-def _nearest_root(o, d, center, r, t, far):
-    """Return a root that is nearly t as the double nearest to it; of two such the even one."""
-    stay_outlined()
-    if not 2.0**-1000 < abs(t) < LARGEST:
-        return t
-    for step in (1, -1):
-        for _ in range(8):
-            # The next double away from 0, then towards it, and the middle between.
-            other = floats.from_bits(floats.bits(t) + step)
-            way = 1 if other > t else -1
-            side = way * _beyond(o, d, center, r, t, 0.5 * (other - t), far)
-            if side < 0 or (side == 0 and floats.bits(t) & 1 == 0):
-                break
-            t = other
-    return t
+_nearest_root = root_finder(_beyond)
 
 
 @kernel
@@ -201,7 +192,7 @@ def _surely_missed(o, d, center, r):
     ball = square * (r * r)
     # Where nothing under- or overflows that would count.
     moderate = 2.0**-400 < square < 2.0**400 and 2.0**-400 < size < 2.0**900
-    return moderate and dot(n, n) - ball > 2.0**-48 * (size + ball)
+    return moderate and dot(n, n) - ball > PLAIN_ERROR * (size + ball)
 
 
 @kernel
@@ -214,8 +205,8 @@ def sphere_interval(o, d, center, r):
         return False, INF, -INF
     hit, sure, near, far = _solved(o, d, center, r)
     if hit and not sure:
-        near = _nearest_root(o, d, center, r, near, False)
-        far = _nearest_root(o, d, center, r, far, True)
+        near = _nearest_root((o, d, center, r), near, False)
+        far = _nearest_root((o, d, center, r), far, True)
     return hit, near, far
 
 

@@ -12,42 +12,43 @@ whose real values have one sign in U, V and W where the ray meets the triangle (
 T / den. It answers "certain miss", "certain hit" (within an interval of t) or "undecided, ask the
 exact test", by the error bounds below.
 
-The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
-frame (1 but for extents near the largest double) and those of the ray's origin, which has been
-brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which
-no sum of the two products of a component of N exceeds. Second order terms are covered by rounding
-all constants up.
+The bounds, which `tests/proofs` proves. All is float32 with unit roundoff e = 2**-24; B bounds the
+coordinates of the local frame (1 but for refits and extents near the largest double) and those of
+the ray's origin, which has been brought to the root's box, so that 2 B here is at most 2.001 B;
+D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which no sum of the two products
+of a component of N exceeds. Second order terms are covered by rounding all constants up.
 
-- C: rounding of v0, of o and of the difference, e B (0.5 + 1 + 2.1) = 3.6 e B a component.
-- R: 3.6 e B D from C, e * 2.1 B D from d, 2 e * 2.1 B D from two products and a sum: 9.9 e B D.
+- C: rounding of v0, of o and of the difference, e B (1 + 1 + 2) = 4 e B a component.
+- R: 4 e B D from C, e * 2 B D from d, 2 e * 2 B D from two products and a sum: 10 e B D.
 - U, V: that times sum(abs(e2)) or sum(abs(e1)), and their own rounding, that of e2 or e1 and of
-  three fused steps, 4 e * 2.1 B D: 18.3 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
+  three fused steps, 4 e * 2 B D: 18 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
 - N: 2 e x from rounding of e1 and e2, e x from a product and e x from the fused step: 4 e x a
   component.
 - den: 4 e D x from N, one e D x from d, three from three steps: 8 e D x.
-- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 10 e D x.
+- W: those of U, V and den, and two differences, e (2 D x + 4 B D s): 22 e B D s + 10 e D x.
 
 So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
 and W.
 
 The distance t of a hit is compared with T / den. Let F be the rounded e1 x e2 of rounded edges that
 stands for N, M = sum(abs(N)), P the sum of the six products of N's components, all positive, and
-L <= 2.1 B the largest component of an edge. At the hit C - t d = -(a e1 + b e2), real edges, with
+L <= 2 B the largest component of an edge. At the hit C - t d = -(a e1 + b e2), real edges, with
 a, b >= 0 and a + b <= 1. So C . F - t d . F = -(a e1 + b e2) . F, which is nearly 0 however far off
 F is: F is perpendicular to the rounded edges but for its own rounding, e P + e M in sum, and they
 differ by e L a component from the real ones. That makes e L (P + 2 M) in all. To it come, for T,
-3.6 e B M from C and 6.3 e B M from three steps; for t * den, with t * max(abs(d)) <= 2.1 B, one e
-from d and three from three steps, 8.4 e B M. Here sum(abs(F)) stands for M, which is less than
-M + 3 e P. The sum is below 22.5 e B (M + 3 e P) + e L P, and 24 e B * size with
-size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a triangle is small.
+4 e B M from C and 6 e B M from three steps; for t * den, with t * max(abs(d)) <= 2 B, one e from d,
+three from three steps, and one from a product where nothing is fused, 10 e B M. Here sum(abs(F))
+stands for M, which is less than M + 3 e P. The sum is below 24.1 e B (M + 3 e P) + e L P, and
+25 e B * size with size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a
+triangle is small.
 
 Near origins. These bounds are of the frame, however small triangles are. What they leave undecided
 is tested once more from a point of the ray near the triangles, h + l, which is known to 2**-31 B
 (`test_edges_near`). With K the largest component of C = (v0 - h) - l, its error is e B from v0,
-0.02 e B from the point and 2.1 e K from the two differences; in place of 2.1 B stands K:
+0.01 e B from the point and 2 e K from the two differences; in place of 2 B stands K:
 
-- R: 1.02 e B D + 5.1 e K D;  U, V: 1.02 e B D s + 9.1 e K D s, in sum;
-- W: 1.02 e B D s + 11.2 e K D s + 10 e D x, and x is at most s * max(abs(e1)).
+- R: 1.01 e B D + 5 e K D;  U, V: 1.01 e B D s + 9 e K D s, in sum;
+- W: 1.01 e B D s + 11 e K D s + 10 e D x, and x is at most s * max(abs(e1)).
 
 So e D * tolerance * (1.04 B + 12 (K + max(abs(e1)))) covers U, V and W.
 
@@ -77,8 +78,9 @@ V0, E1, E2, TOLERANCE, SIZE, IDS = 0, 3, 6, 9, 10, 11
 GROUP_SIZE = ROWS * WIDTH
 
 UNIT = 2.0**-24
-EDGE_ERROR = 24.0 * UNIT
-T_BOUND = 24.0 * UNIT
+EDGE_ERROR, T_BOUND = 24.0 * UNIT, 25.0 * UNIT
+# The part of near origins' tolerance that comes from v0, in units of B.
+NEAR_ERROR = 1.04
 TINY = np.float32(2.0**-126)
 SIGN_BIT = np.int32(-(2**31))
 
@@ -307,7 +309,7 @@ def test_edges_near(point, rest, d, triangles, edge, extent):
     v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
     near = _longest(vectors.minus(v0, rest)) + _longest(e1)
-    share = simd.fma(near, np.float32(0.5 / extent), np.float32(1.04 / 24.0))
+    share = simd.fma(near, np.float32(0.5 / extent), np.float32(NEAR_ERROR / 24.0))
     margin = edge * simd.fma(tolerance, share, grain)
     maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, margin)
     return maybe, passes

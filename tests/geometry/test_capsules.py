@@ -111,3 +111,46 @@ def test_extremes() -> None:
         for size in (2.0**-1060, 2.0**1018) if lengths < 1.0 else (1.0, 2.0**900):
             if math.isfinite(lengths * size) or lengths > 1.0:
                 check(o * lengths, d * size, p * lengths, q * lengths, r * lengths)
+
+
+@pytest.mark.parametrize(
+    ("o", "p", "q", "t"),
+    [
+        ([0.0, 1e60, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1e60),
+        ([0.0, 1e88, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1e88),
+        ([0.0, 3.0, 0.0], [-1e-100, 0.0, 0.0], [1e-100, 0.0, 0.0], 2.0),
+        ([0.0, 3.0, 0.0], [-1e-80, 0.0, 0.0], [1e-80, 0.0, 0.0], 2.0),
+        ([0.0, 3.0, 0.0], [-1e-300, 0.0, 0.0], [1e-300, 0.0, 0.0], 2.0),
+        ([0.0, 3.0, 0.0], [-1e300, 0.0, 0.0], [1e300, 0.0, 0.0], 2.0),
+    ],
+)
+def test_far_origins_and_axes_of_any_length(
+    o: list[float], p: list[float], q: list[float], t: float
+) -> None:
+    assert BVH.from_capsules([p], [q], 1.0).closest_hit(o, [0.0, -1.0, 0.0]).t == t
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_unlike_sizes(seed: int) -> None:
+    """Origin, axis and radius of sizes unlike by up to 150 orders; half of the lines touch."""
+    rng = np.random.default_rng(seed)
+    n = 150
+    size = 10.0 ** rng.uniform(-100, 100, (n, 1))
+    length, r = size * 10.0 ** rng.uniform(-150, 150, (2, n, 1))
+    axis = rng.integers(0, 3, n)
+    # Along an axis, so that what is large hides nothing of what is small.
+    p, q, o = np.zeros((3, n, 3))
+    rows, across, away = np.arange(n), (axis + 1) % 3, (axis + 2) % 3
+    q[rows, axis] = length[:, 0]
+    p[rows, axis] = -length[:, 0] * rng.integers(0, 2, n)
+    r = np.where(rng.random(n) < 0.2, size[:, 0], r[:, 0])
+    o[rows, across] = np.where(rng.random(n) < 0.5, r, nudged(rng, r))
+    o[rows, axis] = rng.choice([0.0, 0.5, 1.0, 1.5], n) * length[:, 0]
+    o[rows, away] = size[:, 0] * rng.integers(-1, 2, n)
+    d = np.zeros((n, 3))
+    d[rows, away] = 10.0 ** rng.uniform(-20, 20, n)
+    d[rows, axis] = d[rows, away] * rng.choice([0.0, 0.0, 1e-3, 1.0, 1e90], n)
+    assert check(o, d, p, q, r) > 20
+    # Anywhere, towards a point within.
+    p, q, o = rng.normal(size=(3, n, 3)) * np.stack([length * 0.0, length, size + length])
+    check(o, rng.random((n, 1)) * q + rng.normal(size=(n, 3)) * r[:, None] * 0.6 - o, p, q, r)

@@ -185,5 +185,7 @@ def test_leading(rng: np.random.Generator) -> None:
     for row in rows:
         exact = sum((math.prod(map(Fraction, x)) for x in row), Fraction(0))
         high, low, e = _leading(np.array(row))
+        # The high part alone is the nearest double of both.
+        assert high + low == high
         got = (Fraction(high) + Fraction(low)) * Fraction(2) ** e
         assert abs(got - exact) <= abs(exact) * Fraction(2) ** -63

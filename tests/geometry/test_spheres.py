@@ -119,6 +119,16 @@ def test_a_zero_radius_is_a_point(seed: int) -> None:
     check(o, d, nudged(rng, center), 5e-324)
 
 
+def test_a_closest_point_next_to_the_origin() -> None:
+    """The place where a line touches, far below the smallest double in units of the radius."""
+    o = np.array(
+        [[2.0**500, x * 2.0**-560, y] for x in (1.2345, -0.1, 1 / 3) for y in (0.0, 1e-120)]
+    )
+    got = check(o, np.array([0.0, 1.0, 0.0]), np.zeros(3), np.full(len(o), 2.0**500))
+    assert got.hit.tolist() == [True, False] * 3
+    assert got.t_near[got.hit].tolist() == (-o[got.hit, 1]).tolist()
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_hostile_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)

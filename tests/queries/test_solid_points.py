@@ -65,6 +65,22 @@ def test_exactly(seed: int) -> None:
         check(x[:60] * unit, p[:60] * unit, q[:60] * unit, r[:60] * unit)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_unlike_sizes(seed: int) -> None:
+    """Axes, radii and distances that are unlike by up to 300 orders."""
+    rng, n = np.random.default_rng(seed), 300
+    size = 10.0 ** rng.uniform(-150, 150, (4, n))
+    p, q, x = np.zeros((3, n, 3))
+    q[:, 0] = size[0]
+    x[:, 0] = rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0], n) * size[0]
+    r = np.where(rng.random(n) < 0.3, 0.0, size[1])
+    x[:, 1] = np.where(rng.random(n) < 0.5, r, size[2])
+    x[:, 2] = rng.choice([0.0, 1.0], n) * size[3]
+    check(x, p, q, r)
+    check(nudged(rng, x), p, q, r)
+    check(x, q * [1.0, -0.5, 0.25], q, r)
+
+
 @pytest.mark.parametrize("kind", ["spheres", "capsules"])
 def test_trees(kind: str, rng: np.random.Generator) -> None:
     """The least of all by (distance, id), the k nearest, within limits; positions; bad points."""

@@ -133,7 +133,7 @@ def exact_sum(
     if limbs[0] == ZERO:
         return fits, wp.vec2d(), LOWEST
     high, low = fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
-    low += (sign / LIMB) * limbs[2]
+    high, low = fast_two_sum(high, low + (sign / LIMB) * limbs[2])
     return fits, wp.vec2d(high, low), (limb - i8(1)) << i8(5)
 
 

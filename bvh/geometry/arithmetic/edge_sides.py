@@ -29,6 +29,8 @@ REACH = 500
 # Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
 # rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
 SIDE_ERROR = 9.0 * 2.0**-53
+# Rounding of `_moment_side`; and what a moment itself is off, of the sizes of its terms.
+MOMENT_ERROR, MOMENT_LOST = 6.0 * 2.0**-53, 2.0**-102
 
 NO_VERTEX = -1
 NOWHERE = (NAN, NAN, NAN)
@@ -162,13 +164,13 @@ def side_at(o, d, d_scaled, floor, near, corners):
 @inlined
 def _moment_side(near, floor, a, b):
     """Return the side of an edge of a vertex, 0 where rounding could have changed it."""
-    # It is m . (b-a), with the moment m. Each component of m is off by 10 * 2**-106 of its size
+    # It is m . (b-a), with the moment m. Each component of m is off by 8 * 2**-106 of its size
     # (see `floats.difference_of_products`) and is rounded; with the rounding of an edge, of
-    # products and of two sums: 6 * 2**-53 of the terms. What underflows, less than 16 times
+    # products and of two sums: 5 * 2**-53 of the terms. What underflows, less than 16 times
     # 2**-1075 a component of m and what `scaled_ray` tells of d, is below `floor`, too.
     x, y, z = near.moment
     m, e = (x[0] + x[1], y[0] + y[1], z[0] + z[1]), minus(b, a)
-    error = 6.0 * 2.0**-53 * floats.dot_size(m, e) + 2.0**-102 * floats.dot_size(near.sizes, e)
+    error = MOMENT_ERROR * floats.dot_size(m, e) + MOMENT_LOST * floats.dot_size(near.sizes, e)
     return _sign_beyond(dot(m, e), error + floor)
 
 

@@ -291,7 +291,8 @@ def leading(total):
     while total[i] == 0:
         i -= 1
     high, low = fast_two_sum(unit * total[i], (unit * 2.0**-32) * total[i - 1])
-    return (high, low + (unit * 2.0**-64) * total[i - 2]), 32 * (i - 1) - BASE
+    # A top limb of few bits leaves more to the third one than the low part is to hold.
+    return fast_two_sum(high, low + (unit * 2.0**-64) * total[i - 2]), 32 * (i - 1) - BASE
 
 
 @kernel

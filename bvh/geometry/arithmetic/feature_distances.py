@@ -93,7 +93,7 @@ def by_normal(volume, e, n, f):
 
 
 @inlined
-def _off(p, q):
+def offset(p, q):
     """Return (v, e): the difference of two points is v * 2**e, exactly, v about 1 or 0."""
     v, e = floats.difference(p, q, 0), np.int64(0)
     if not floats.largest(floats.high(v)) < GREAT:
@@ -106,7 +106,7 @@ def _off(p, q):
 def to_edge(p, a, b):
     """Return (distance, exponent, t) of the point a + t (b - a) of an edge that is nearest."""
     stay_outlined()
-    (pa, i), (pb, j), (e, k) = _off(p, a), _off(p, b), _off(b, a)
+    (pa, i), (pb, j), (e, k) = offset(p, a), offset(p, b), offset(b, a)
     # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
     at_a, at_b = dot(floats.high(pa), floats.high(e)), dot(floats.high(pb), floats.high(e))
     if at_a <= 0.0 or at_b >= 0.0:

@@ -41,6 +41,8 @@ from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
 
 MARGIN = 11.0 * UNIT
+# Of clipping in float32, by the reach of origins and the bound of the tree; of rounded distances.
+CLIP_ERROR, CLIP_MARGIN, AROUND = 8.0 * UNIT, 2.0**-18, 2.0**-22
 STEEPEST = 2.0**60
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
 # Times the bound of the tree: origins that are clipped in two steps.
@@ -200,7 +202,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
         blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
-    margin = away * 2.0**-50 + 2.0**-18 * bound
+    margin = away * 2.0**-50 + CLIP_MARGIN * bound
     entry, leave = _clip(frame, p, inverse, margin, start, stop)
     if entry > leave:
         return False
@@ -210,7 +212,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     else:
         p, low = advance(p, low, entry, q)
         # What is left is small, but perhaps not as small as the box.
-        margin = floats.largest(p) * 2.0**-50 + 2.0**-18 * bound
+        margin = floats.largest(p) * 2.0**-50 + CLIP_MARGIN * bound
         rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
         if rest > leave:
             return False
@@ -266,7 +268,7 @@ def _along_ray(p, q, t):
 @inlined
 def _around(t):
     """Return (lower, upper) bounds of float32 distances that were rounded."""
-    a, b = t * F(1.0 - 2.0**-22), t * F(1.0 + 2.0**-22)
+    a, b = t * F(1.0 - AROUND), t * F(1.0 + AROUND)
     return simd.lesser(a, b), simd.greater(a, b)
 
 
@@ -304,8 +306,8 @@ def _set_up_lanes(block, frame, rays, i, valid):
     start, sure_start = _around(_narrowed(times[0], more_times[0]))
     sure_stop, stop = _around(_narrowed(times[1], more_times[1]))
     inverse = _inverse_lanes(q[0]), _inverse_lanes(q[1]), _inverse_lanes(q[2])
-    margin = F(2.0**-18 * bound)
-    entry, leave = _clip_lanes(frame, p, inverse, away * F(8.0 * UNIT) + margin, start, stop)
+    margin = F(CLIP_MARGIN * bound)
+    entry, leave = _clip_lanes(frame, p, inverse, away * F(CLIP_ERROR) + margin, start, stop)
     meets = simd.mask_bits(entry <= leave) & ordinary & valid
     if meets == 0:
         blocks.set_end(lanes, r, simd.splat(F(-INF), WIDTH))

@@ -1,0 +1,58 @@
+"""The double nearest to a root, found by exact signs from an estimate of it."""
+
+from typing import Any
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import LARGEST, bits, from_bits
+from bvh.runtime.jit import Dispatcher, kernel, stay_outlined
+
+# Doubles of one sign are in the order of their bits, below 2**63. A search from an estimate moves
+# by 1, 2, 4 and so on, at most 63 times, until half of what is left is less; then it halves that,
+# at most 63 times.
+STEPS = 2 * 63
+
+
+def root_finder(beyond: Dispatcher) -> Any:
+    """Return a kernel that finds roots by `beyond(shape, t, h, far)`: the sign of root - t - h."""
+
+    @kernel
+    def nearest_root(shape, t, far):
+        """Return the double nearest to a root, by an estimate that may be wrong or NaN.
+
+        Of two nearest doubles the even one; what is not zero never becomes zero, nor infinite.
+        """
+        stay_outlined()
+        if abs(t) < LARGEST:
+            # Most often the estimate is right: the root is between the middles to its neighbours.
+            size = abs(t)
+            up, down = from_bits(bits(size) + 1) - size, size - from_bits(max(bits(size) - 1, 0))
+            up, down = (up, down) if t >= 0.0 else (down, up)
+            if beyond(shape, t, 0.5 * up, far) < 0 and beyond(shape, t, -0.5 * down, far) > 0:
+                return t
+        side = beyond(shape, 0.0, 0.0, far)
+        if side == 0:
+            return 0.0
+        # From here on the root's size: it is between the doubles of `low` and `high`.
+        low, high, step = bits(0.0), bits(LARGEST), np.int64(1)
+        place = min(bits(side * t), high) if side * t > 0.0 else low
+        upward = side * beyond(shape, side * from_bits(place), 0.0, far) >= 0
+        low, high = (place, high) if upward else (low, place)
+        for _ in range(STEPS):
+            if high - low <= 1:
+                break
+            move = min(step, (high - low) >> 1)
+            place = low + move if upward else high - move
+            if side * beyond(shape, side * from_bits(place), 0.0, far) >= 0:
+                low = place
+            else:
+                high = place
+            # No further than half of all doubles.
+            step = min(2 * step, bits(LARGEST) >> 1)
+        size = from_bits(low)
+        half = 0.5 * (from_bits(high) - size)
+        rest = side * beyond(shape, side * size, side * half, far)
+        # Between denormal numbers there is no middle to test.
+        return side * from_bits(high if rest > 0 or (rest == 0 and low & 1 and half > 0.0) else low)
+
+    return nearest_root

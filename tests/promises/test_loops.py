@@ -1,0 +1,73 @@
+"""Loops of kernels: each is bounded by its data, never by numbers that converge."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import bvh
+
+FOLDER = Path(bvh.__file__).parent
+DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"}
+# Where functions without a decorator are compiled, too.
+KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
+
+# What bounds every `while` that does not clear one bit of a mask in each round. A search for a
+# number belongs here only as a `for` over a number of steps that is derived, as in
+# `geometry/arithmetic/roots.py`.
+BOUNDS = {
+    "a stack or queue: each node, entry or range of a tree is on it once": """
+        binned_sah.build_subtree closest_pairs._continue closest_solid.nearest_solids
+        collapse._collapse collapse._open epo._overlap grid._split_cells hlbvh._build_cell
+        hlbvh._cut_cells instanced_rays._change_level instanced_rays._change_level
+        point_walks._walk_float32 point_walks._walk_float64 points.closest_to points.closest_to
+        rays._search rays._search rays._search_leaves rays._search_leaves
+        region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
+        streams.advance streams.trace tree_pairs._find_contact tree_pairs.meet visits._visit
+        winding_moments._widen winding_number._winding""",
+    "the depth of a tree, from a node to its root or to a leaf": """
+        closest_pairs._descend_from moving_boxes.move_boxes oriented_boxes._measure""",
+    "a counter that moves on, or a range that shrinks, in each round": """
+        all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
+        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells hlbvh._cut
+        polygons._sort python_calls.read_numbers ray_batch.row_length region_search.search_regions
+        streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
+        top_levels._choose tree_pairs.find_contacts winding_moments._widen""",
+    "insertion into a sorted list, from its end": """
+        all_hits._sort closest_solid._insert leaf_hits._insert near_pairs.sort_collected
+        point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",
+    "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
+        polygons._clip_ears polygons._is_ear""",
+    "bits or limbs of a number, which is positive": """
+        exact_sums._round exact_sums._top_bit exact_sums._top_bit exact_sums.leading
+        volumes.exact_sum""",
+}
+
+
+def _clears_bits(loop: ast.While) -> bool:
+    """Tell whether a loop tests a mask and clears its lowest bit."""
+    tested = {node.id for node in ast.walk(loop.test) if isinstance(node, ast.Name)}
+    changed = {ast.unparse(line) for line in loop.body}
+    return any(f"{name} &= {name} - 1" in changed for name in tested)
+
+
+def _loops() -> Iterator[str]:
+    """Yield the file and the function of each loop of a kernel that does not clear bits."""
+    for path in sorted(FOLDER.rglob("*.py")):
+        name = path.relative_to(FOLDER).as_posix()
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                words = {w for d in function.decorator_list for w in ast.unparse(d).split("(")}
+                compiled = {w.split(".")[-1] for w in words} & DECORATORS
+                if compiled or name.startswith(KERNELS):
+                    for loop in ast.walk(function):
+                        if isinstance(loop, ast.While) and not _clears_bits(loop):
+                            yield f"{path.stem}.{function.name}"
+
+
+def test_bounds_of_loops() -> None:
+    """A new loop is listed with what bounds it, or counts its steps."""
+    declared = Counter(name for names in BOUNDS.values() for name in names.split())
+    assert Counter(_loops()) == declared
