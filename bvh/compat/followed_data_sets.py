@@ -90,4 +90,6 @@ def _sum_of(array: Any) -> Any:
     """Return the checksum of an array of VTK; the time of one that is computed, not stored."""
     if array is None or array.GetNumberOfValues() == 0:
         return None
-    return checksum(vtk_to_numpy(array)) if array.HasStandardMemoryLayout() else array.GetMTime()
+    if not array.HasStandardMemoryLayout():
+        return array.GetMTime()
+    return checksum(vtk_to_numpy(array))  # type: ignore[no-untyped-call]

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.meshes import Surface
 from bvh.runtime.arguments import MAX_PRIMITIVES, reals
 
-
 # Names of dimensions that run along x and y.
 AXES = {
     "x": {

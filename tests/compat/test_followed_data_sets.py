@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import bvh
-
 pv = pytest.importorskip("pyvista")
 
 from vtkmodules.util.numpy_support import vtk_to_numpy  # noqa: E402
@@ -132,7 +130,7 @@ def test_edits(make: Make, edit: Edit, rng: np.random.Generator) -> None:
     locator.SetDataSet(mesh)
     trees = [lambda: alone.tree_of(mesh), lambda: locator.tree]
     if hasattr(pv, "register_dataset_accessor"):
-        import bvh.compat.pyvista  # noqa: F401
+        import bvh.compat.pyvista
 
         trees.append(lambda: mesh.bvh.tree)
     rays = rng.standard_normal((2000, 3)) * 3
@@ -159,7 +157,10 @@ def test_what_changes_nothing() -> None:
 
 def test_blocks() -> None:
     """Blocks are followed, too, and data sets of VTK itself."""
-    blocks, followed = pv.MultiBlock([pv.Cube(), None, pv.Cube(center=(3, 0, 0))]), FollowedDataSet()
+    blocks, followed = (
+        pv.MultiBlock([pv.Cube(), None, pv.Cube(center=(3, 0, 0))]),
+        FollowedDataSet(),
+    )
     assert followed.tree_of(blocks).bounds[1, 0] == 3.5
     np.asarray(blocks[2].points)[:] += 1.0
     assert followed.tree_of(blocks).bounds[1, 0] == 4.5
