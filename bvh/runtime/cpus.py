@@ -103,7 +103,8 @@ def _group_of(own: Path, mount: Path) -> Path:
 def idle_cpus(seconds: float = 0.1) -> float | None:
     """Return how many of the CPUs that this process may use have no work, for a moment.
 
-    It sleeps meanwhile, and returns None if that is unknown.     A container's quota that others use up is not idle, whatever the computer does.
+    It sleeps meanwhile, and returns None if that is unknown. A container's quota that others use
+    up is not idle, whatever the computer does.
     """
     if not TIMES.exists():
         return allowed_cpus() - os.getloadavg()[0] if hasattr(os, "getloadavg") else None
