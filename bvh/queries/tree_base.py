@@ -164,7 +164,8 @@ class TreeBase:
 
         Queries that read more than one attribute, or one of them more than once, begin with it.
         """
-        now = object.__new__(type(self))
+        # A mapped file is checked before the lock is taken.
+        now, _ = object.__new__(type(self)), self._arrays
         with state_guard.lock:
             now._arrays, now._bounds, now._quick = self._arrays, self._bounds, self._quick
             now._origin = self._origin
