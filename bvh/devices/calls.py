@@ -22,7 +22,7 @@ class Call:
     def __init__(self, owner: Any, *given: Any) -> None:
         self.owner, self.device, self.like = owner, owner.device, library_of(*given)
         # One state for all kernels of the call, and for what these leave to the CPU.
-        self.host, self.target = owner.state()
+        self.host, self.target = owner._state()
 
     def empty(self, found: Any, wanted: Kinds, count: int) -> Any:
         """Return a struct with new columns for answers."""

@@ -38,7 +38,7 @@ class Device:
     is_scene = False
     _searched: Callable[[], tuple[Any, Any]]
     # What is on the CPU as it is now, brought to the device if it has changed, and its struct.
-    state: Callable[[], tuple[Any, Any]]
+    _state: Callable[[], tuple[Any, Any]]
     # The tree or scene on the CPU, which answers what is not decided on the device.
     host: Any
 
@@ -48,7 +48,7 @@ class Device:
     @property
     def target(self) -> Any:
         """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
-        return self.state()[1]
+        return self._state()[1]
 
     def closest_hit(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
@@ -138,9 +138,9 @@ class DeviceBVH(Device):
         super().__init__(tree, device)
         self._now: BVH | None = None
         self._target: Any = None
-        self.state()
+        self._state()
 
-    def state(self) -> tuple[BVH, Any]:
+    def _state(self) -> tuple[BVH, Any]:
         """Return the tree as it is now, sent if it has been refitted, and its struct."""
         if self._now is None or self.host.arrays is not self._now.arrays:
             self._now = self.host._snapshot()
@@ -150,7 +150,7 @@ class DeviceBVH(Device):
     def _snapshot(self) -> DeviceBVH:
         """Return what is on the device as it is now, which no refit changes."""
         found = copy(self)
-        found.host, _ = self.state()
+        found.host, _ = self._state()
         return found
 
     def _searched(self) -> tuple[Any, Any]:
@@ -235,7 +235,7 @@ class DeviceScene(Device):
         super().__init__(scene, device)
         self._view: Any = None
         self._now, self._target = (-1, b""), None
-        self.state()
+        self._state()
 
     def _searched(self) -> tuple[Any, Any]:
         """Return the arrays that are searched, and whose they are."""
@@ -244,7 +244,7 @@ class DeviceScene(Device):
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
-    def state(self) -> tuple[Scene, Any]:
+    def _state(self) -> tuple[Scene, Any]:
         """Return the scene and its struct; send trees that are new, or leaves that have changed."""
         view = self.host._current()
         now = view.moves, view.masks.tobytes()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import trimesh
 
 import bvh
+from bvh.devices.point_calls import PointCall
 from meshes.organic import organic
 from tests.cases.families import FAMILIES, build
 from tests.oracles.devices import DEVICE, assert_same
@@ -62,3 +65,21 @@ def test_a_mesh(rng: np.random.Generator) -> None:
     # Many triangles as far away: more than candidates are kept of.
     ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
     assert_same(ball.to(DEVICE).closest_point(points * 1e-9), ball.closest_point(points * 1e-9))
+
+
+def test_one_state(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """A refit of the tree between distances and signs is seen by the next query."""
+    ball, points = trimesh.creation.icosphere(2), rng.normal(size=(500, 3))
+    tree = bvh.BVH.from_mesh(ball)
+    there, before, nearest = tree.to(DEVICE), tree.signed_distance(points), PointCall.nearest
+
+    def refitted(call: PointCall, wanted: Any) -> Any:
+        found = nearest(call, wanted)
+        tree.refit(ball.vertices * 3.0)
+        return found
+
+    with monkeypatch.context() as patches:
+        patches.setattr(PointCall, "nearest", refitted)
+        assert_same(there.signed_distance(points), before)
+    assert_same(there.signed_distance(points), tree.signed_distance(points))
+    assert not np.array_equal(tree.signed_distance(points), before)
