@@ -147,6 +147,9 @@ class Camera(View):
         >>> [round(x, 6) for x in camera.project([0.5, 1, 1.5])[:2]]
         [20.0, 15.0]
         """
+        if hasattr(bounds, "_snapshot"):
+            # Of a tree that another thread refits, one state.
+            bounds = bounds._snapshot()
         box = reals("bounds", getattr(bounds, "bounds", bounds))
         default: Axis = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():

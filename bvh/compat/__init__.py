@@ -12,6 +12,7 @@ Each file imports only from those above it.
 | `collisions/` | Collisions of many meshes, with the interface of `trimesh.collision`. |
 | `trimesh.py` | Drop-in replacements for rays, nearest points and collisions of trimesh |
 | `embreex/` | Drop-in replacement for embreex, and pyembree: exact, on all platforms. |
+| `followed_data_sets.py` | Trees that follow data sets of VTK and PyVista, by checksums of what the trees are made of |
 | `pyvista.py` | Accessor `mesh.bvh` of PyVista's data sets: our queries, and PyVista's own with their signatures |
 | `vtk.py` | Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers |
 | `mathutils.py` | Drop-in replacement for Blender's `mathutils.bvhtree.BVHTree`, in float64 and exact |

@@ -13,6 +13,8 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import RayOptions, ray_batch
+from bvh.runtime.arguments import thread_count
 from bvh.scene.scene import Scene
 
 __all__ = ["ModelScene", "mj_multiRay", "mj_ray", "scene"]
@@ -22,8 +24,8 @@ Reals = NDArray[np.float64]
 
 # Kinds of geoms by MuJoCo's numbers.
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
-# Bits of an instance: its group, and higher up that of one that does not move.
-GROUPS, FIXED = 6, 8
+# Groups of geoms.
+GROUPS = 6
 # Segments of a circle, and subdivisions of an icosahedron.
 ROUND, FINE = 256, 5
 
@@ -42,24 +44,24 @@ class ModelScene:
     def __init__(self, model: Any) -> None:
         self.scene, geoms = Scene(), []
         self._model, self._planes = model, []
+        # Of each geom: its group, and whether it stands still.
+        self._group = np.clip(model.geom_group, 0, GROUPS - 1)
+        self._fixed = model.body_weldid[model.geom_bodyid] == 0
         visible = model.geom_rgba[:, 3].copy()
         with_material = model.geom_matid >= 0
         visible[with_material] = model.mat_rgba[model.geom_matid[with_material], 3]
         shared: dict[tuple[Any, ...], BVH] = {}
         for number in range(model.ngeom):
             kind, size = int(model.geom_type[number]), model.geom_size[number]
-            group = min(max(int(model.geom_group[number]), 0), GROUPS - 1)
-            fixed = model.body_weldid[model.geom_bodyid[number]] == 0
             if visible[number] == 0.0:
                 continue
             if kind == PLANE:
-                self._planes.append((number, group, bool(fixed)))
+                self._planes.append(number)
                 continue
             key = (kind, int(model.geom_dataid[number]), *size.tolist())
             if key not in shared:
                 shared[key] = _tree_of(model, number, kind, size)
-            bits = 1 << (group + FIXED * bool(fixed))
-            self.scene.add(shared[key], mask=bits)
+            self.scene.add(shared[key])
             geoms.append(number)
         self.geom_id = np.array(geoms, np.int32)
 
@@ -77,33 +79,29 @@ class ModelScene:
         normals: bool,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return distances in units of the directions' lengths, geoms and normals; -1 and 0."""
-        wanted = [g for g in range(GROUPS) if groups is None or groups[g]]
-        mask = sum(1 << g | (1 << (g + FIXED) if static else 0) for g in wanted)
-        gone = self._model.geom_bodyid[self.geom_id] == exclude
-        hidden = [i for i in np.flatnonzero(gone).tolist() if self.scene[i].visible]
-        for i in hidden:
-            self.scene.set_visible(i, False)
+        wanted = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
+        seen = wanted[self._group] & (self._model.geom_bodyid != exclude)
+        seen &= bool(static) | ~self._fixed
         with np.errstate(divide="ignore"):
             limit = cutoff / np.linalg.norm(ways, axis=1)
-        # Rays without a mask, and positions alone, need fewer kernels.
-        every = static and len(wanted) == GROUPS
-        some: Any = 0 if len(ways) == 1 else slice(None)
-        far: Any = float(limit[0]) if len(ways) == 1 else limit
-        hits = self.scene.closest_hit(
-            origins[some], ways[some], t_max=far, mask=None if every else mask
-        )
+        shown = seen[self.geom_id]
+        if shown.all():
+            some: Any = 0 if len(ways) == 1 else slice(None)
+            far: Any = float(limit[0]) if len(ways) == 1 else limit
+            hits = self.scene.closest_hit(origins[some], ways[some], t_max=far)
+        else:
+            hits = self.scene._rays_to(shown).closest_hits(
+                ray_batch(origins, ways, t_max=limit), RayOptions(threads=thread_count(None))
+            )
         t, met, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
         normal = np.zeros(ways.shape)
         if normals:
             normal[met] = np.reshape(hits.normal, (-1, 3))[met]
         geom = np.full(len(t), -1)
         geom[met] = self.geom_id[ids[met]]
-        for i in hidden:
-            self.scene.set_visible(i, True)
-        for number, group, fixed in self._planes:
-            if group in wanted and (static or not fixed):
-                if self._model.geom_bodyid[number] != exclude:
-                    self._add_plane(number, origins, ways, limit, t, geom, normal)
+        for number in self._planes:
+            if seen[number]:
+                self._add_plane(number, origins, ways, limit, t, geom, normal)
         return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
 
     def _add_plane(

@@ -11,15 +11,23 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import trimesh
 from numpy.typing import ArrayLike
 
 from bvh.compat.collisions.contact_data import ContactData, DistanceData
 from bvh.compat.collisions.trimesh_collisions import CollisionManager, scene_to_collision
-from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, signed_distance
+from bvh.compat.trimesh_points import (
+    OpenRule,
+    ProximityQuery,
+    Rules,
+    closest_point,
+    contains,
+    signed_distance,
+)
 from bvh.compat.trimesh_rays import Flag, Found, RayMeshIntersector, is_flag
+from bvh.runtime.arguments import check_option
 
 __all__ = [
     "CollisionManager", "ContactData", "DistanceData", "Installation", "ProximityQuery",
@@ -56,7 +64,7 @@ class InsteadOfEmbree(RayMeshIntersector):
 class Installation:
     """Context of an installation, which uninstalls at its end.
 
-    If it was installed before the context, it stays installed.
+    If it was installed before the context, it stays installed, with the rule that it had.
 
     Examples
     --------
@@ -66,13 +74,14 @@ class Installation:
     True
     """
 
-    def __init__(self, new: bool) -> None:
-        self._new = new
+    def __init__(self, new: bool, rule: OpenRule) -> None:
+        self._new, self._rule = new, rule
 
     def __enter__(self) -> Installation:
         return self
 
     def __exit__(self, *error: object) -> None:
+        Rules.opened = self._rule
         if self._new:
             uninstall()
 
@@ -95,15 +104,21 @@ _replacements: dict[type, type[RayMeshIntersector]] = {}
 _casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
 
 
-def install() -> Installation:
+def install(contains: OpenRule | None = None) -> Installation:
     """Replace `mesh.ray` of all meshes, and the nearest points of `trimesh.proximity`.
 
     Everything that trimesh builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
     thickness, registration. It applies to existing and new meshes, and to both classes of
-    `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call does
-    nothing. Functions that were imported from trimesh before, by ``from trimesh.proximity import
-    closest_point``, are not replaced, nor are subclasses of trimesh's two classes. Returns a
-    context manager that uninstalls at its end.
+    `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call only
+    changes the rule for open meshes. Functions that were imported from trimesh before, by ``from
+    trimesh.proximity import closest_point``, are not replaced, nor are subclasses of trimesh's two
+    classes. Returns a context manager that uninstalls at its end.
+
+    Parameters
+    ----------
+    contains : {"rays", "winding"}, optional
+        What tells inside from outside of meshes that are not watertight: see
+        `bvh.compat.trimesh.contains`. At first "rays", as in trimesh, with a warning.
 
     Examples
     --------
@@ -115,16 +130,20 @@ def install() -> Installation:
     >>> isinstance(mesh.ray, bvh.compat.trimesh.RayMeshIntersector)
     False
     """
+    if contains is not None:
+        check_option("contains", contains, get_args(OpenRule))
     with _lock:
+        before = Rules.opened
+        Rules.opened = contains or before
         if _patches:
-            return Installation(False)
+            return Installation(False, before)
         try:
             _replace_all()
         except BaseException:
             # All or nothing, in case a version of trimesh has other names.
             uninstall()
             raise
-    return Installation(True)
+    return Installation(True, before)
 
 
 def uninstall() -> None:
@@ -136,6 +155,7 @@ def uninstall() -> None:
     >>> bvh.compat.trimesh.uninstall()
     """
     with _lock:
+        Rules.opened = "rays"
         while _patches:
             owner, name, was = _patches.pop()
             if was is None:

@@ -1,6 +1,7 @@
 """Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity`."""
 
 import weakref
+from typing import Literal, get_args
 
 import numpy as np
 import trimesh
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import rows
+from bvh.runtime.arguments import check_option, rows
 from bvh.runtime.caller_warnings import warn_caller
 
 Floats = NDArray[np.float64]
@@ -23,6 +24,16 @@ FEW, MANY, CHUNK = 8, 512, 1 << 16
 
 # Direction of the first ray that tests containment in an open mesh, as in trimesh.
 DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
+
+# What tells inside from outside of meshes that are not watertight.
+OpenRule = Literal["rays", "winding"]
+
+
+class Rules:
+    """Settings of a process."""
+
+    opened: OpenRule = "rays"
+
 
 # A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
 # change, and pickles and copies must not contain trees.
@@ -87,9 +98,9 @@ def signed_distance(mesh: trimesh.Trimesh, points: ArrayLike) -> Floats:
 
     In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
     as in trimesh for all meshes, the side of the nearest face if the point projects into it;
-    elsewhere that of `contains`, with its `BVHWarning`. It is positive within 1e-8 of the surface,
-    NaN for points that are not finite, and -inf where the mesh has no faces. Errors are those of
-    `closest_point`.
+    elsewhere that of `contains`, with its `BVHWarning`, as it is everywhere after
+    ``install(contains="winding")``. It is positive within 1e-8 of the surface, NaN for points that
+    are not finite, and -inf where the mesh has no faces. Errors are those of `closest_point`.
 
     Examples
     --------
@@ -110,15 +121,21 @@ def signed_distance(mesh: trimesh.Trimesh, points: ArrayLike) -> Floats:
     return distance
 
 
-def contains(mesh: trimesh.Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
+def contains(
+    mesh: trimesh.Trimesh, points: ArrayLike, *, opened: OpenRule | None = None
+) -> NDArray[np.bool_]:
     """Return which points are inside a mesh.
 
     Exact for watertight meshes, whatever their winding: a point is inside if it is on the surface,
     or if a ray from it crosses an odd number of faces. So the intersection of an even number of
-    bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one. In an
-    open mesh, a point is inside if two opposite rays both cross an odd number of faces; if they
-    disagree and both cross some, the winding number decides: a guess, which a `BVHWarning` tells
-    of, once for each mesh. Answers are deterministic.
+    bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one. Answers
+    are deterministic.
+
+    In an open mesh, `opened` says what decides. "rays", as in trimesh: a point is inside if two
+    opposite rays both cross an odd number of faces; if they disagree and both cross some, the
+    winding number decides: a guess, which a `BVHWarning` tells of, once for each mesh. "winding":
+    the winding number alone, above a half, which is right wherever holes are small. By default what
+    `install` was told, or "rays".
 
     True on the surface of a watertight mesh, False for points that are not finite; `mesh`, `points`
     and errors as in `closest_point`.
@@ -134,11 +151,17 @@ def contains(mesh: trimesh.Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     tree = tree_of(mesh)
     if mesh.is_watertight:
         return np.asarray(tree.contains(points))
-    opened = tree._open_edges(None)
-    if opened is not None:
+    rule = Rules.opened if opened is None else opened
+    check_option("opened", rule, get_args(OpenRule))
+    if rule == "winding":
+        # The normals of an open mesh may point either way.
+        return np.asarray(np.abs(tree.winding_number(points)) > 0.5)
+    surface = tree._open_edges(None)
+    if surface is not None:
         warn_caller(
-            f"{opened} has open edges: what is inside of the mesh is a guess, by two opposite rays "
-            "and the winding number (told once for a mesh)"
+            f"{surface} has open edges: what is inside of the mesh is a guess, by two opposite "
+            "rays and the winding number (told once for a mesh); the winding number alone is more "
+            "often right: install(contains='winding'), or BVH.contains with method='winding'"
         )
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
@@ -147,7 +170,6 @@ def contains(mesh: trimesh.Trimesh, points: ArrayLike) -> NDArray[np.bool_]:
     ahead, behind = (np.asarray(tree.count_hits(some, d)) for d in (DIRECTION, -DIRECTION))
     result[rows_inside] = (ahead & behind & 1) == 1
     unclear = rows_inside[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
-    # The normals of an open mesh may point either way.
     result[unclear] = np.abs(tree.winding_number(points[unclear])) > 0.5
     return result
 
@@ -225,7 +247,7 @@ def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats
         a, b = tree.vertices[tree.faces[face, :2].T]
         straight = aside <= MERGE * (np.abs(height) + np.linalg.norm(b - a, axis=-1))
     sign = np.where(height > 0.0, -1.0, 1.0)
-    other = np.flatnonzero(~straight)
+    other = np.flatnonzero(~straight | (Rules.opened == "winding"))
     if len(other):
         sign[other] = np.where(contains(mesh, points[other]), 1.0, -1.0)
     return distance * sign

@@ -31,12 +31,14 @@ class CellLocator:
 
     def __init__(self) -> None:
         self._data: Any = None
-        self._tree: BVH | None = None
-        self._time = -1
+        # A `FollowedDataSet`, which needs PyVista.
+        self._followed: Any = None
 
     def SetDataSet(self, data: Any) -> None:
         """Set the data set of VTK or PyVista whose surface is searched."""
-        self._data, self._tree = data, None
+        from bvh.compat.followed_data_sets import FollowedDataSet
+
+        self._data, self._followed = data, FollowedDataSet()
 
     def GetDataSet(self) -> Any:
         """Return the data set."""
@@ -44,21 +46,16 @@ class CellLocator:
 
     def BuildLocator(self) -> None:
         """Build the tree, if the data set has changed."""
-        if self._data is None:
-            raise ValueError("SetDataSet must be called first")
-        if self._tree is None or self._time != self._data.GetMTime():
-            from bvh.compat.pyvista import wrapped
-
-            self._tree, self._time = BVH.from_mesh(wrapped(self._data)), self._data.GetMTime()
+        _ = self.tree
 
     Update = BuildLocator
 
     @property
     def tree(self) -> BVH:
         """The tree over the surface; `BVH.face_of` gives cells."""
-        self.BuildLocator()
-        assert self._tree is not None
-        return self._tree
+        if self._data is None:
+            raise ValueError("SetDataSet must be called first")
+        return self._followed.tree_of(self._data)  # type: ignore[no-any-return]
 
     def IntersectWithLine(self, p1: Any, p2: Any, tol: float, *out: Any) -> int:
         """Find the first crossing of a segment.
@@ -72,21 +69,22 @@ class CellLocator:
         int
             1 if there is one, else 0.
         """
-        start = np.asarray(p1, np.float64)
+        start, tree = np.asarray(p1, np.float64), self.tree
         way = np.asarray(p2, np.float64) - start
         if len(out) == 2:
-            return int(_all_crossings(self.tree, start, way, *out)[0])
-        hit = self.tree.closest_hit(start, way, t_max=1.0)
+            return int(_all_crossings(tree, start, way, *out)[0])
+        hit = tree.closest_hit(start, way, t_max=1.0)
         if hit:
-            _fill(out, float(hit.t), hit.position, (hit.u, hit.v, 0.0), hit.prim_id, self.tree)
+            _fill(out, float(hit.t), hit.position, (hit.u, hit.v, 0.0), hit.prim_id, tree)
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:
         """Find the nearest point: ``(x, closestPoint, [cell,] cellId, subId, dist2)``."""
-        near = self.tree.closest_point(np.asarray(x, np.float64))
+        tree = self.tree
+        near = tree.closest_point(np.asarray(x, np.float64))
         closest[:] = np.asarray(near.position).tolist()
         cell, sub, square = out[-3:]
-        cell.set(int(self.tree.face_of(near.prim_id)))
+        cell.set(int(tree.face_of(near.prim_id)))
         sub.set(0)
         square.set(float(near.distance) ** 2)
 

@@ -21,6 +21,8 @@ class Call:
 
     def __init__(self, owner: Any, *given: Any) -> None:
         self.owner, self.device, self.like = owner, owner.device, library_of(*given)
+        # One state for all kernels of the call, and for what these leave to the CPU.
+        self.host, self.target = owner._state()
 
     def empty(self, found: Any, wanted: Kinds, count: int) -> Any:
         """Return a struct with new columns for answers."""
@@ -34,7 +36,7 @@ class Call:
         lost = wp.zeros(1, dtype=wp.int32, device=self.device)
         which = wp.empty(self.count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
-            given = [self.owner.target, *inputs, found, lost, which]
+            given = [self.target, *inputs, found, lost, which]
             wp.launch(kernel, self.count, inputs=given, device=self.device)
             self.owner.undecided = number = int(lost.numpy()[0])
             return np.sort(which[:number].numpy()) if number else np.empty(0, np.int32)

@@ -67,14 +67,14 @@ class PointCall(Call):
         which = self.run(find_closest_points, found, self.points, self.limits, self.bits)
         if len(which):
             points, limits = self._at(which), self.rows(self.limits, which)
-            near = self.owner.host.closest_point(points, limits, mask=self.mask)
+            near = self.host.closest_point(points, limits, mask=self.mask)
             self.write(found, which, {name: getattr(near, name) for name in wanted})
         return found
 
     def inside(self, surface: bool) -> Any:
         """Return which points are inside."""
         found = self.empty(Places(), {"inside": np.bool_}, self.count)
-        arrays = self.owner.host.arrays
+        arrays = self.host.arrays
         frame = FrameView(arrays.frame)
         corners = frame.centre + frame.box * 2.0**-frame.exponent
         which = self.run(
@@ -82,7 +82,7 @@ class PointCall(Call):
             self.bits, int(surface),
         )  # fmt: skip
         if len(which):
-            target = self.owner.host._point_target("contains", self.mask)
+            target = self.host._point_target("contains", self.mask)
             within = target.inside(self._at(which), thread_count(None), surface=surface)
             self.write(found, which, {"inside": within})
         return found

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, NAN, ONE, SMALLEST, ZERO
+from bvh.devices.exact.arithmetic import INF, ONE, SMALLEST, ZERO, nan
 from bvh.devices.layout import Target
 from bvh.devices.searches.points import closest_to
 from bvh.devices.searches.rays import ANY, COUNT, SURE, Listing, Range, trace
@@ -49,10 +49,10 @@ def find_closest_points(
     found.distance[i] = near.distance
     if found.prim_id.shape[0] > 0:
         found.prim_id[i] = near.prim_id
-        found.u[i] = wp.where(missed, NAN, near.u)
-        found.v[i] = wp.where(missed, NAN, near.v)
+        found.u[i] = wp.where(missed, nan(), near.u)
+        found.v[i] = wp.where(missed, nan(), near.v)
         if missed:
-            found.position[i] = wp.vec3d(NAN, NAN, NAN)
+            found.position[i] = wp.vec3d(nan(), nan(), nan())
         else:
             found.position[i] = position_of(target, near.prim_id, near.u, near.v)
     if near.state != SURE:

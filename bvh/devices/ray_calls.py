@@ -94,7 +94,7 @@ class RayCall(Call):
 
     def _answers(self, which: NDArray[np.int32], goal: int) -> dict[str, NDArray[Any]]:
         """Return the CPU's answers for some of the rays, by column."""
-        rays, host = self._some(which), self.owner.host
+        rays, host = self._some(which), self.host
         if goal == CLOSEST:
             hits = host.closest_hit(**rays, cull=self.cull)
             return {name: getattr(hits, name) for name in self.names}
@@ -116,7 +116,7 @@ class RayCall(Call):
         which = self.run(trace_rays, found, self.rays, self.asked)
         if len(which):
             edges: EdgeRule = "once" if self.once else "closed"
-            hits = self.owner.host.all_hits(
+            hits = self.host.all_hits(
                 **self._some(which), max_hits=limit, edges=edges, cull=self.cull
             )
             places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in which])

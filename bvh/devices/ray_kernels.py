@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from bvh.devices.exact.arithmetic import nan
 from bvh.devices.exact.triangles import details
 from bvh.devices.layout import Target
 from bvh.devices.searches.moved import corners_of
@@ -84,8 +85,8 @@ def trace_rays(
         if found.t.shape[0] > 0:
             missed = hit.prim_id < 0
             found.t[i] = hit.t
-            found.u[i] = wp.where(missed, wp.float64(wp.nan), hit.u)
-            found.v[i] = wp.where(missed, wp.float64(wp.nan), hit.v)
+            found.u[i] = wp.where(missed, nan(), hit.u)
+            found.v[i] = wp.where(missed, nan(), hit.v)
             found.prim_id[i] = hit.prim_id
             found.leaf[i] = hit.leaf
             found.front[i] = hit.front != 0

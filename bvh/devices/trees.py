@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,9 +37,10 @@ class Device:
 
     is_scene = False
     _searched: Callable[[], tuple[Any, Any]]
+    # What is on the CPU as it is now, brought to the device if it has changed, and its struct.
+    _state: Callable[[], tuple[Any, Any]]
     # The tree or scene on the CPU, which answers what is not decided on the device.
     host: Any
-    _target: Any
 
     def __init__(self, host: Any, device: Any) -> None:
         self.host, self.device, self.undecided = host, device, 0
@@ -46,7 +48,7 @@ class Device:
     @property
     def target(self) -> Any:
         """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
-        return self._target
+        return self._state()[1]
 
     def closest_hit(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
@@ -134,22 +136,27 @@ class DeviceBVH(Device):
     def __init__(self, tree: BVH, device: Any) -> None:
         tree._must_hold("to", Triangles)
         super().__init__(tree, device)
-        self._follow()
+        self._now: BVH | None = None
+        self._target: Any = None
+        self._state()
 
-    def _follow(self) -> None:
-        """Send the tree, if it has been refitted."""
-        self._arrays = self.host.arrays
-        self._target = tree_on(self.host._grouped_arrays(), self.device)
+    def _state(self) -> tuple[BVH, Any]:
+        """Return the tree as it is now, sent if it has been refitted, and its struct."""
+        if self._now is None or self.host.arrays is not self._now.arrays:
+            self._now = self.host._snapshot()
+            self._target = tree_on(self._now._grouped_arrays(), self.device)
+        return self._now, self._target
 
-    @property
-    def target(self) -> Any:
-        if self.host.arrays is not self._arrays:
-            self._follow()
-        return self._target
+    def _snapshot(self) -> DeviceBVH:
+        """Return what is on the device as it is now, which no refit changes."""
+        found = copy(self)
+        found.host, _ = self._state()
+        return found
 
     def _searched(self) -> tuple[Any, Any]:
         """Return the arrays that are searched, and whose they are."""
-        return self._arrays, None
+        assert self._now is not None
+        return self._now.arrays, None
 
     def __repr__(self) -> str:
         return f"DeviceBVH({len(self.host)} triangles, on {self.device})"
@@ -228,7 +235,7 @@ class DeviceScene(Device):
         super().__init__(scene, device)
         self._view: Any = None
         self._now, self._target = (-1, b""), None
-        self._follow()
+        self._state()
 
     def _searched(self) -> tuple[Any, Any]:
         """Return the arrays that are searched, and whose they are."""
@@ -237,17 +244,12 @@ class DeviceScene(Device):
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
-    @property
-    def target(self) -> Any:
-        self._follow()
-        return self._target
-
-    def _follow(self) -> None:
-        """Send what has changed in the scene: trees that are new, or the leaves alone."""
+    def _state(self) -> tuple[Scene, Any]:
+        """Return the scene and its struct; send trees that are new, or leaves that have changed."""
         view = self.host._current()
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._now:
-            return
+            return self.host, self._target
         kind = view.first_not_triangles(-1)
         if kind is not None:
             raise TypeError(
@@ -256,6 +258,7 @@ class DeviceScene(Device):
         if view is not self._view or not move_leaves(self._target, view, self.device):
             self._target = scene_on(view, self.device)
         self._view, self._now = view, now
+        return self.host, self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:
         """Move instances, here and in the scene; as `Scene.set_transforms`, arrays of any kind."""

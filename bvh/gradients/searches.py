@@ -53,7 +53,8 @@ class TreeSearch:
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
         """Return what is found, and last the corners of the faces, or their rows."""
-        points, faces = self.tree.vertices, self.tree.faces
+        tree = self.tree._snapshot()
+        points, faces = tree.vertices, tree.faces
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
         shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))
         if vertices is not None:
@@ -62,7 +63,7 @@ class TreeSearch:
                 hint = "call tree.refit with them first"
                 raise ValueError(f"vertices must have the values of the tree's: {hint}")
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
-        pairs = zip(self._found(*queries), self.types(), strict=False)
+        pairs = zip(self._found(tree, *queries), self.types(), strict=False)
         found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         prim_id = found[1]
         if len(faces) == 0:
@@ -75,10 +76,10 @@ class TreeSearch:
         """How many arguments have rows of three numbers; they come first."""
         return 2 if self.query == "closest_hit" else 1
 
-    def _found(self, *queries: Any) -> Arrays:
+    def _found(self, tree: BVH, *queries: Any) -> Arrays:
         """Return fields of the result; the second is prim_id."""
         # On a device there are no others.
-        tree, options = self.tree, {k: v for k, v in self.options.items() if v is not None}
+        options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
             origins, directions, low, high = queries
             hits = tree.closest_hit(origins, directions, low, high, **options)

@@ -61,7 +61,8 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
-        raise TypeError(f"mesh must be {MESHES}; call BVH.from_file for the file {mesh!r}")
+        calls = f"call BVH.from_file for the file {mesh!r}, or bvh.load_scene to keep its instances"
+        raise TypeError(f"mesh must be {MESHES}; {calls}")
     raise TypeError(f"mesh must be {MESHES}, got {type(mesh).__name__}")
 
 

@@ -178,6 +178,8 @@ class BandRenderer:
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
+        if isinstance(source, BVH):
+            source = source._snapshot()
         if isinstance(source, BVH) and source.kind == "custom":
             why = "custom primitives have no normals"
             raise ValueError(f"source must hold triangles or boxes: {why}")

@@ -10,40 +10,80 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.meshes import Surface
 from bvh.runtime.arguments import MAX_PRIMITIVES, reals
 
+# Names of dimensions that run along x and y.
+AXES = {
+    "x": {
+        "x", "lon", "long", "longitude", "rlon", "grid_longitude", "easting", "eastings", "e",
+        "projection_x_coordinate",
+    },
+    "y": {
+        "y", "lat", "latitude", "rlat", "grid_latitude", "northing", "northings", "n",
+        "projection_y_coordinate",
+    },
+}  # fmt: skip
+
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
     """Return the triangles of a height field, and the cell of each."""
+    turned = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
-        # An array of xarray, by the coordinates of its axes.
-        rows, columns = z.dims if len(z.dims) == 2 else (None, None)
-        if transform is None and x is None and y is None and columns in z.coords:
-            x, y = z.coords[columns], z.coords.get(rows, None)
+        # An array of xarray, by the names and coordinates of its axes.
+        if len(z.dims) == 2:
+            turned = _is_turned(z)
+            across, along = z.dims if turned else z.dims[::-1]
+            if transform is None and x is None and y is None:
+                x, y = z.coords.get(across, None), z.coords.get(along, None)
         z = z.data
-    heights = reals("z", np.ma.filled(z, np.nan) if np.ma.isMaskedArray(z) else z)
+    if np.ma.isMaskedArray(z):
+        # Integers have no NaN.
+        z = np.ma.filled(z.astype(np.float64) if z.dtype.kind in "iu" else z, np.nan)
+    heights = reals("z", z)
     if heights.ndim != 2 or min(heights.shape) < 2:
         raise ValueError(f"z must have shape (rows, columns), at least (2, 2), got {heights.shape}")
     count, width = heights.shape
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
     vertices = np.empty((count, width, 3))
+    # Where the first axis is x, rows are what columns are elsewhere.
+    row, column = np.arange(count)[:, None], np.arange(width)
+    if turned:
+        row, column = column, row
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
-        column, row = np.arange(width) + 0.5, np.arange(count)[:, None] + 0.5
-        vertices[..., 0], vertices[..., 1] = a * column + b * row + c, d * column + e * row + f
+        right, down = column + 0.5, row + 0.5
+        vertices[..., 0], vertices[..., 1] = a * right + b * down + c, d * right + e * down + f
         upward = a * e - b * d > 0.0
     else:
-        across, along = _axis("x", x, width), _axis("y", y, count)
-        vertices[..., 0], vertices[..., 1] = across, along[:, None]
-        upward = (across[-1] > across[0]) == (along[-1] > along[0])
+        xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)
+        vertices[..., 0], vertices[..., 1] = xs[column], ys[row]
+        upward = (xs[-1] > xs[0]) == (ys[-1] > ys[0])
     vertices[..., 2] = heights
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    halves = (a, b, c, a, c, d) if upward else (a, c, b, a, d, c)
+    halves = (a, b, c, a, c, d) if upward != turned else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
     return Surface(vertices.reshape(-1, 3), faces, cells)
+
+
+def _is_turned(z: Any) -> bool:
+    """Return whether the first dimension of an array of xarray runs along x, by its name."""
+    first, second = (_axis_of(name, z.coords.get(name, None)) for name in z.dims)
+    if first is not None and first == second:
+        raise ValueError(f"z must have one dimension along x and one along y, got {z.dims}")
+    return first == "x" or second == "y"
+
+
+def _axis_of(name: Any, coordinate: Any) -> str | None:
+    """Return the axis that a dimension runs along, "x" or "y", if that is known."""
+    known = getattr(coordinate, "attrs", {})
+    for said in (known.get("axis"), known.get("standard_name"), name):
+        for axis, names in AXES.items():
+            if str(said).lower() in names:
+                return axis
+    return None
 
 
 def _axis(name: str, given: ArrayLike | None, size: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.mesh_trees import MeshTrees
-from bvh.queries.public_names import public
+from bvh.queries.public_names import PublicClass, public
 from bvh.queries.refitting import Refitting
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
@@ -21,7 +21,7 @@ from bvh.tree.solids import BOXES, CAPSULES, OBBS, SPHERES
 
 
 @public
-class BVH(MeshTrees, Refitting, TreeQueries):
+class BVH(MeshTrees, Refitting, TreeQueries, metaclass=PublicClass):
     """Bounding volume hierarchy over triangles, points, segments, boxes, spheres or your own.
 
     Create one with `from_triangles`, `from_mesh`, `from_file`, `from_heightfield`, `from_points`,

@@ -260,9 +260,12 @@ class MeshTrees(TreeBase):
         ----------
         z : array_like, shape (rows, columns)
             Heights. Around one that is NaN, or masked, there is a hole. Of an ``xarray.DataArray``
-            the coordinates of its axes are taken, too.
+            the coordinates of its dimensions are taken, too. Which of these is x is told by their
+            attributes ``axis`` or ``standard_name``, or by names such as x, lon, longitude and
+            easting; of other names, the first dimension is y.
         x : array_like, shape (columns,), optional
-            Coordinates of the columns, rising or falling; by default 0, 1, 2, ...
+            Coordinates of the columns, rising or falling; by default 0, 1, 2, ... Of an array whose
+            first dimension is x, those of the rows, and `y` those of the columns.
         y : array_like, shape (rows,), optional
             Coordinates of the rows.
         transform : affine.Affine or six numbers, optional
@@ -275,7 +278,8 @@ class MeshTrees(TreeBase):
         -------
         BVH
             Two triangles a cell, cut along one diagonal, with normals upward. `face_of` a hit is
-            its cell, counted row by row: ``np.unravel_index(cell, (rows - 1, columns - 1))``.
+            its cell, counted row by row: ``np.unravel_index(cell, (rows - 1, columns - 1))``; the
+            vertices are in the order of `z`.
 
         Examples
         --------

@@ -15,6 +15,22 @@ from bvh.queries.verbs import verb_of
 Kind = TypeVar("Kind", bound=type)
 
 
+# What is asked of a class, and is elsewhere.
+ELSEWHERE = {
+    "load": "call bvh.load(path) for what save has written, bvh.BVH.from_file(path) for meshes",
+    "from_file": "call bvh.load_scene(path), or bvh.load(path) for what save has written",
+}
+
+
+class PublicClass(type):
+    """The class of public classes: their errors tell where else a function is."""
+
+    def __getattr__(cls, name: str) -> Any:
+        """Raise an AttributeError; called for unknown attributes of the class alone."""
+        hint = f": {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
+
+
 def public(kind: Kind) -> Kind:
     """Name what a class inherits by the class; have an unknown keyword name the one that is meant.
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_base import TreeBase, state_guard
 from bvh.runtime.arguments import rows, thread_count
-from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
@@ -19,8 +18,6 @@ from bvh.tree.changes import changes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
 from bvh.tree.solids import Boxes, solid_of
-
-_guard = ForkSafeLock()
 
 
 class Origin(NamedTuple):
@@ -106,7 +103,7 @@ class Refitting(TreeBase):
         points = self._points_of(
             vertices, {"upper": upper, "transforms": transforms, "q": q, "radii": radii}
         )
-        with _guard.lock:
+        with state_guard.lock:
             origin, before = self._origin, self._arrays
         # Without what queries have kept with the arrays.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
@@ -115,7 +112,7 @@ class Refitting(TreeBase):
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
-        with _guard.lock:
+        with state_guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
             self._arrays, self._bounds, self._quick = arrays, bounds, searched

@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
+from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, in_full, without_hidden
@@ -29,6 +30,9 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
+
+# Held while a refit puts a new state in place of an old one, and while one is read.
+state_guard = ForkSafeLock()
 
 
 class TreeBase:
@@ -154,6 +158,20 @@ class TreeBase:
             hit = ids >= 0
             faces[hit] = self._face_ids[faces[hit]]
         return faces.item() if faces.ndim == 0 else faces
+
+    def _snapshot(self) -> Self:
+        """Return the tree as it is now: another one on the same arrays, which no refit changes.
+
+        Queries that read more than one attribute, or one of them more than once, begin with it.
+        """
+        # A mapped file is checked before the lock is taken.
+        now, _ = object.__new__(type(self)), self._arrays
+        with state_guard.lock:
+            now._arrays, now._bounds, now._quick = self._arrays, self._bounds, self._quick
+            now._origin = self._origin
+        now._quality, now._build_seconds = self._quality, self._build_seconds
+        now._groups, now._face_ids, now._closed = self._groups, self._face_ids, self._closed
+        return now
 
     def _grouped_arrays(self) -> TreeArrays:
         """Return the arrays with the bits of faces, if these have any."""
@@ -289,9 +307,10 @@ class TreeBase:
 
     def _file_contents(self, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
         """Return how many bytes the file of the tree has, and the bytes, piece by piece."""
+        now = self._snapshot()
         return tree_contents(
-            self._arrays, self._face_ids, self._groups, self._bounds, self._quality,
-            self._build_seconds, threads,
+            now._arrays, now._face_ids, now._groups, now._bounds, now._quality,
+            now._build_seconds, threads,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -327,9 +346,10 @@ class TreeBase:
 
     def __getstate__(self) -> dict[str, object]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
-        state = {"_width": WIDTH} | {name: getattr(self, name) for name in names}
+        now = self._snapshot()
+        state = {"_width": WIDTH} | {name: getattr(now, name) for name in names}
         # Bits follow from the groups of faces, triangle groups are the rows of nodes.
-        arrays = self._arrays._replace(face_bits=NO_BITS, groups=self._arrays.groups[:0])
+        arrays = now._arrays._replace(face_bits=NO_BITS, groups=now._arrays.groups[:0])
         return state | {"_arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -51,7 +51,8 @@ class TreeQueries(
     __slots__ = ()
 
     def _ray_target(self) -> RaySearch:
-        return RaySearch(self._arrays, self._quality == "high", self, self._grouped_arrays)
+        now = self._snapshot()
+        return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
         return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
@@ -76,23 +77,23 @@ class TreeQueries(
         >>> tree.pick(camera, 49, 51) is None, tree.pick(camera, 49, 51, radius=3).vertex.id
         (True, 0)
         """
-        return enrolled("picks in trees")(self, camera, x, y, radius, mask)
+        return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask)
 
     def _point_target(self, query: str, mask: int | None) -> Any:
         from bvh.queries.batches.point_batches import PointSearch
 
-        bits = one_mask(mask)
-        if query in ("closest_point", "distance") and self.kind in ("spheres", "capsules"):
+        bits, now = one_mask(mask), self._snapshot()
+        if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
             from bvh.queries.batches.solid_points import SolidSearch
 
-            return SolidSearch(self._arrays_for(bits))
-        self._must_hold(query, Triangles)
+            return SolidSearch(now._arrays_for(bits))
+        now._must_hold(query, Triangles)
 
         def rays() -> RaySearch:
-            return RaySearch(self._arrays_for(bits), self._quality == "high", self)
+            return RaySearch(now._arrays_for(bits), now._quality == "high", now)
 
         def winding(threads: int, _: bool) -> WindingTerms:
-            return self._winding_terms(threads, bits)
+            return now._winding_terms(threads, bits)
 
         return PointSearch(rays, bits, winding)
 
@@ -154,20 +155,23 @@ class TreeQueries(
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
         from bvh.queries.batches.overlap_batches import search_of
 
-        self._must_hold(query, *kinds)
-        bits, arrays = one_mask(mask), in_full(self._arrays)
+        now = self._snapshot()
+        now._must_hold(query, *kinds)
+        bits, arrays = one_mask(mask), in_full(now._arrays)
         if bits == -1 and not len(arrays.face_bits):
-            return search_of(arrays, self._bounds)
+            return search_of(arrays, now._bounds)
         return search_of(
-            arrays, self._bounds,
-            lambda found: found._only(counted_ids(self._groups, found.prim_id, bits)),
+            arrays, now._bounds,
+            lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
         )  # fmt: skip
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        others = self._other_tree(query, other)._arrays
-        return partial(find_pairs, in_full(self._arrays), in_full(others))
+        own, others = self._arrays, self._other_tree(query, other)
+        return partial(
+            find_pairs, in_full(own), in_full(own if others is self else others._arrays)
+        )  # fmt: skip
 
 
 def counted_ids(

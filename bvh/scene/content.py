@@ -105,7 +105,8 @@ class SceneContent(InstanceHolder):
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
 
-        Around rotated instances the box may be slightly larger than necessary.
+        Exact where triangles are not moved, or only shifted; else the box may be slightly larger
+        than necessary.
         """
         return arguments.kernel_input(self._current().tlas.bounds)
 

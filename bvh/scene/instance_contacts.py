@@ -18,7 +18,7 @@ from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import bounds_a_solid
+from bvh.queries.methods.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -270,8 +270,7 @@ def find_relations(
             faces.append(triangles.faces + count)
             count += len(triangles.points)
         tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
-        if not bounds_a_solid(tree):
-            raise ValueError(f"relations needs closed meshes, but instance {owner} has open edges")
+        must_bound_a_solid("relations", f"instance {owner}", tree)
         return Surface(tree)
 
     answers = []

@@ -112,6 +112,7 @@ class InstancedTrees(Searched):
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self.plain = not self._solid.any()
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
@@ -213,6 +214,16 @@ class InstancedTrees(Searched):
         if solid.any():
             rows = self._inverses[leaves[solid]]
             boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
+        # Where instances are only shifted, which for solids is exact by nothing, the corners of a
+        # box are moved as the vertices that they are coordinates of.
+        maps = self._maps[leaves]
+        still = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
+        still &= ~solid | ~maps[:, :, 3].any(axis=1)
+        with np.errstate(over="ignore"):
+            shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
+        # What is empty or overflows stays.
+        still &= np.isfinite(shifted).all(axis=1)
+        boxes[still] = shifted[still]
         return boxes
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:

@@ -13,7 +13,7 @@ from bvh.camera.placement import AXES
 from bvh.io.meshes import fits
 from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.public_names import public
+from bvh.queries.public_names import PublicClass, public
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -30,7 +30,7 @@ IDENTITY = np.eye(3, 4)
 
 
 @public
-class Scene(Picking, SceneSaving, InstanceAccess):
+class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance under a transform M is its mesh with every vertex v moved to the double nearest to

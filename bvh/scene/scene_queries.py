@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.tree_queries import CLOSED, WINDINGS, counted_ids
-from bvh.runtime.arguments import ALL_BITS, reals, thread_count
+from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
@@ -59,6 +60,15 @@ class SceneQueries(
         view = self._current()
         # Kernels have only addresses of the trees, and `progress` may release them.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
+
+    def _rays_to(self, shown: NDArray[np.bool_]) -> RaySearch:
+        """Return what rays are cast into, of which only some leaves are shown, by their rows."""
+        view = self._current()
+        arrays: Any = view.arrays
+        # Of this query alone: others may run meanwhile.
+        masks = kernel_input(np.where(shown, view.masks, np.int32(0)))
+        arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
+        return RaySearch(arrays, view.split, view)
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
         def cast_of(view: InstancedTrees) -> tuple[object, SceneCaster]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
+from bvh.runtime.arguments import kernel_input, number_of
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Solid, cells_at, middle, size_of
 from bvh.surfaces.exact_faces import (
     Face,
@@ -68,6 +69,16 @@ def deepest_of(own: Surface, other: Surface, threads: int) -> Deepest:
         if step is not _deepest_vertex and found.depth > 0.0:
             break
     return found
+
+
+def warn_of_coincident(count: int, of: int) -> None:
+    """Warn that some of the pairs of solids are (nearly) in the same place."""
+    if count:
+        warn_caller(
+            f"penetration: {count} of {number_of(of, 'pairs')} of solids (nearly) coincide: "
+            "vertices and middles of faces of one lie in the surface of the other, so that the "
+            "depth says nothing about how far they overlap"
+        )
 
 
 def coincide(own: Surface, other: Surface, found: Deepest) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Solid
 
 Reals = NDArray[np.float64]
@@ -52,14 +53,16 @@ def by_balls(
     return 2.0 * radius, face
 
 
-def count_inward(solid: Solid, points: Reals, normals: Reals, found: Reals) -> tuple[int, int]:
-    """Return at how many places normals point inward, and how many places have been checked.
-
-    The middle of a thickness is inside, as parity has it, where they point outward.
-    """
+def warn_if_inward(solid: Solid, points: Reals, normals: Reals, found: Reals) -> None:
+    """Warn where normals of a closed mesh point inward, by parity in the middles of thicknesses."""
     known = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
     known = known[np.unique(np.linspace(0, len(known) - 1, CHECKED).astype(np.int64))[: len(known)]]
     inward = 0
     for p, n, size in zip(points[known], normals[known], found[known], strict=True):
         inward += bool(np.isinf(size)) or solid.is_inside(p - 0.5 * size * n) is False
-    return inward, len(known)
+    if inward:
+        warn_caller(
+            f"thickness is measured against the normals, but they point inward at {inward} of "
+            f"{len(known)} places of this closed mesh that were checked: wind its faces to point "
+            "outward, as trimesh.repair.fix_normals does"
+        )

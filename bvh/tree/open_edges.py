@@ -23,10 +23,7 @@ HALF = np.uint64(32)
 
 def is_closed(triangles: Triangles) -> bool:
     """Return whether every edge of the finite faces is shared by an even number of them."""
-    points, faces = triangles
-    if not np.isfinite(points).all():
-        finite = np.asarray(np.isfinite(points).all(axis=1))
-        faces = faces[finite[faces].all(axis=1)]
+    points, faces = triangles.points, _finite_faces(triangles)
     names = _hashes(points)
     left = np.uint64(0)
     for begin in range(0, len(faces), AT_ONCE):
@@ -36,6 +33,28 @@ def is_closed(triangles: Triangles) -> bool:
             edges *= edges
             left ^= np.bitwise_xor.reduce(edges)
     return not left
+
+
+def open_edges(triangles: Triangles) -> NDArray[np.int32]:
+    """Return the edges that an odd number of finite faces share, by vertices, (n, 2); by sorting.
+
+    Of vertices at one position, those of the first of these faces.
+    """
+    points, faces = triangles.points, _finite_faces(triangles)
+    names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+    ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+    same = np.sort(names[ends], axis=1)
+    ends, same = (rows[same[:, 0] != same[:, 1]] for rows in (ends, same))
+    _, first, counts = np.unique(same, axis=0, return_index=True, return_counts=True)
+    return np.asarray(ends[np.sort(first[counts & 1 == 1])], np.int32)
+
+
+def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
+    points, faces = triangles
+    if np.isfinite(points).all():
+        return faces
+    finite = np.asarray(np.isfinite(points).all(axis=1))
+    return np.asarray(faces[finite[faces].all(axis=1)])
 
 
 def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:

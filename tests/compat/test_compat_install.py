@@ -7,6 +7,7 @@ import gc
 import inspect
 import pickle
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -365,3 +366,30 @@ def test_faces_without_area_and_without_numbers(rng: np.random.Generator) -> Non
     assert drop_in.signed_distance(mesh, points).shape == (200,)
     assert drop_in.closest_point(mesh, points)[0].shape == (200, 3)
     assert ray.contains_points(points).shape == (200,)
+
+
+def test_open_meshes_by_winding_numbers() -> None:
+    """On demand they decide alone, without a warning, and until it is uninstalled."""
+    rng = np.random.default_rng(3)
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    points = rng.uniform(-1.1, 1.1, (4000, 3))
+    size = np.linalg.norm(points, axis=1)
+    points = points[np.abs(size - 1.0) > 0.15]
+    right = np.linalg.norm(points, axis=1) < 1.0
+    ball.update_faces(rng.random(len(ball.faces)) > 0.02)
+    assert not ball.is_watertight
+    # As it stays where it is installed again.
+    outer = drop_in.install()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bvh.BVHWarning)
+        with drop_in.install(contains="winding"), drop_in.install():
+            for mesh in (ball, trimesh.Trimesh(ball.vertices, ball.faces[:, ::-1])):
+                assert np.array_equal(mesh.contains(points), right)
+                assert np.array_equal(mesh.nearest.signed_distance(points) > 0.0, right)
+        assert np.array_equal(drop_in.contains(ball, points, opened="winding"), right)
+    with outer, pytest.warns(bvh.BVHWarning, match=r"install\(contains='winding'\)"):
+        assert not np.array_equal(ball.contains(points), right)
+    with pytest.raises(ValueError, match="contains must be"):
+        drop_in.install(contains="parity")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="opened must be"):
+        drop_in.contains(ball, points, opened="parity")  # type: ignore[arg-type]

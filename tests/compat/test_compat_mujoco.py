@@ -10,6 +10,7 @@ import pytest
 mujoco = pytest.importorskip("mujoco", exc_type=ImportError)
 
 from bvh.compat import mujoco as door  # noqa: E402
+from bvh.queries.batches.ray_batches import RaySearch  # noqa: E402
 
 MODEL = """<mujoco><asset><hfield name="h" nrow="20" ncol="30" size="2 3 .5 .2"/>
 <mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1 1 1 1"/></asset><worldbody>
@@ -89,3 +90,65 @@ def test_it_follows() -> None:
         ours.follow(data)
         got = door.mj_ray(ours, [0.01, 0.02, 9.0], [0.0, 0.0, -1.0])
         assert got == pytest.approx(9.0 - height - 0.4, abs=2e-3)
+
+
+def _crowd() -> tuple[Any, Any, door.ModelScene]:
+    """Return a hundred bodies of two boxes each, in several groups, some of which stand still."""
+    bodies = "".join(
+        f'<body pos="{k % 10} {k // 10} {k % 3}">{"" if k % 5 == 0 else "<freejoint/>"}'
+        f'<geom type="box" size=".3 .4 .2" group="{k % 6}"/>'
+        f'<geom type="box" size=".2 .2 .5" pos=".3 .1 .2" group="{k % 4}"/></body>'
+        for k in range(100)
+    )
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return model, data, door.scene(model).follow(data)
+
+
+def test_every_body_can_be_left_out(rng: np.random.Generator) -> None:
+    """More bodies than masks have bits, each left out in turn, with groups and without."""
+    model, data, ours = _crowd()
+    count = 300
+    for body in range(1, model.nbody):
+        pnt, vec = data.xpos[body].copy(), rng.normal(size=3 * count)
+        groups = None if body % 3 else rng.integers(0, 2, 6).astype(np.uint8)
+        given = pnt, vec, groups, body % 2, body
+        found = []
+        for ask, source in ((mujoco.mj_multiRay, (model, data)), (door.mj_multiRay, (ours,))):
+            geom, dist = np.zeros(count, np.int32), np.zeros(count)
+            ask(*source, *given, geom, dist, None, count, 1e10)
+            found.append((geom, dist))
+        (geom, dist), (geom2, dist2) = found
+        np.testing.assert_array_equal(geom, geom2)
+        np.testing.assert_allclose(dist, dist2, rtol=0.0, atol=1e-12)
+        one = door.mj_ray(ours, pnt, vec[:3], *given[2:])
+        assert one == pytest.approx(dist[0], abs=1e-12)
+
+
+def test_a_cast_changes_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cast leaves out is there for casts meanwhile, and after one that was interrupted."""
+    *_, ours = _crowd()
+    down = [1.0, 0.0, 9.0], [0.0, 0.0, -1.0], None, 1
+    whole, less = door.mj_ray(ours, *down), door.mj_ray(ours, *down, 2)
+    assert whole == pytest.approx(9.0 - 1.2) and less == -1.0
+    cast, met = RaySearch.closest_hits, []
+
+    def casts_meanwhile(search: RaySearch, *given: Any) -> Any:
+        with monkeypatch.context() as patches:
+            patches.setattr(RaySearch, "closest_hits", cast)
+            met.append(door.mj_ray(ours, *down))
+        return cast(search, *given)
+
+    def interrupted(search: RaySearch, *_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patches:
+        patches.setattr(RaySearch, "closest_hits", casts_meanwhile)
+        assert door.mj_ray(ours, *down, 2) == less
+    assert met == [whole]
+    with monkeypatch.context() as patches:
+        patches.setattr(RaySearch, "closest_hits", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            door.mj_ray(ours, *down, 2)
+    assert door.mj_ray(ours, *down) == whole

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,8 @@ import warp as wp
 
 import bvh
 from bvh.devices.exchange import read
-from tests.cases.libraries import NAMES, library, plain
-from tests.oracles.devices import assert_same
+from tests.cases.libraries import NAMES, Arrays, library, plain
+from tests.oracles.devices import DEVICE, assert_same
 
 TREE = bvh.BVH.from_mesh(trimesh.creation.icosphere(2))
 CAMERA = bvh.Camera.look_at([0.5, 1.0, 4.0], [0, 0, 0], [0, 1, 0], 40, 32, 24)
@@ -27,19 +29,35 @@ def check(found: Any, wanted: Any, kind: type, as_numpy: Any) -> None:
             assert_same(as_numpy(column), getattr(wanted, name), name)
 
 
+def make_on_device(arrays: Arrays) -> Callable[[np.ndarray], Any]:
+    """Return what makes arrays of a library on the device; skip where the library has it not."""
+    if arrays.name == "torch":
+        return lambda rows: arrays.make(rows).to(DEVICE)
+    on_cpu = wp.get_device(DEVICE).is_cpu
+    if not on_cpu and (arrays.name != "jax" or sys.modules["jax"].default_backend() != "gpu"):
+        pytest.skip(f"{arrays.name} has no arrays on {DEVICE}")
+    return arrays.make
+
+
+def in_numpy(value: Any) -> np.ndarray:
+    """Return an array of a library, on any device, as numpy's."""
+    return plain(value.cpu() if hasattr(value, "cpu") else value)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_libraries(name: str) -> None:
     """PyTorch, JAX, and a strict library of the array API."""
-    there, (o, d) = TREE.to("cpu"), CAMERA.rays()
+    there, (o, d) = TREE.to(DEVICE), CAMERA.rays()
     with library(name) as arrays:
-        given = arrays.make(o.copy()), arrays.make(d.copy())
-        check(there.closest_hit(*given), TREE.closest_hit(o, d), arrays.kind, plain)
-        check(there.all_hits(*given), TREE.all_hits(o, d), arrays.kind, plain)
+        make = make_on_device(arrays)
+        given = make(o.copy()), make(d.copy())
+        check(there.closest_hit(*given), TREE.closest_hit(o, d), arrays.kind, in_numpy)
+        check(there.all_hits(*given), TREE.all_hits(o, d), arrays.kind, in_numpy)
         assert isinstance(there.any_hit(*given), arrays.kind)
-        check(there.closest_point(given[0]), TREE.closest_point(o), arrays.kind, plain)
-        inside = there.contains(arrays.make(0.3 * d))
+        check(there.closest_point(given[0]), TREE.closest_point(o), arrays.kind, in_numpy)
+        inside = there.contains(make(0.3 * d))
         assert isinstance(inside, arrays.kind)
-        assert_same(plain(inside), TREE.contains(0.3 * d))
+        assert_same(in_numpy(inside), TREE.contains(0.3 * d))
 
 
 @pytest.mark.parametrize("camera", [
@@ -47,13 +65,13 @@ def test_libraries(name: str) -> None:
 ])  # fmt: skip
 def test_warp_and_cameras(camera: bvh.Camera) -> None:
     """Rays of cameras are made there, by the same operations; answers stay there."""
-    there, (o, d) = TREE.to("cpu"), camera.rays()
-    origins, directions = camera.rays("cpu")
+    there, (o, d) = TREE.to(DEVICE), camera.rays()
+    origins, directions = camera.rays(DEVICE)
     assert_same(np.broadcast_to(origins.numpy(), o.shape), o)
     assert_same(np.broadcast_to(directions.numpy(), d.shape), d)
     hits = there.closest_hit(origins, directions, mask=0xFFFFFFFF)
     check(hits, TREE.closest_hit(o, d), wp.array, lambda column: column.numpy())
-    places = wp.array(o.reshape(-1, 3), dtype=wp.vec3d, device="cpu")
+    places = wp.array(o.reshape(-1, 3), dtype=wp.vec3d, device=DEVICE)
     near = there.closest_point(places)
     assert near.position.dtype is wp.vec3d
     assert_same(near.position.numpy(), TREE.closest_point(o.reshape(-1, 3)).position)
@@ -61,7 +79,7 @@ def test_warp_and_cameras(camera: bvh.Camera) -> None:
 
 def test_read_in_place() -> None:
     """What is float64 and contiguous is not copied; other numbers are converted."""
-    device, rows = wp.get_device("cpu"), np.arange(12.0).reshape(2, 2, 3)
+    device, rows = wp.get_device(DEVICE), np.arange(12.0).reshape(2, 2, 3)
     given = wp.array(rows, dtype=wp.float64, device=device)
     array, shape = read("points", given, device, np.float64, 3)
     assert (array.ptr, shape) == (given.ptr, (2, 2))
@@ -80,7 +98,7 @@ def test_gradients(rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
     import bvh.torch
 
-    there, places = TREE.to("cpu"), rng.normal(size=(2, 40, 3))
+    there, places = TREE.to(DEVICE), rng.normal(size=(2, 40, 3))
     for query in ("closest_hit", "closest_point", "signed_distance"):
         found = []
         for tree in (TREE, there):

@@ -16,7 +16,7 @@ import warp as wp
 import bvh
 import bvh.warp
 from bvh.devices import point_kernels, ray_kernels
-from tests.oracles.devices import assert_same
+from tests.oracles.devices import DEVICE, assert_same
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,11 +44,11 @@ def test_functions_for_kernels(rng: np.random.Generator) -> None:
     """In a kernel of a user they give what queries give."""
     tree = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
     o, d = rng.normal(size=(2, 400, 3)) * [[[2.0]], [[1.0]]]
-    given = [wp.array(array, dtype=wp.vec3d, device="cpu") for array in (o, d)]
+    given = [wp.array(array, dtype=wp.vec3d, device=DEVICE) for array in (o, d)]
     kinds = wp.float64, wp.bool, wp.int32, wp.float64
-    t, met, crossed, far = (wp.empty(400, dtype=kind, device="cpu") for kind in kinds)
-    inputs = [tree.to("cpu").target, *given, t, met, crossed, far]
-    wp.launch(ask, 400, inputs=inputs, device="cpu")
+    t, met, crossed, far = (wp.empty(400, dtype=kind, device=DEVICE) for kind in kinds)
+    inputs = [tree.to(DEVICE).target, *given, t, met, crossed, far]
+    wp.launch(ask, 400, inputs=inputs, device=DEVICE)
     assert_same(t.numpy(), tree.closest_hit(o, d).t, "t")
     assert_same(met.numpy(), tree.any_hit(o, d), "met")
     assert crossed.numpy().tolist() == tree.count_hits(o, d).tolist()

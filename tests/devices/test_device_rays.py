@@ -13,7 +13,7 @@ import bvh
 from meshes.organic import organic
 from tests.cases.aims import features
 from tests.cases.families import FAMILIES, build
-from tests.oracles.devices import assert_same
+from tests.oracles.devices import DEVICE, assert_same
 
 pytestmark = pytest.mark.answers
 
@@ -40,14 +40,14 @@ def test_families(name: str) -> None:
     family = build(name)
     tree = bvh.BVH.from_triangles(family.vertices, family.faces)
     rays = family.origins, family.directions, family.t_min, family.t_max
-    compare(tree, tree.to("cpu"), rays, cull=family.cull)
+    compare(tree, tree.to(DEVICE), rays, cull=family.cull)
 
 
 def test_none_leaks(rng: np.random.Generator) -> None:
     """Rays from inside at edges and vertices of a closed mesh all hit; none is left to the CPU."""
     mesh = trimesh.creation.icosphere(4)
     tree = bvh.BVH.from_mesh(mesh)
-    there, aims = tree.to("cpu"), features(tree.vertices, tree.faces, rng)
+    there, aims = tree.to(DEVICE), features(tree.vertices, tree.faces, rng)
     origins = rng.normal(size=aims.shape) * 0.1
     hits = there.closest_hit(origins, aims - origins)
     assert hits.mask.all() and there.undecided == 0
@@ -56,7 +56,7 @@ def test_none_leaks(rng: np.random.Generator) -> None:
     box = bvh.BVH.from_mesh(trimesh.creation.box(extents=[4, 4, 4]).subdivide())
     grid = np.stack(np.meshgrid(*[np.arange(-3.0, 4.0)] * 3), -1).reshape(-1, 3) * 0.5
     across = np.roll(grid, 7, axis=0) - grid
-    there = box.to("cpu")
+    there = box.to(DEVICE)
     assert compare(box, there, (grid, across, -np.inf)) == 0
 
 
@@ -65,7 +65,7 @@ def test_a_mesh(rng: np.random.Generator) -> None:
     vertices, faces = organic(5)
     groups = rng.integers(0, 4, len(faces))
     tree = bvh.BVH.from_triangles(vertices, faces, groups=groups, quality="high")
-    there, reach = tree.to("cpu"), np.abs(tree.bounds).max()
+    there, reach = tree.to(DEVICE), np.abs(tree.bounds).max()
     camera = bvh.Camera.look_at(3 * tree.bounds[1], tree.bounds.mean(axis=0), [0, 0, 1], 40, 64, 48)
     rays = camera.rays()
     assert compare(tree, there, rays) == 0
@@ -93,9 +93,9 @@ def test_other_trees(quality: Any, rng: np.random.Generator) -> None:
         bvh.BVH.from_triangles(vertices, faces[:3], quality=quality),
         bvh.BVH.from_triangles(vertices, faces[:0], quality=quality),
     ):
-        compare(tree, tree.to("cpu"), (o, d))
+        compare(tree, tree.to(DEVICE), (o, d))
     tree = bvh.BVH.from_triangles(vertices, faces, quality=quality)
-    there = tree.to("cpu")
+    there = tree.to(DEVICE)
     there.refit(vertices * [1.0, 2.0, 0.5])
     compare(tree, there, (o, d))
     tree.refit(vertices * [0.5, 1.0, 1.0])
@@ -108,7 +108,7 @@ def test_other_trees(quality: Any, rng: np.random.Generator) -> None:
 def test_nothing_is_asked() -> None:
     """Batches of no rays and no points, of numpy and of a device."""
     tree, none = bvh.BVH.from_mesh(trimesh.creation.box()), np.zeros((0, 3))
-    there, given = tree.to("cpu"), wp.zeros(0, dtype=wp.vec3d, device="cpu")
+    there, given = tree.to(DEVICE), wp.zeros(0, dtype=wp.vec3d, device=DEVICE)
     compare(tree, there, (none, [0.0, 0.0, 1.0]))
     assert_same(there.closest_point(none), tree.closest_point(none))
     assert_same(there.signed_distance(none), tree.signed_distance(none))
@@ -118,7 +118,7 @@ def test_nothing_is_asked() -> None:
 def test_masks_without_groups(rng: np.random.Generator) -> None:
     """What has no groups has all bits: a mask of none ignores it."""
     tree = bvh.BVH.from_mesh(trimesh.creation.box())
-    there, (o, d) = tree.to("cpu"), rng.normal(size=(2, 30, 3))
+    there, (o, d) = tree.to(DEVICE), rng.normal(size=(2, 30, 3))
     for mask in (0, 5, rng.integers(0, 2, 30)):
         compare(tree, there, (o, d), mask=mask)
         if np.ndim(mask) == 0:
@@ -129,11 +129,12 @@ def test_masks_without_groups(rng: np.random.Generator) -> None:
 def test_refusals() -> None:
     boxes = bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]])
     with pytest.raises(TypeError, match="to needs a BVH over triangles, not over boxes"):
-        boxes.to("cpu")
+        boxes.to(DEVICE)
     tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    with pytest.raises(ValueError, match=r"device must be one of cpu.*, got 'nowhere'"):
+    known = wp.get_device(DEVICE)
+    with pytest.raises(ValueError, match=rf"device must be one of .*{known}.*, got 'nowhere'"):
         tree.to("nowhere")
-    there = tree.to("cpu")
+    there = tree.to(DEVICE)
     for rays, message in (
         (([0, 0], [0, 0, 1]), "origins must have shape"),
         (([0, 0, 0], ["a", "b", "c"]), "directions must be"),
@@ -148,10 +149,38 @@ def test_refusals() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             there.all_hits(*rays, **options)
-    given = [wp.zeros(count, dtype=wp.vec3d, device="cpu") for count in (2, 3)]
+    given = [wp.zeros(count, dtype=wp.vec3d, device=DEVICE) for count in (2, 3)]
     with pytest.raises(ValueError, match=r"directions must have the leading shape \(2,\)"):
         there.any_hit(*given)
     with pytest.raises(ValueError, match="cull must be"):
         there.any_hit([0, 0, 0], [0, 0, 1], cull="both")
     with pytest.raises(ValueError, match="edges must be"):
         there.count_hits([0, 0, 0], [0, 0, 1], edges="twice")
+
+
+def test_misses_are_one_nan(rng: np.random.Generator) -> None:
+    """What a miss does not have is the NaN of NumPy, bit for bit, on devices and on the CPU."""
+    tree = bvh.BVH.from_mesh(trimesh.creation.icosphere(2))
+    scene = bvh.Scene()
+    scene.add(tree)
+    o, d = rng.normal(size=(2, 5000, 3)) * [[[3.0]], [[1.0]]]
+    nan = np.array(np.nan).view(np.int64)
+    for kind in (tree, tree.to(DEVICE), scene, scene.to(DEVICE)):
+        hits = kind.closest_hit(o, d)
+        assert not hits.mask.all()
+        for column in (hits.u, hits.v, hits.position, hits.normal):
+            assert (column[~hits.mask].view(np.int64) == nan).all()
+    for kind in (tree, tree.to(DEVICE)):
+        near = kind.closest_point(o, 0.5)
+        missed = near.prim_id < 0
+        assert missed.any()
+        for column in (near.u, near.v, near.position):
+            assert (column[missed].view(np.int64) == nan).all()
+    for one in (tree.closest_hit(o[0], o[0]), scene.closest_hit(o[0], o[0])):
+        assert np.array([one.u, one.v]).view(np.int64).tolist() == [nan, nan]
+    for query in ("all_hits", "closest_point"):
+        # Batches of few and of many, by other kernels.
+        found = getattr(tree, query)(o[:3], d[:3] if query == "all_hits" else 1e-3)
+        for column in (found.u, found.v):
+            kept = column[np.isnan(column)]
+            assert (kept.view(np.int64) == nan).all()

@@ -10,6 +10,7 @@ import trimesh
 
 import bvh
 from tests.devices.test_device_rays import compare
+from tests.oracles.devices import DEVICE
 
 pytestmark = pytest.mark.answers
 
@@ -45,7 +46,7 @@ def test_instances(rng: np.random.Generator) -> None:
     scene, kinds = bvh.Scene(), rng.integers(0, 3, 40)
     for kind in kinds:
         scene.add(trees[rng.integers(3)], map_of(kind, rng))
-    there = scene.to("cpu")
+    there = scene.to(DEVICE)
     assert compare(scene, there, rays_of(rng)) == 0
     before = there.target.boxes
     moved = np.arange(0, 40, 3)
@@ -72,11 +73,11 @@ def test_one_or_no_leaf(shift: Any, rng: np.random.Generator) -> None:
     """Scenes of nothing and of one leaf; far from the origin."""
     scene = bvh.Scene()
     o, d = rays_of(rng, 60)
-    compare(scene, scene.to("cpu"), (o, d))
+    compare(scene, scene.to(DEVICE), (o, d))
     matrix = map_of(1, rng)
     matrix[:3, 3] = shift
     scene.add(trimesh.creation.icosphere(2), matrix)
-    compare(scene, scene.to("cpu"), (o + shift, d))
+    compare(scene, scene.to(DEVICE), (o + shift, d))
     scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
     with pytest.raises(TypeError, match="only scenes of triangles"):
-        scene.to("cpu")
+        scene.to(DEVICE)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+# The device that tests use, by Warp's name of it.
+DEVICE = os.environ.get("BVH_TEST_DEVICE", "cpu")
+
 
 def bits_of(array: Any) -> Any:
-    """Return an array whose equality is that of bits, but for those of NaN."""
+    """Return an array whose equality is that of bits, also of those of NaN."""
     values = np.asarray(array)
-    if values.dtype.kind != "f":
-        return values
-    return np.where(np.isnan(values), -1, values.view(np.int64))
+    return values if values.dtype.kind != "f" else values.view(np.int64)
 
 
 def assert_same(found: Any, wanted: Any, what: str = "") -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
 from bvh import BVH, BVHWarning
+from bvh.tree.open_edges import open_edges
 from tests.cases.partitions import parts_of
 
 # What no argument of real numbers may be.
@@ -309,3 +311,53 @@ def test_not_told_of_what_is_empty_on_purpose(tmp_path: Path, rng: np.random.Gen
             some.closest_hit(point, [1.0, 0.0, 0.0])
             some.contains(point)
         tree.refit(np.full((30, 3), np.nan))
+
+
+def test_errors_name_what_is_meant(tmp_path: Path) -> None:
+    """Readers of saved trees and of meshes name each other, as do classes without them."""
+    mesh, saved = tmp_path / "one.npz", tmp_path / "one.bvh"
+    np.savez(mesh, vertices=np.eye(3), faces=[[0, 1, 2]])
+    BVH.from_file(mesh).save(saved)
+    with pytest.raises(ValueError, match=r"BVH\.from_file and bvh\.load_scene read other files"):
+        bvh.load(mesh)
+    with pytest.raises(ValueError, match=r"bvh\.load opens it"):
+        BVH.from_file(saved)
+    for kind, name, hint in (
+        (BVH, "load", r": call bvh\.load.*bvh\.BVH\.from_file"), (BVH, "lode", "$"),
+        (bvh.Scene, "load", r": call bvh\.load"),
+        (bvh.Scene, "from_file", r": call bvh\.load_scene"),
+    ):  # fmt: skip
+        with pytest.raises(
+            AttributeError, match=f"{kind.__name__}' has no attribute '{name}'{hint}"
+        ):
+            getattr(kind, name)
+    with pytest.raises(TypeError, match=r"from_file for the file 'one\.glb', or bvh\.load_scene"):
+        bvh.Scene().add("one.glb")
+
+
+def test_open_edges_are_named() -> None:
+    """How many there are, and the first few, by vertices; also of meshes without shared ones."""
+    ball = trimesh.creation.icosphere(2)
+    vertices, faces, lost = ball.vertices, ball.faces, [3, 40, 41]
+    ring = ball.edges[np.isin(ball.edges_face, lost)]
+    _, index, counts = np.unique(
+        np.sort(ring, axis=1), axis=0, return_index=True, return_counts=True
+    )
+    open_ones = {frozenset(edge) for edge in ring[index[counts == 1]].tolist()}
+    torn = BVH.from_triangles(vertices, np.delete(faces, lost, axis=0))
+    count = len(open_ones)
+    with pytest.raises(ValueError, match=f"other has open edges: {count}, between") as raised:
+        BVH.from_mesh(ball).relation(torn)
+    named = str(raised.value).partition("vertices ")[2].removesuffix(", ...").split(", ")
+    assert len(named) == 4
+    assert {frozenset(map(int, edge.split("-"))) for edge in named} <= open_ones
+    with pytest.raises(ValueError, match=f"this mesh has open edges: {count}"):
+        BVH.from_triangles(torn.vertices[torn.faces].reshape(-1, 3),
+                           np.arange(3 * len(torn)).reshape(-1, 3)).penetration(torn)  # fmt: skip
+    found = open_edges(torn._triangles())
+    assert {frozenset(edge) for edge in found.tolist()} == open_ones and len(found) == count
+    assert len(open_edges(BVH.from_mesh(ball)._triangles())) == 0
+    scene = bvh.Scene()
+    scene.add(ball), scene.add(torn)
+    with pytest.raises(ValueError, match=f"instance 1 has open edges: {count}, between"):
+        scene.relations()

@@ -108,7 +108,7 @@ def test_the_kernel_is_known_by_its_name() -> None:
 def test_rays_are_compiled_beside_a_builder(tmp_path: Path) -> None:
     """The answers are the same; the process ends with this one, and can be forbidden."""
     settings: dict[str, Any] = {"BVH_CACHE_DIR": tmp_path, "BVH_NUM_THREADS": 2}
-    found = answer(start(PROGRAM, **settings, BVH_COMPILE_AHEAD=None))
+    found = answer(start(PROGRAM, **settings, BVH_COMPILE_AHEAD="on"))
     assert found["child"] and found["prim_id"] == [0, 0] and found["loaded"]
     assert ended(found["child"])
     found = answer(start(PROGRAM, **settings, BVH_COMPILE_AHEAD="off"))
@@ -128,7 +128,7 @@ def test_the_process_ends_with_the_other(tmp_path: Path, number: int) -> None:
         "primitives.lower_first = report\n"
         "tree = BVH", 1,
     )  # fmt: skip
-    process = start(script, BVH_CACHE_DIR=tmp_path, BVH_NUM_THREADS=2, BVH_COMPILE_AHEAD=None,
+    process = start(script, BVH_CACHE_DIR=tmp_path, BVH_NUM_THREADS=2, BVH_COMPILE_AHEAD="on",
                     BVH_KERNELS="off")  # fmt: skip
     assert process.stdout is not None
     child = int(process.stdout.readline())
@@ -153,6 +153,7 @@ def test_a_process_is_started_where_it_is_of_use(
     monkeypatch.setattr(ahead, "kernel_shelves", lambda: ())
     monkeypatch.setattr(ahead, "cache_folder", lambda: folder)
     monkeypatch.setattr(ahead, "default_threads", lambda: 2)
+    monkeypatch.setattr(ahead, "idle_cpus", lambda: 1.9)
 
     def ask(scenes: bool = False) -> list[Any]:
         started.clear()
@@ -186,7 +187,8 @@ def test_a_process_is_started_where_it_is_of_use(
         raise BlockingIOError("no more processes")
 
     for target, name, value in (
-        (ahead, "default_threads", lambda: 1), (ahead, "kernel_shelves", lambda: (folder,)),
+        (ahead, "default_threads", lambda: 1), (ahead, "idle_cpus", lambda: 1.1),
+        (ahead, "kernel_shelves", lambda: (folder,)),
         (ahead, "cache_folder", lambda: None), (ahead, "_start", refuse),
         (ahead, "cache_folder", lambda: KernelFolder(tmp_path / "gone")),
         (os, "access", lambda *_: False), (sys, "frozen", True),
@@ -199,5 +201,12 @@ def test_a_process_is_started_where_it_is_of_use(
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, module)
             assert not ask(), name
+    # By the number of CPUs where nothing is known of their work, or whatever that is.
+    monkeypatch.setattr(ahead, "idle_cpus", lambda: None)
+    assert ask()
+    monkeypatch.setattr(ahead, "idle_cpus", lambda: 0.0)
+    assert not ask()
+    monkeypatch.setenv(ahead.SWITCH, "on")
+    assert ask()
     monkeypatch.setenv(ahead.SWITCH, "OFF")
     assert not ask()

@@ -6,8 +6,9 @@ import sys
 import threading
 
 import numpy as np
+import pytest
 
-from bvh import Scene
+from bvh import BVH, Scene
 from bvh.scene.instances import table_guard
 from tests.scene.test_scene import matrices, tree_of
 
@@ -82,3 +83,29 @@ def test_names_wait_while_gaps_are_closed(rng: Rng) -> None:
         assert found == []
     thread.join()
     assert found == ["c"]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_bounds_of_what_is_not_turned(rng: Rng, moved: bool) -> None:
+    """They are those of the flattened mesh, to the last bit, also after a move."""
+    for size in (1.0, 1e-140, 1e140, 3e-3):
+        vertices = rng.normal(size=(500, 3)) * size
+        faces = rng.integers(0, 500, (400, 3))
+        scene, maps = Scene(), np.tile(np.eye(4), (5, 1, 1))
+        scene.add_many(BVH.from_triangles(vertices, faces), maps)
+        scene.add(BVH._of_triangles(np.zeros((0, 3)), []), maps[0])
+        if moved:
+            assert np.isfinite(scene.bounds).all()
+            maps[:, :3, 3] = rng.normal(size=(5, 3)) * size * 10.0 ** rng.integers(-9, 9, (5, 1))
+            scene.set_transforms(np.arange(5), maps)
+        flat, used, *_ = scene.flattened()
+        corners = flat[used].reshape(-1, 3)
+        assert np.array_equal(scene.bounds, [corners.min(axis=0), corners.max(axis=0)])
+    low = rng.normal(size=(40, 3))
+    boxes, scene = BVH.from_boxes(low, low + rng.random((40, 3))), Scene()
+    scene.add(boxes)
+    assert np.array_equal(scene.bounds, boxes.bounds)
+    turn = np.eye(4)
+    turn[:2, :2] = [[0.6, -0.8], [0.8, 0.6]]
+    scene.set_transform(0, turn)
+    assert not np.array_equal(scene.bounds, boxes.bounds)

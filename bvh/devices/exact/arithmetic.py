@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic import floats
 f8, i8 = wp.float64, wp.int64
 
 ZERO, ONE, TWO, FOUR = f8(0.0), f8(1.0), f8(2.0), f8(4.0)
-INF, NAN = f8(float("inf")), f8(float("nan"))
+INF = f8(float("inf"))
 LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
 DD_ERROR = f8(floats.DD_ERROR)
 # Splits a double into halves of 26 bits.
@@ -20,6 +20,7 @@ SPLITTER = f8(134217729.0)
 BIAS, LOW, HIGH = i8(1023), i8(-1022), i8(1023)
 MANTISSA_BITS, EXPONENTS = i8(52), i8(0x7FF)
 FAR_LOW, FAR_HIGH = i8(-2100), i8(2100)
+NAN_BITS = i8(0x7FF8000000000000)
 
 # Bounds of `round_quotient`.
 MORE = f8(1.01)
@@ -32,6 +33,12 @@ SIZE_LEAST, SIZE_MOST = f8(2.0**-700), f8(2.0**700)
 def is_contracted(x: wp.vec2d):
     """Return whether a module fuses products and sums, by a number and its rounded square."""
     return x[0] * x[0] - x[1] != ZERO
+
+
+@wp.func
+def nan():
+    """Return the NaN of NumPy, by its bits: compilers for GPUs have others for the constant."""
+    return wp.cast(NAN_BITS, wp.float64)
 
 
 @wp.func

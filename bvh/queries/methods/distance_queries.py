@@ -82,7 +82,8 @@ class DistanceQueries(TreeBase):
         from bvh.queries.batches.distance_batches import find_closest_pairs, quick_distance
 
         other = self._other_tree("distance_to", self._tree_of(other))
-        arrays, others = self._shown_arrays(), other._shown_arrays()
+        arrays = self._shown_arrays()
+        others = arrays if other is self else other._shown_arrays()
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
         if (
             progress is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,16 +16,14 @@ from bvh.runtime.arguments import (
     check_option,
     integers,
     kernel_input,
-    number_of,
     points,
     reals,
     shaped,
     thread_count,
 )
-from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.open_edges import is_closed
+from bvh.tree.open_edges import is_closed, open_edges
 from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
     from bvh.surfaces.relations import Surface
 
 Method = Literal["ray", "sphere"]
+
+# Open edges that an error names.
+FEW = 4
 
 
 class SolidQueries(TreeBase):
@@ -135,18 +136,13 @@ class SolidQueries(TreeBase):
         >>> round(found.depth, 9), found.pierces
         (1.0, True)
         """
-        from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of
+        from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of, warn_of_coincident
 
         workers, answers, noisy = thread_count(threads), [], 0
         for own, placed in self._pairs("penetration", other, transform, progress):
             answers.append(deepest_of(own, placed, workers) if placed else NOTHING)
             noisy += placed is not None and coincide(own, placed, answers[-1])
-        if noisy:
-            warn_caller(
-                f"penetration: {noisy} of {number_of(len(answers), 'pairs')} of solids (nearly) "
-                "coincide: vertices and middles of faces of one lie in the surface of the other, "
-                "so that the depth says nothing about how far they overlap"
-            )
+        warn_of_coincident(noisy, len(answers))
         shape = np.shape(transform)[:-2] if transform is not None else ()
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
         depth, point, way, ids, ours, pierces = columns
@@ -197,18 +193,16 @@ class SolidQueries(TreeBase):
 
         if other is None:
             self._must_hold("intersections", Triangles)
-            tree: TreeBase = self
-            vertices, pairs = self.vertices, self._asked.self_overlaps(threads=threads)
+            own = tree = self._snapshot()
+            vertices, pairs = own.vertices, own._asked.self_overlaps(threads=threads)
         else:
-            tree = self._other_tree("intersections", self._asked._tree_of(other))
+            own, tree = self._two_states("intersections", other)
             vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
-            pairs = self._asked.overlap_tree(tree, matrix, threads=threads)
+            pairs = own._asked.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
         sides, used = [], []
-        for side, (places, faces) in enumerate(
-            ((self.vertices, self.faces), (vertices, tree.faces))
-        ):
+        for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
@@ -297,41 +291,44 @@ class SolidQueries(TreeBase):
         0.5
         """
         from bvh.surfaces.cells import Solid
-        from bvh.surfaces.thicknesses import along_normals, by_balls, count_inward
+        from bvh.surfaces.thicknesses import along_normals, by_balls, warn_if_inward
 
         if is_other(faces, points_at):
             return foreign_answer(self.thickness, locals())
         self._must_hold("thickness", Triangles)
         check_option("method", method, ("ray", "sphere"))
+        now = self._snapshot()
         if points_at is not None:
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
-            near = self._asked.closest_point(points("points_at", points_at), threads=threads)
+            near = now._asked.closest_point(points("points_at", points_at), threads=threads)
             own, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
             own = np.arange(len(self)) if faces is None else integers("faces", faces)
             if own.size and not (own.min() >= 0 and own.max() < len(self)):
                 raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
-            at = self.vertices[self.faces[own]].mean(axis=-2)
+            at = now.vertices[now.faces[own]].mean(axis=-2)
         shape = own.shape
         ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
-        a, b, c = (self.vertices[column] for column in self.faces[ids].T)
+        a, b, c = (now.vertices[column] for column in now.faces[ids].T)
         normals = np.cross(b - a, c - a)
         with np.errstate(invalid="ignore", divide="ignore"):
             normals /= np.linalg.norm(normals, axis=1)[:, None]
         measure = along_normals if method == "ray" else by_balls
-        found, _ = measure(self, at, normals, thread_count(threads))
-        if bounds_a_solid(self):
-            solid = Solid(self, self.vertices[self.faces] + 0.0)
-            inward, checked = count_inward(solid, at, normals, found)
-            if inward:
-                warn_caller(
-                    "thickness is measured against the normals, but they point inward at "
-                    f"{inward} of {checked} places of this closed mesh that were checked: wind its "
-                    "faces to point outward, as trimesh.repair.fix_normals does"
-                )
+        found, _ = measure(now, at, normals, thread_count(threads))
+        if bounds_a_solid(now):
+            warn_if_inward(Solid(now, now.vertices[now.faces] + 0.0), at, normals, found)
         found[np.isnan(normals).any(axis=1)] = np.nan
         return shaped(shape, found)[0]
+
+    def _two_states(self, question: str, other: Any) -> tuple[Self, Self]:
+        """Return this tree and the other of a question as they are now; one if they are the same.
+
+        The other, if it is a mesh, is built into a tree.
+        """
+        tree: Any = self._other_tree(question, self._asked._tree_of(other))
+        own = self._snapshot()
+        return own, own if tree is self else tree._snapshot()
 
     def _pairs(
         self, question: str, other: Any, transform: ArrayLike | None, progress: ProgressLike | None
@@ -339,22 +336,21 @@ class SolidQueries(TreeBase):
         """Yield this solid and the other, in place, for each transform; None if boxes are apart."""
         from bvh.surfaces.relations import Surface
 
-        tree = self._other_tree(question, self._asked._tree_of(other))
-        for name, mesh in (("this mesh", self), ("other", tree)):
-            if not bounds_a_solid(mesh):
-                raise ValueError(f"{question} needs closed meshes, but {name} has open edges")
+        this, tree = self._two_states(question, other)
+        for name, mesh in (("this mesh", this), ("other", tree)):
+            must_bound_a_solid(question, name, mesh)
         own, still = (
-            vars(mesh._arrays).setdefault("_surface", Surface(mesh)) for mesh in (self, tree)
+            vars(mesh._arrays).setdefault("_surface", Surface(mesh)) for mesh in (this, tree)
         )
         if transform is None:
-            yield own, still if _boxes_meet(self.bounds, tree.vertices) else None
+            yield own, still if _boxes_meet(this.bounds, tree.vertices) else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)
         placed: Any = None
         with heard(progress) as report:
             for k, matrix in enumerate(matrices):
                 vertices = _moved(tree.vertices, matrix)
-                near = _boxes_meet(self.bounds, vertices)
+                near = _boxes_meet(this.bounds, vertices)
                 if near and placed is None:
                     placed = type(self._asked)._of_triangles(kernel_input(vertices), tree.faces)
                 elif near:
@@ -365,10 +361,24 @@ class SolidQueries(TreeBase):
 
 
 def bounds_a_solid(tree: TreeBase) -> bool:
-    """Return whether a tree's mesh is closed, which is found out once."""
-    if -1 not in tree._closed:
-        tree._closed[-1] = is_closed(tree._triangles())
-    return tree._closed[-1]
+    """Return whether a tree's mesh is closed, as it is now, which is found out once."""
+    arrays: Any = tree._arrays
+    known: bool | None = vars(arrays).get("_bounds_a_solid")
+    if known is None:
+        known = vars(arrays)["_bounds_a_solid"] = is_closed(arrays.primitives)
+    return known
+
+
+def must_bound_a_solid(question: str, name: str, tree: TreeBase) -> None:
+    """Raise a ValueError that tells the open edges, unless a tree's mesh is closed."""
+    if bounds_a_solid(tree):
+        return
+    edges = open_edges(tree._triangles()).tolist()
+    listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
+    raise ValueError(
+        f"{question} needs closed meshes, but {name} has open edges: {len(edges)}, between the "
+        f"vertices {listed}"
+    )
 
 
 def _moved(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:

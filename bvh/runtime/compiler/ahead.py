@@ -1,9 +1,10 @@
 """A process that compiles ahead what mostly follows: rays, while this process compiles a builder.
 
-It is started by the first compilation of a process, on a CPU that is idle. What both need is
-compiled by one of them, and the other waits for the file. After the first rays it goes on to other
-queries at a low priority, where nobody waits for it, ends with the process that has started it, and
-is not started again once it has compiled all of them.
+It is started by the first compilation of a process, where a CPU is idle that this one does not
+need, and has a low priority from its first instruction on. What both need is compiled by one of
+them, and the other waits for the file. After the first rays it goes on to other queries, where
+nobody waits for it, ends with the process that has started it, and is not started again once it has
+compiled all of them.
 """
 
 import atexit
@@ -20,16 +21,21 @@ from typing import Any
 from bvh.runtime import jit
 from bvh.runtime.cache.kernel_cache import cache_folder, kernel_shelves, notice
 from bvh.runtime.cache.kernel_files import helpers, locked_file, locks
-from bvh.runtime.cpus import default_threads
+from bvh.runtime.cpus import default_threads, idle_cpus
 from bvh.runtime.registry import enrolled
 
-# ``off`` forbids the process.
+# ``off`` forbids the process; ``on`` starts it also where no CPU is idle.
 SWITCH = "BVH_COMPILE_AHEAD"
 # What it runs, given names of parts; its standard input ends with the process that has started it.
-PROGRAM = "from bvh.runtime.compiler.ahead import compile_ahead; compile_ahead({}, {})"
+PROGRAM = """import os
+if hasattr(os, "nice"): os.nice({})
+from bvh.runtime.compiler.ahead import compile_ahead
+compile_ahead({}, {})"""
 # In the folder of kernels: what it locks, and what it leaves when it is done.
 LOCK, DONE = "ahead.lock", "ahead.done"
 NICENESS = 10
+# CPUs without work from which on one is left for it: one is for this process.
+IDLE = 1.5
 # By whether rays are cast in scenes: what it compiles at once, and then at a low priority.
 PARTS = {
     False: (["first rays"],
@@ -86,9 +92,14 @@ def is_wanted() -> bool:
     if kernel_shelves() or DONE in folder.names() or not os.access(folder.path, os.W_OK):
         return False
     lock = locked_file(folder, LOCK)
-    if lock is not None:
-        os.close(lock)
-    return lock is not None
+    if lock is None:
+        return False
+    os.close(lock)
+    if os.environ.get(SWITCH, "").lower() == "on":
+        return True
+    # Last, as it takes a tenth of a second.
+    idle = idle_cpus()
+    return idle is None or idle >= IDLE
 
 
 def _start(first: Sequence[str], then: Sequence[str]) -> None:
@@ -97,7 +108,7 @@ def _start(first: Sequence[str], then: Sequence[str]) -> None:
     paths = os.pathsep.join(path for path in sys.path if os.path.isabs(path))
     settings = {"PYTHONPATH": paths, "BVH_CACHE_DIR": str(folder.path.parent)}
     child = subprocess.Popen(
-        [sys.executable, "-P", "-c", PROGRAM.format(first, then)],
+        [sys.executable, "-P", "-c", PROGRAM.format(NICENESS, first, then)],
         env={**os.environ, **settings}, cwd=folder.path, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         # On Windows: no window, and a low priority.
@@ -133,9 +144,8 @@ def compile_ahead(first: Sequence[str], then: Sequence[str]) -> None:
         import_module(module)
     for name in first:
         jit.recipes[name]()
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
-        locks.waived = True
+    # From here on, this process is not waited for.
+    locks.waived = hasattr(os, "nice")
     for name in then:
         jit.all_recipes()[name]()
     with contextlib.suppress(OSError):
