@@ -1,14 +1,27 @@
-"""JSON of glTF files: checked and given names before trimesh reads them.
+"""glTF files as trimesh reads them rightly: checked, plain, and with names.
 
-trimesh calls an unnamed node by its number, whatever the name of its mesh; it fills accessors
-without data with zeros; and it finds the transform of a node by walking up to the root.
+What they hold is decoded here (`gltf_accessors`, `gltf_meshes`), and trimesh is given plain arrays:
+it leaves out or misreads what is rare, and has materials, images and the graph. It also calls an
+unnamed node by its number, whatever the name of its mesh, and finds the transform of a node by
+walking up to the root.
 """
 
-import contextlib
 import json
 import struct
 from typing import Any
 
+from bvh.io.gltf_accessors import (
+    DECOMPRESS,
+    LANES,
+    MESHOPT,
+    TYPES,
+    Accessors,
+    GltfFiles,
+    Json,
+    item,
+    natural,
+)
+from bvh.io.gltf_meshes import INSTANCING, Meshes
 from bvh.io.untrusted_files import Allowance
 
 ENDINGS = (".glb", ".gltf")
@@ -16,66 +29,122 @@ ENDINGS = (".glb", ".gltf")
 # Key in the metadata of a scene of trimesh: its nodes have final names.
 NAMED = "bvh_named"
 
-# The header of a GLB file, and that of its first chunk.
-_HEADER = struct.Struct("<4sIIII")
-_MAGIC, _JSON = b"glTF", 0x4E4F534A
+# The header of a GLB file, and that of a chunk.
+_HEADER, _CHUNK = struct.Struct("<4sII"), struct.Struct("<II")
+_MAGIC, _JSON, _BINARY = b"glTF", 0x4E4F534A, 0x004E4942
 
-# Bytes of a component, by its number, and components of an element; readers refuse unknown ones.
-_BYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
-_LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+# Extensions that a file may require: those that are supported, and those that change no geometry.
+SUPPORTED = {"KHR_mesh_quantization", INSTANCING}
+HARMLESS = (
+    "KHR_materials_", "KHR_texture_", "EXT_texture_", "MSFT_texture_dds", "MSFT_packing_",
+    "KHR_lights_", "EXT_lights_", "KHR_animation_pointer", "KHR_xmp", "EXT_mesh_features",
+    "EXT_instance_features", "EXT_structural_metadata", "EXT_feature_metadata",
+    "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
+)  # fmt: skip
+COMPRESSED = {"KHR_draco_mesh_compression", *MESHOPT}
+
 # Edges from the root to nodes, walked one by one: some seconds, and what any scene needs.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
 
-def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
-    """Return a glTF file, checked; nodes with a mesh get unique names, unnamed ones the mesh's."""
-    text, end = data, len(data)
-    if binary:
-        if len(data) < _HEADER.size:
-            raise ValueError(f"it is cut off: it has {len(data)} bytes")
-        magic, version, _, length, kind = _HEADER.unpack_from(data)
-        if magic != _MAGIC or version != 2 or kind != _JSON:
-            raise ValueError("it does not begin as GLB 2 does")
-        end = _HEADER.size + length
-        text = data[_HEADER.size : end]
+def plain(
+    data: bytes, binary: bool, resolver: Any, allowance: Allowance
+) -> tuple[bytes, GltfFiles]:
+    """Return the JSON of a glTF file for trimesh, and the files that it refers to.
+
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has the files beside it.
+    """
+    text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
-    encoding = json.detect_encoding(text)
     try:
-        content, is_plain = json.loads(text.decode(encoding)), encoding == "utf-8"
+        content = json.loads(text.decode(json.detect_encoding(text)))
     except UnicodeDecodeError:
-        # As some exporters write names. The reader, which guesses, gets what has been checked.
-        content, is_plain = json.loads(text.decode("latin-1")), False
-    malformed = TypeError, AttributeError, LookupError
+        # As some exporters write names.
+        content = json.loads(text.decode("latin-1"))
     try:
+        _check_extensions(content)
         _check_arrays(content, allowance)
         _check_depth(content)
-    except malformed as error:
+        files = GltfFiles(resolver)
+        accessors = Accessors(content, chunk, files)
+        return json.dumps(_plain(content, accessors, files, allowance)).encode(), files
+    except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
-    changed = False
-    # The reader will report the error.
-    with contextlib.suppress(*malformed):
-        changed = _give_names(content)
-    if is_plain and not changed:
-        return data
-    text = json.dumps(content).encode()
-    if not binary:
-        return text
-    text += b" " * (-len(text) % 4)
-    size = _HEADER.size + len(text) + len(data) - end
-    return _HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + data[end:]
 
 
-def _check_arrays(content: dict[str, Any], allowance: Allowance) -> None:
+def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
+    """Return the JSON of a GLB file, and its binary chunk if it has one."""
+    start = _HEADER.size + _CHUNK.size
+    if len(data) < start:
+        raise ValueError(f"it is cut off: it has {len(data)} bytes")
+    magic, version, _ = _HEADER.unpack_from(data)
+    length, kind = _CHUNK.unpack_from(data, _HEADER.size)
+    if magic != _MAGIC or version != 2 or kind != _JSON:
+        raise ValueError("it does not begin as GLB 2 does")
+    if start + length > len(data):
+        raise ValueError(f"it is cut off: it has {len(data)} of {start + length} bytes")
+    text, begin = data[start : start + length], start + length
+    # Chunks of other kinds are for extensions.
+    while begin + _CHUNK.size <= len(data):
+        length, kind = _CHUNK.unpack_from(data, begin)
+        begin += _CHUNK.size
+        if kind == _BINARY:
+            if begin + length > len(data):
+                raise ValueError(f"it is cut off: its binary chunk has {length} bytes")
+            return text, data[begin : begin + length]
+        begin += length
+    return text, None
+
+
+def _check_extensions(content: Json) -> None:
+    """Check that the version, and all that a reader must know, are known."""
+    version = content.get("asset", {}).get("version", "2.0")
+    if not str(version).startswith("2."):
+        raise ValueError(f"it is of version {version!r:.99} of glTF, and 2.0 can be read")
+    for name in content.get("extensionsRequired", []):
+        if name not in SUPPORTED and not name.startswith(HARMLESS):
+            hint = f": {DECOMPRESS}" if name in COMPRESSED else ""
+            raise ValueError(f"it needs the extension {name!r:.99}, which is not supported{hint}")
+
+
+def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance) -> Json:
+    """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
+    meshes = Meshes(content, accessors, files)
+    nodes = meshes.nodes(allowance)
+    _give_names(nodes, meshes.meshes)
+    scenes = content.get("scenes", [])
+    shown = item(content, "scenes", content.get("scene", 0)) if scenes else {}
+    roots = shown.get("nodes", [])
+    for root in roots:
+        item(content, "nodes", root)
+    kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
+    views = [{"buffer": k, **buffer} for k, buffer in enumerate(meshes.buffers)]
+    images = []
+    for image in content.get("images", []):
+        if "bufferView" in image:
+            pixels = bytes(accessors.view(image["bufferView"])[0])
+            image = {**image, "bufferView": len(views)}
+            views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
+        images.append(image)
+    meshes.warn()
+    return kept | {
+        "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
+        "meshes": meshes.meshes, "accessors": meshes.accessors, "bufferViews": views,
+        "buffers": meshes.buffers, "images": images,
+    }  # fmt: skip
+
+
+def _check_arrays(content: Json, allowance: Allowance) -> None:
     """Check what buffer views, accessors and meshes take, which may share the same few bytes."""
     for view in content.get("bufferViews", []):
-        _natural(view, "byteOffset", 0)
-        _natural(view, "byteStride", 1, least=1)
-        allowance.take(_natural(view, "byteLength"), "its bufferViews")
+        natural(view, "byteOffset", 0)
+        natural(view, "byteStride", 1, least=1)
+        allowance.take(natural(view, "byteLength"), "its bufferViews")
     counts = []
     for accessor in content.get("accessors", []):
-        _natural(accessor, "byteOffset", 0)
-        counts.append(_LANES.get(accessor["type"], 16) * _natural(accessor, "count"))
-        size = counts[-1] * _BYTES.get(accessor["componentType"], 4)
+        natural(accessor, "byteOffset", 0)
+        counts.append(LANES.get(accessor["type"], 16) * natural(accessor, "count"))
+        size = counts[-1] * int(TYPES.get(accessor["componentType"], "<f4")[-1])
         allowance.take(size, f"accessor {len(counts) - 1}")
     for mesh in content.get("meshes", []):
         for part in mesh.get("primitives", []):
@@ -87,15 +156,7 @@ def _check_arrays(content: dict[str, Any], allowance: Allowance) -> None:
             allowance.take(8 * sum(known), "its meshes")
 
 
-def _natural(owner: dict[str, Any], name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return an integer that is not below the least."""
-    value = owner.get(name, usual)
-    if not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
-    return value
-
-
-def _check_depth(content: dict[str, Any]) -> None:
+def _check_depth(content: Json) -> None:
     """Check that the way from all nodes to the root is not too long, or without end."""
     nodes, scenes = content.get("nodes", []), content.get("scenes", [])
     parents = dict.fromkeys(range(len(nodes)), -1)
@@ -132,18 +193,15 @@ def _check_depth(content: dict[str, Any]) -> None:
         raise ValueError(f"its nodes are {steps} steps below the root together, over {most}")
 
 
-def _give_names(content: dict[str, Any]) -> bool:
-    """Name the nodes; return whether any name has changed."""
-    nodes, meshes = content.get("nodes", []), content.get("meshes", [])
+def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
+    """Name the nodes."""
     given = {node["name"] for node in nodes if node.get("name")}
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
-    wanted = [owner.get("name") or None for owner in owners]
-    before = [node.pop("name", None) for node in nodes]
-    names = numbered(wanted, given)
+    names = numbered([owner.get("name") or None for owner in owners], given)
     for node, name in zip(nodes, names, strict=True):
+        node.pop("name", None)
         if name is not None:
             node["name"] = name
-    return before != names
 
 
 def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:

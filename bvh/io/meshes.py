@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
-from bvh.io.gltf_files import ENDINGS, NAMED, checked
+from bvh.io.gltf_files import ENDINGS, NAMED, plain
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.thin_objects import thin_of
@@ -169,9 +169,9 @@ def _read_trimesh(name: str, allowance: Allowance) -> object:
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
             read = _read_archive(untrusted_files.unpacked(file, name, allowance), allowance)
-    elif (content := _made_safe(name, None, allowance)) is not None:
-        kind = Path(name).suffix[1:].lower()
-        read = trimesh.load(content, file_type=kind, resolver=named, process=False)
+    elif (safe := _made_safe(name, None, named, allowance)) is not None:
+        content, kind, files = safe
+        read = trimesh.load(content, file_type=kind, resolver=files, process=False)
     else:
         read = trimesh.load(name, resolver=named, process=False)
     if named.refused is not None:
@@ -193,8 +193,9 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
         if kind not in formats:
             continue
         try:
-            content = _made_safe(name, data, allowance) or io.BytesIO(data)
-            resolver = trimesh.resolvers.ZipResolver(files)
+            named = trimesh.resolvers.ZipResolver(files)
+            safe = _made_safe(name, data, named, allowance) or (io.BytesIO(data), kind, named)
+            content, kind, resolver = safe
             found.append(load(content, file_type=kind, resolver=resolver, process=False))
         except untrusted_files.TooLarge:
             raise
@@ -204,17 +205,24 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
     return append(found)
 
 
-def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
-    """Return a file, or its `data`, as a reader may read it, where it was checked or changed."""
+def _made_safe(
+    name: str, data: bytes | None, named: Any, allowance: Allowance
+) -> tuple[io.BytesIO, str, Any] | None:
+    """Return a file, or its `data`, as a reader may read it, where it was checked or changed.
+
+    With it its format, and a resolver: `named`, or one that asks that.
+    """
     ending = Path(name).suffix.lower()
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
-        return io.BytesIO(checked(data, ending == ".glb", allowance))
+        text, files = plain(data, ending == ".glb", named, allowance)
+        return io.BytesIO(text), "gltf", files
     if ending in ZIPPED:
         import zipfile
 
         file = name if data is None else io.BytesIO(data)
-        return untrusted_files.stored(file, allowance) if zipfile.is_zipfile(file) else None
+        if zipfile.is_zipfile(file):
+            return untrusted_files.stored(file, allowance), ending[1:], named
     return None
 
 
