@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.geometry.transforms import mirrored, moved
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, plain
@@ -286,7 +287,7 @@ def _read_npz(name: str, allowance: Allowance) -> Surface:
 
 
 def _flatten(scene: Any) -> Surface:
-    """Return a scene's triangles in world coordinates as one mesh."""
+    """Return a scene's triangles in world coordinates as one mesh; mirrored ones keep their sides."""
     import trimesh
 
     parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
@@ -294,10 +295,11 @@ def _flatten(scene: Any) -> Surface:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]
         if isinstance(mesh, trimesh.Trimesh):
-            # Without colours and images, of which a copy of the mesh would be another.
-            moved = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
-            moved.apply_transform(matrix)
-            parts.append(moved.vertices)
-            faces.append(moved.faces + count)
-            count += len(moved.vertices)
+            place = np.asarray(matrix, np.float64)[:3]
+            known = np.isfinite(place).all()
+            step = -1 if known and mirrored(place[None])[0] else 1
+            faces.append(np.asarray(mesh.faces)[:, ::step] + count)
+            points = np.array(mesh.vertices, np.float64)
+            parts.append(moved(points, place) if known else np.full_like(points, np.nan))
+            count += len(points)
     return Surface(np.concatenate(parts), np.concatenate(faces))

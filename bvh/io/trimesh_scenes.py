@@ -29,6 +29,9 @@ class Attributes(NamedTuple):
         Texture coordinates.
     material : Material or None
         Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``.
+    reversed : bool
+        Whether faces have their corners in the reverse order of the mesh's, as placements that
+        reflect it have in `Scene.from_trimesh`.
 
     Examples
     --------
@@ -44,6 +47,7 @@ class Attributes(NamedTuple):
     vertex_normals: NDArray[np.float64] | None = None
     uv: NDArray[np.float64] | None = None
     material: Material | None = None
+    reversed: bool = False
 
     def __repr__(self) -> str:
         arrays = ("vertex_normals", self.vertex_normals), ("uv", self.uv)

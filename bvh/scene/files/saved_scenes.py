@@ -68,20 +68,20 @@ class SceneSaving(SceneContent):
         trees = [child for child in children.values() if isinstance(child, TreeBase)]
         files = [tree._file_contents(workers) for tree in trees]
         known = [self.attributes(tree) for tree in trees]
-        normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
+        normals, uv, materials, turned = zip(*known, strict=True) if known else ((), (), (), ())
         looks = [material for material in materials if material is not None]
-        shown = 3 if looks else 2
-        tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
-            "scenes": _scene_table(parts, bool(looks)),
+        shown = 4 if any(turned) else 3 if looks else 2
+        tables: dict[str, Any] = _instance_tables(parts, trees, looks if shown > 2 else None) | {
+            "scenes": _scene_table(parts, shown > 2),
             "trees": [
-                (size, *(a is not None for a in its[:shown]))
+                (size, *(a is not None for a in its[:3]), its.reversed)[: 1 + shown]
                 for (size, _), its in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
             "uv": _joined(uv, 2),
         }
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-        has = tables["scenes"].shape[1] == 3, bool(looks)
+        has = tables["scenes"].shape[1] == 3, shown > 2, shown > 3
         blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
         end = file_formats.tables_end(blank) + sum(size for size, _ in files)
         header = blank._replace(size=end)
@@ -110,7 +110,7 @@ class SceneSaving(SceneContent):
 
 
 def _instance_tables(
-    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
+    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material] | None
 ) -> dict[str, Any]:
     """Return the tables of instances, those of all scenes one behind another, and materials."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
@@ -123,7 +123,7 @@ def _instance_tables(
     given = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
     # A str can hold what UTF-8 alone cannot.
     texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in given]
-    looks = packed_materials(materials) if materials else b""
+    looks = b"" if materials is None else packed_materials(materials)
     return columns | {
         "children": np.concatenate(children),
         "named": [name is not None for name in given],
@@ -238,9 +238,10 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    has_materials = tables["trees"].shape[1] == 4
-    found.append(_materials(tables, headers) if has_materials else [None] * len(headers))
-    return [Attributes(*triple) for triple in zip(*found, strict=True)]
+    columns = tables["trees"].shape[1]
+    found.append(_materials(tables, headers) if columns > 3 else [None] * len(headers))
+    found.append((tables["trees"][:, 4] == 1).tolist() if columns > 4 else [False] * len(headers))
+    return [Attributes(*its) for its in zip(*found, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
@@ -261,7 +262,7 @@ def _assembled(
     """Return the outermost scene."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [any(given is not None for given in one) for one in known]
+    useful = [one.reversed or any(given is not None for given in one[:3]) for one in known]
     for count, next_id, *up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
