@@ -201,4 +201,6 @@ class Accessors:
 
 def _is_point(value: object) -> bool:
     """Return whether a value is three numbers."""
-    return isinstance(value, list) and len(value) == 3 and all(type(x) in (int, float) for x in value)
+    return (
+        isinstance(value, list) and len(value) == 3 and all(type(x) in (int, float) for x in value)
+    )

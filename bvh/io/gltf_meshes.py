@@ -68,7 +68,9 @@ class Meshes:
         lanes = 1 if kind == 5125 else array.shape[1]
         told = {"bufferView": self.add_buffer(data), "componentType": kind}
         count = array.size // lanes
-        self.accessors.append({**told, "count": count, "type": f"VEC{lanes}".replace("VEC1", "SCALAR")})
+        self.accessors.append(
+            {**told, "count": count, "type": f"VEC{lanes}".replace("VEC1", "SCALAR")}
+        )
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
@@ -120,7 +122,9 @@ class Meshes:
                 corners = np.arange(vertices, dtype=np.uint32)
             if mode == TRIANGLES and len(corners) % 3:
                 raise ValueError(f"{where} has triangles with {len(corners)} corners together")
-            self._known[key] = self._add(faces_of(corners, mode) if len(corners) > 2 else corners[:0])
+            self._known[key] = self._add(
+                faces_of(corners, mode) if len(corners) > 2 else corners[:0]
+            )
         faces = self._known[key]
         if self.accessors[faces]["count"] == 0:
             self._ignore("primitives without triangles are left out", where)
@@ -131,7 +135,7 @@ class Meshes:
             found["material"] = part["material"]
         return found
 
-    def _mesh(self, number: object, given: object) -> int | None:
+    def _mesh(self, number: object, given: Any) -> int | None:
         """Return the new number of a mesh under the weights of a node; None without triangles."""
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"

@@ -29,9 +29,6 @@ class Attributes(NamedTuple):
         Texture coordinates.
     material : Material or None
         Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``.
-    reversed : bool
-        Whether faces have their corners in the reverse order of the mesh's, as placements that
-        reflect it have in `Scene.from_trimesh`.
 
     Examples
     --------
@@ -47,7 +44,24 @@ class Attributes(NamedTuple):
     vertex_normals: NDArray[np.float64] | None = None
     uv: NDArray[np.float64] | None = None
     material: Material | None = None
-    reversed: bool = False
+
+    @property
+    def reversed(self) -> bool:
+        """Whether faces have their corners in reverse order, for placements that reflect the mesh.
+
+        So in the trees that `Scene.from_trimesh` makes for them.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np, trimesh
+        >>> scene = trimesh.Scene()
+        >>> mirrored = np.diag([-1.0, 1.0, 1.0, 1.0])
+        >>> name = scene.add_geometry(trimesh.creation.box(), transform=mirrored)
+        >>> scene = bvh.Scene.from_trimesh(scene)
+        >>> scene.attributes(scene[0].child).reversed
+        True
+        """
+        return False
 
     def __repr__(self) -> str:
         arrays = ("vertex_normals", self.vertex_normals), ("uv", self.uv)
@@ -55,6 +69,14 @@ class Attributes(NamedTuple):
         if self.material is not None:
             known.append(repr(self.material))
         return f"Attributes({', '.join(known) or 'none'})"
+
+
+class ReversedAttributes(Attributes):
+    """Attributes of a tree whose faces are reversed."""
+
+    @property
+    def reversed(self) -> bool:
+        return True
 
 
 class Placement(NamedTuple):

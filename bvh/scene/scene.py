@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.placement import AXES
 from bvh.geometry.transforms import mirrored
 from bvh.io.meshes import fits, surface_of
-from bvh.io.trimesh_scenes import attributes_of, placements, up_of
+from bvh.io.trimesh_scenes import ReversedAttributes, attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.public_names import public
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
@@ -77,11 +77,12 @@ class Scene(Picking, SceneSaving, InstanceAccess):
             Each geometry becomes one tree, however many nodes use it; names are those of nodes,
             and transforms those from a node to the world. Where a transform reflects, the outside
             of a mesh stays outside, as in glTF and in `BVH.from_file`: such nodes share a second
-            tree, of the same vertices, with the corners of each face in reverse order. Nodes of glTF without a name get that of
-            their mesh, and the parts of a mesh in several materials that of its node, with a number
-            where a name repeats: the same each time. Vertex normals, texture coordinates and base
-            colours of the meshes are kept (see `attributes`). Nodes with points or paths, or with a
-            singular transform, are left out with a `BVHWarning`.
+            tree, of the same vertices, with the corners of each face in reverse order. Nodes of
+            glTF without a name get that of their mesh, and the parts of a mesh in several materials
+            that of its node, with a number where a name repeats: the same each time. Vertex
+            normals, texture coordinates and base colours of the meshes are kept (see `attributes`).
+            Nodes with points or paths, or with a singular transform, are left out with a
+            `BVHWarning`. trimesh misreads some glTF files, which `load_scene` reads rightly.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
             The axis that is up (see `Scene.up`); by default y in scenes of glTF files, else z.
         quality, threads, progress
@@ -97,7 +98,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         """
         nodes = placements(trimesh_scene)
         maps = np.array([node.matrix for node in nodes]).reshape(-1, 3, 4)
-        keys = [(node.geometry, at) for node, at in zip(nodes, mirrored(maps).tolist(), strict=True)]
+        keys = list(zip((n.geometry for n in nodes), mirrored(maps).tolist(), strict=True))
         used = {key: trimesh_scene.geometry[key[0]] for key in keys}
         total, done = sum(len(mesh.faces) for mesh in used.values()), 0
         scene, trees = cls(), dict[tuple[str, bool], BVH]()
@@ -118,7 +119,8 @@ class Scene(Picking, SceneSaving, InstanceAccess):
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
                 trees[name, turned] = tree
-                known = attributes_of(mesh)._replace(reversed=turned)
+                known = attributes_of(mesh)
+                known = ReversedAttributes(*known) if turned else known
                 scene._attributes[id(tree)] = tree, known
                 done += len(mesh.faces)
         if nodes:

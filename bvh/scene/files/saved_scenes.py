@@ -18,7 +18,7 @@ from bvh.geometry.transforms import affine_maps
 from bvh.io import file_formats
 from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
 from bvh.io.materials import Material
-from bvh.io.trimesh_scenes import Attributes
+from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.scene.content import SceneContent
@@ -68,13 +68,13 @@ class SceneSaving(SceneContent):
         trees = [child for child in children.values() if isinstance(child, TreeBase)]
         files = [tree._file_contents(workers) for tree in trees]
         known = [self.attributes(tree) for tree in trees]
-        normals, uv, materials, turned = zip(*known, strict=True) if known else ((), (), (), ())
+        normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
         looks = [material for material in materials if material is not None]
-        shown = 4 if any(turned) else 3 if looks else 2
+        shown = 4 if any(its.reversed for its in known) else 3 if looks else 2
         tables: dict[str, Any] = _instance_tables(parts, trees, looks if shown > 2 else None) | {
             "scenes": _scene_table(parts, shown > 2),
             "trees": [
-                (size, *(a is not None for a in its[:3]), its.reversed)[: 1 + shown]
+                (size, *(a is not None for a in its), its.reversed)[: 1 + shown]
                 for (size, _), its in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
@@ -240,8 +240,10 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
     columns = tables["trees"].shape[1]
     found.append(_materials(tables, headers) if columns > 3 else [None] * len(headers))
-    found.append((tables["trees"][:, 4] == 1).tolist() if columns > 4 else [False] * len(headers))
-    return [Attributes(*its) for its in zip(*found, strict=True)]
+    turned: NDArray[np.bool_] = np.any(tables["trees"][:, 4:], axis=1)
+    _refuse(turned & ~kinds, "something without faces has them reversed")
+    kinds_of = [ReversedAttributes if its else Attributes for its in turned.tolist()]
+    return [kind(*its) for kind, *its in zip(kinds_of, *found, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
@@ -262,7 +264,7 @@ def _assembled(
     """Return the outermost scene."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [one.reversed or any(given is not None for given in one[:3]) for one in known]
+    useful = [one.reversed or any(given is not None for given in one) for one in known]
     for count, next_id, *up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
