@@ -182,8 +182,8 @@ class Meshes:
             placed = self._instances(instances["attributes"], f"node {_label(node, k)}", allowance)
             first = len(given) + len(more)
             kept["children"] = [*kept.get("children", []), *range(first, first + len(placed))]
-            named = {"name": kept.pop("name")} if "name" in kept else {}
-            more += [{**named, "mesh": mesh, **transform} for transform in placed]
+            name = kept.pop("name", None) or self.meshes[mesh].get("name") or str(k)
+            more += [{"name": name, "mesh": mesh, **transform} for transform in placed]
         return found + more
 
     def _instances(self, given: Json, where: str, allowance: Allowance) -> list[Json]:

@@ -287,7 +287,7 @@ def _read_npz(name: str, allowance: Allowance) -> Surface:
 
 
 def _flatten(scene: Any) -> Surface:
-    """Return a scene's triangles in world coordinates as one mesh; mirrored ones keep their sides."""
+    """Return the triangles of a scene in world coordinates; mirrored ones keep their sides."""
     import trimesh
 
     parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
