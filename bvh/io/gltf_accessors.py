@@ -112,8 +112,8 @@ class Accessors:
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
         size = lanes * dtype.itemsize
-        stride = size if stride is None or packed else stride
-        if stride < size:
+        stride = size if stride is None else stride
+        if stride < size or (packed and stride > size):
             raise ValueError(f"{what} has elements of {size} bytes, {stride} bytes apart")
         end = begin + (count - 1) * stride + size
         if count and end > len(data):
@@ -172,7 +172,10 @@ class Accessors:
         kind = accessor["componentType"]
         if kind not in LARGEST:
             raise ValueError(f"accessor {k} must not be of component type {kind}, but for indices")
-        if accessor.get("normalized") is True:
+        normalized = accessor.get("normalized", False)
+        if not isinstance(normalized, bool):
+            raise ValueError(f"accessor {k} must be normalized or not, got {normalized!r:.99}")
+        if normalized:
             values = np.maximum(values / LARGEST[kind], -1.0)
         return values.astype(np.float32)
 

@@ -64,7 +64,6 @@ def plain(
     try:
         _check_extensions(content)
         _check_arrays(content, allowance)
-        _check_depth(content)
         files = GltfFiles(resolver)
         accessors = Accessors(content, chunk, files)
         return json.dumps(_plain(content, accessors, files, allowance)).encode(), files
@@ -117,6 +116,7 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
     roots = shown.get("nodes", [])
     for root in roots:
         item(content, "nodes", root)
+    _check_tree(nodes, roots)
     kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
     views = [{"buffer": k, **buffer} for k, buffer in enumerate(meshes.buffers)]
     images = []
@@ -156,39 +156,18 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
             allowance.take(8 * sum(known), "its meshes")
 
 
-def _check_depth(content: Json) -> None:
-    """Check that the way from all nodes to the root is not too long, or without end."""
-    nodes, scenes = content.get("nodes", []), content.get("scenes", [])
-    parents = dict.fromkeys(range(len(nodes)), -1)
-    # As trimesh walks: the parent that comes last counts.
-    roots = scenes[content.get("scene", 0)].get("nodes", []) if scenes else []
-    edges, seen = [(-1, node) for node in roots], set[tuple[int, int]]()
-    walked, most = 0, _STEPS + _MEAN_DEPTH * len(nodes)
-    while edges:
-        edge = edges.pop()
-        if edge not in seen:
-            seen.add(edge)
-            above, node = edge
-            parents[node] = above
-            children = nodes[node].get("children", [])
-            # Again for each parent of the node.
-            walked += len(children)
-            if walked > most:
-                raise ValueError(f"its nodes are children of too many: over {most} steps")
-            edges += [(node, child) for child in children]
-    depths = {-1: 0}
-    steps = 0
-    for node in parents:
-        way = []
-        while node not in depths:
-            way.append(node)
-            depths[node] = -1
-            node = parents[node]
-        if depths[node] < 0:
-            raise ValueError(f"node {node} is below itself")
-        for k, below in enumerate(reversed(way), depths[node] + 1):
-            depths[below] = k
-            steps += k
+def _check_tree(nodes: list[Json], roots: list[int]) -> None:
+    """Check that nodes are a tree, and that their ways to the root are not too long together."""
+    seen, steps = set[int](), 0
+    open_nodes = [(root, 1) for root in roots]
+    while open_nodes:
+        node, depth = open_nodes.pop()
+        if node in seen:
+            raise ValueError(f"node {node} is below itself, or has several parents")
+        seen.add(node)
+        steps += depth
+        open_nodes += [(child, depth + 1) for child in nodes[node].get("children", [])]
+    most = _STEPS + _MEAN_DEPTH * len(nodes)
     if steps > most:
         raise ValueError(f"its nodes are {steps} steps below the root together, over {most}")
 

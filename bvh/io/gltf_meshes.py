@@ -167,6 +167,10 @@ class Meshes:
                 if name in kept and not (_are_numbers(kept[name]) and len(kept[name]) == size):
                     got = f"got {kept[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
+            if "rotation" in kept and not any(kept["rotation"]):
+                raise ValueError(f"rotation of node {k} is not a unit quaternion: it is zero")
+            if "matrix" in kept and kept["matrix"][3::4] != [0, 0, 0, 1]:
+                raise ValueError(f"matrix of node {k} must be affine, got {kept['matrix']}")
             for child in kept.get("children", []):
                 item(self._content, "nodes", child)
             found.append(kept)
@@ -197,6 +201,8 @@ class Meshes:
                 columns[name] = values.tolist()
         if len({len(rows) for rows in columns.values()}) != 1:
             raise ValueError(f"{where} has instances of no count, or of several counts")
+        if not all(map(any, columns.get("rotation", []))):
+            raise ValueError(f"{where} has instances whose rotation is zero")
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 

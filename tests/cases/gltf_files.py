@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import struct
 from pathlib import Path
@@ -117,7 +118,9 @@ def _numbers(rng: Rng, kind: str, normalized: bool, shape: tuple[int, int], sign
     return rng.integers(low, top + 1, shape).astype(kind)
 
 
-def random_accessor(file: GltfFile, rng: Rng, count: int, lanes: int, kinds: str, **more: Any) -> int:
+def random_accessor(
+    file: GltfFile, rng: Rng, count: int, lanes: int, kinds: str, **more: Any
+) -> int:
     """Add an accessor of one of some component types, stored in one of all ways."""
     kind = str(rng.choice(kinds.split()))
     normalized = kind != "f4" and bool(rng.random() < 0.6 or more.pop("normalized", False))
@@ -234,3 +237,51 @@ def random_instances(file: GltfFile, rng: Rng) -> dict[str, int]:
         scales = rng.uniform(0.5, 2.0, (count, 3)) * rng.choice([-1.0, 1.0], (count, 3))
         found["SCALE"] = file.accessor(scales.astype("f4"))
     return found
+
+
+SPOILS: list[Any] = [
+    0, 1, -1, 2, 3, 7, 255, 10**9, 2**40, 0.5, 1e-9, None, "x", "", True, [], {}, [0], 5120, 5121,
+    5122, 5123, 5125, 5126, "SCALAR", "VEC2", "VEC3", "VEC4", "MAT4",
+]  # fmt: skip
+
+
+def spoiled(data: bytes, rng: Rng, binary: bool) -> bytes:
+    """Return a file after some changes of its JSON, or of its bytes."""
+    if rng.random() < 0.2:
+        raw = bytearray(data)
+        for _ in range(rng.integers(1, 4)):
+            raw[rng.integers(len(raw))] = rng.integers(256)
+        return bytes(raw[: rng.integers(len(raw))] if rng.random() < 0.3 else raw)
+    size = struct.unpack_from("<I", data, 12)[0] if binary else len(data)
+    start = 20 if binary else 0
+    content = json.loads(data[start : start + size])
+    for _ in range(rng.integers(1, 3)):
+        spoil(content, rng)
+    text = json.dumps(content).encode()
+    if not binary:
+        return text
+    text += b" " * (-len(text) % 4)
+    return data[:12] + struct.pack("<I", len(text)) + data[16:20] + text + data[20 + size :]
+
+
+def spoil(content: Any, rng: Rng) -> None:
+    """Change, remove or repeat something deep in JSON."""
+    places = []
+    open_parts = [content]
+    while open_parts:
+        part = open_parts.pop()
+        keys = list(part) if isinstance(part, dict) else range(len(part))
+        for key in keys:
+            places.append((part, key))
+            if isinstance(part[key], dict | list):
+                open_parts.append(part[key])
+    part, key = places[rng.integers(len(places))]
+    chance = rng.random()
+    if chance < 0.2:
+        del part[key]
+    elif chance < 0.4:
+        part[key] = copy.deepcopy(places[rng.integers(len(places))][0])
+    elif chance < 0.5 and isinstance(part[key], int | float):
+        part[key] += int(rng.integers(-4, 5))
+    else:
+        part[key] = SPOILS[rng.integers(len(SPOILS))]

@@ -18,6 +18,8 @@ import bvh
 # Codes of struct, and what 1 is of normalized integers, by component type.
 CODES = {5120: "b", 5121: "B", 5122: "h", 5123: "H", 5125: "I", 5126: "f"}
 ONES = {5120: 127, 5121: 255, 5122: 32767, 5123: 65535}
+# Elements of an accessor, and parts, that random files never have.
+MOST = 1000
 LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
 
 
@@ -73,6 +75,8 @@ class Reader:
         """Return the elements of an accessor."""
         accessor = self.json["accessors"][number]
         kind, lanes, count = accessor["componentType"], LANES[accessor["type"]], accessor["count"]
+        if count > MOST:
+            raise ValueError(f"{count} elements are too many for this reader")
         found = [[0] * lanes for _ in range(count)]
         if "bufferView" in accessor:
             found = self.stored(accessor, kind, lanes, count)
@@ -119,12 +123,16 @@ class Reader:
         """Return all that the scene shows."""
         content = self.json
         found: list[Part] = []
-        open_nodes = [(k, np.eye(4)) for k in content["scenes"][content.get("scene", 0)]["nodes"]]
+        open_nodes = [
+            (k, np.eye(4), 0) for k in content["scenes"][content.get("scene", 0)]["nodes"]
+        ]
         while open_nodes:
-            number, above = open_nodes.pop()
+            number, above, depth = open_nodes.pop()
+            if depth > 9:
+                raise ValueError("nodes are below themselves")
             node = content["nodes"][number]
             here = above @ self.place(node)
-            open_nodes += [(k, here) for k in node.get("children", [])]
+            open_nodes += [(k, here, depth + 1) for k in node.get("children", [])]
             if "mesh" not in node:
                 continue
             mesh = content["meshes"][node["mesh"]]
@@ -133,12 +141,14 @@ class Reader:
             given = node.get("extensions", {}).get("EXT_mesh_gpu_instancing")
             maps = [np.eye(4)] if given is None else self.instances(given["attributes"])
             for part in mesh["primitives"]:
-                if part.get("mode", 4) < 4:
+                if part.get("mode", 4) < 4 or "POSITION" not in part["attributes"]:
                     continue
                 points = self.moved(part, "POSITION", weights)
                 faces = np.array(self.faces(part, len(points)), np.int64).reshape(-1, 3)
                 known = part["attributes"]
-                uv = self.moved(part, "TEXCOORD_0", weights) if "TEXCOORD_0" in known else None
+                # Nobody needs texture coordinates without a material.
+                has_uv = "TEXCOORD_0" in known and "material" in part
+                uv = self.moved(part, "TEXCOORD_0", weights) if has_uv else None
                 normals = self.moved(part, "NORMAL", weights) if "NORMAL" in known else None
                 for one in maps:
                     whole = here @ one
@@ -150,7 +160,9 @@ class Reader:
     def instances(self, given: dict[str, int]) -> list[np.ndarray]:
         """Return the matrices of the instances of a node."""
         columns = [
-            np.array(self.elements(given[name]), np.float32).astype(float) if name in given else None
+            np.array(self.elements(given[name]), np.float32).astype(float)
+            if name in given
+            else None
             for name in ("TRANSLATION", "ROTATION", "SCALE")
         ]
         count = max(len(column) for column in columns if column is not None)
@@ -190,19 +202,20 @@ def assert_read(path: Path) -> None:
         del left[same[0]]
     assert not left, f"{path}: {left[0].label} is missing"
     vertices, faces = scene.flattened()[:2]
-    assert np.array_equal(tree.vertices, vertices) and np.array_equal(tree.faces, faces)
+    assert np.array_equal(tree.vertices, vertices, equal_nan=True)
+    assert np.array_equal(tree.faces, faces)
 
 
 def _same(part: Part, one: Any, scene: bvh.Scene) -> bool:
     """Return whether an instance is a part, with its attributes."""
     known = scene.attributes(one.child)
-    same = np.array_equal(one.child.vertices, part.vertices)
+    same = np.array_equal(one.child.vertices, part.vertices, equal_nan=True)
     if not (same and np.array_equal(one.child.faces, part.faces)):
         return False
     same = np.allclose(one.transform, part.matrix, rtol=1e-12, atol=1e-12)
     if part.normals is not None:
-        same &= np.array_equal(known.vertex_normals, part.normals)
+        same &= np.array_equal(known.vertex_normals, part.normals, equal_nan=True)
     if part.uv is not None:
         flipped = part.uv * [1.0, -1.0] + [0.0, 1.0]
-        same &= np.allclose(known.uv, flipped, rtol=0.0, atol=1e-6)
+        same &= np.allclose(known.uv, flipped, rtol=1e-6, atol=1e-6, equal_nan=True)
     return bool(same)
