@@ -43,8 +43,8 @@ class GltfFile:
         return self._added("bufferViews", view)
 
     def accessor(
-        self, values: Any, *, stride: int = 0, before: int = 0, dense: bool = True, bounds: bool = False,
-        rows: Any = None, index: str = "u2", **more: Any,
+        self, values: Any, *, stride: int = 0, before: int = 0, dense: bool = True,
+        bounds: bool = False, rows: Any = None, index: str = "u2", **more: Any,
     ) -> int:  # fmt: skip
         """Add an accessor; `rows` of it are sparse, and without `dense` the others are zeros."""
         array = np.asarray(values)

@@ -159,10 +159,8 @@ class Reader:
 
     def instances(self, given: dict[str, int]) -> list[np.ndarray]:
         """Return the matrices of the instances of a node."""
-        columns = [
-            np.array(self.elements(given[name]), np.float32).astype(float)
-            if name in given
-            else None
+        columns: list[Any] = [
+            np.float64(np.float32(self.elements(given[name]))) if name in given else None
             for name in ("TRANSLATION", "ROTATION", "SCALE")
         ]
         count = max(len(column) for column in columns if column is not None)
