@@ -5,6 +5,7 @@ weights; and nodes with cameras, and those below them, are lost. So it is given 
 needs as a dense one of float32 or uint32, and nodes with nothing but a transform and a mesh.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ NODE_SIZE = 1024
 ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", "VEC4")}
 # Numbers in each part of the transform of a node.
 TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
+
+UNIT = [0.0, 0.0, 0.0, 1.0]
+# How far from 1 the length of a quaternion may be, which may be made of bytes.
+ROUGH = 0.1
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
 
@@ -167,8 +172,7 @@ class Meshes:
                 if name in kept and not (_are_numbers(kept[name]) and len(kept[name]) == size):
                     got = f"got {kept[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
-            if "rotation" in kept and not any(kept["rotation"]):
-                raise ValueError(f"rotation of node {k} is not a unit quaternion: it is zero")
+            _check_rotation(kept.get("rotation", UNIT), f"node {k}")
             if "matrix" in kept and kept["matrix"][3::4] != [0, 0, 0, 1]:
                 raise ValueError(f"matrix of node {k} must be affine, got {kept['matrix']}")
             for child in kept.get("children", []):
@@ -201,8 +205,8 @@ class Meshes:
                 columns[name] = values.tolist()
         if len({len(rows) for rows in columns.values()}) != 1:
             raise ValueError(f"{where} has instances of no count, or of several counts")
-        if not all(map(any, columns.get("rotation", []))):
-            raise ValueError(f"{where} has instances whose rotation is zero")
+        for turn in columns.get("rotation", []):
+            _check_rotation(turn, where)
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -215,6 +219,12 @@ class Meshes:
             more = len(places) - 1
             others = f" and {number_of(more, 'other places')}" if more else ""
             warn_caller(f"{what}, in {places[0]}{others} of the glTF file")
+
+
+def _check_rotation(turn: list[float], where: str) -> None:
+    """Check that a quaternion is about 1 long: what readers make of others differs."""
+    if not abs(math.hypot(*turn) - 1.0) < ROUGH:
+        raise ValueError(f"{where} has a rotation that is not a unit quaternion: {turn}")
 
 
 def _are_numbers(value: object) -> bool:

@@ -177,8 +177,11 @@ def _read_trimesh(name: str, allowance: Allowance) -> object:
         read = trimesh.load(name, resolver=named, process=False)
     if named.refused is not None:
         raise named.refused
-    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
-        read.metadata[NAMED] = True
+    if isinstance(read, trimesh.Scene):
+        # It would change matrices that are nearly rotations.
+        read.graph.repair_rigid = None
+        if Path(name).suffix.lower() in ENDINGS:
+            read.metadata[NAMED] = True
     return read
 
 
