@@ -203,6 +203,8 @@ class Meshes:
                 values = self._accessors.floats(given[name.upper()], (kind,))
                 allowance.take(NODE_SIZE * len(values), f"the instances of {where}")
                 columns[name] = values.tolist()
+                if not np.isfinite(values).all():
+                    raise ValueError(f"{where} has instances with a {name} that is not finite")
         if len({len(rows) for rows in columns.values()}) != 1:
             raise ValueError(f"{where} has instances of no count, or of several counts")
         for turn in columns.get("rotation", []):
@@ -228,7 +230,9 @@ def _check_rotation(turn: list[float], where: str) -> None:
 
 
 def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(type(x) in (int, float) for x in value)
+    return isinstance(value, list) and all(
+        type(x) in (int, float) and math.isfinite(x) for x in value
+    )
 
 
 def _label(node: Json, k: int) -> str:

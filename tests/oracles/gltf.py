@@ -212,7 +212,8 @@ def _same(part: Part, one: Any, scene: bvh.Scene) -> bool:
     same = np.array_equal(one.child.vertices, part.vertices, equal_nan=True)
     if not (same and np.array_equal(one.child.faces, part.faces)):
         return False
-    same = np.allclose(one.transform, part.matrix, rtol=1e-12, atol=1e-12)
+    largest = 1e-12 * np.abs(part.matrix).max()
+    same = np.allclose(one.transform, part.matrix, rtol=1e-12, atol=largest)
     if part.normals is not None:
         same &= np.array_equal(known.vertex_normals, part.normals, equal_nan=True)
     if part.uv is not None:
