@@ -18,6 +18,7 @@ UNSIGNED = (5121, 5123, 5125)
 LARGEST = {5120: 127.0, 5121: 255.0, 5122: 32767.0, 5123: 65535.0}
 
 MESHOPT = ("EXT_meshopt_compression", "KHR_meshopt_compression")
+COMPRESSED = {"KHR_draco_mesh_compression", *MESHOPT}
 DECOMPRESS = "decompress it, for example with: gltf-transform copy in.glb out.glb"
 
 # Part of the largest coordinate by which bounds may differ from the data. Writers round bounds to
@@ -135,7 +136,9 @@ class Accessors:
         if "bufferView" in accessor:
             values = self._rows(accessor, kind, lanes, count, name)
         elif sparse is None and not may_be_empty:
-            raise ValueError(f"{name} has no data: they may be compressed by an extension")
+            used = sorted(COMPRESSED & set(self._content.get("extensionsUsed", [])))
+            hint = f": compressed by {' or '.join(used)}, {DECOMPRESS}" if used else ""
+            raise ValueError(f"{name} has no data{hint}")
         else:
             values = np.zeros((count, lanes), TYPES[kind])
         if sparse is not None:

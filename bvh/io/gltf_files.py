@@ -11,9 +11,9 @@ import struct
 from typing import Any
 
 from bvh.io.gltf_accessors import (
+    COMPRESSED,
     DECOMPRESS,
     LANES,
-    MESHOPT,
     TYPES,
     Accessors,
     GltfFiles,
@@ -41,7 +41,6 @@ HARMLESS = (
     "EXT_instance_features", "EXT_structural_metadata", "EXT_feature_metadata",
     "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
 )  # fmt: skip
-COMPRESSED = {"KHR_draco_mesh_compression", *MESHOPT}
 
 # Edges from the root to nodes, walked one by one: some seconds, and what any scene needs.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
@@ -108,8 +107,8 @@ def _check_extensions(content: Json) -> None:
 
 def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance) -> Json:
     """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
-    meshes = Meshes(content, accessors, files)
-    nodes = meshes.nodes(allowance)
+    meshes = Meshes(content, accessors, files, allowance)
+    nodes = meshes.nodes()
     _give_names(nodes, meshes.meshes)
     scenes = content.get("scenes", [])
     shown = item(content, "scenes", content.get("scene", 0)) if scenes else {}
@@ -118,7 +117,7 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
         item(content, "nodes", root)
     _check_tree(nodes, roots)
     kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
-    views = [{"buffer": k, **buffer} for k, buffer in enumerate(meshes.buffers)]
+    views = [{"buffer": k, "byteLength": size} for k, size in enumerate(meshes.sizes)]
     images = []
     for image in content.get("images", []):
         if "bufferView" in image:
@@ -130,7 +129,7 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
     return kept | {
         "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
         "meshes": meshes.meshes, "accessors": meshes.accessors, "bufferViews": views,
-        "buffers": meshes.buffers, "images": images,
+        "buffers": meshes.buffers(), "images": images,
     }  # fmt: skip
 
 
@@ -174,9 +173,9 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
     """Name the nodes."""
-    given = {node["name"] for node in nodes if node.get("name")}
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
-    names = numbered([owner.get("name") or None for owner in owners], given)
+    wanted = [owner.get("name") or None for owner in owners]
+    names = numbered(wanted, {name for name in wanted if name})
     for node, name in zip(nodes, names, strict=True):
         node.pop("name", None)
         if name is not None:

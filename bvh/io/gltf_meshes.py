@@ -48,9 +48,12 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 class Meshes:
     """The meshes and nodes of a file, rewritten; `arrays` are added to the files beside it."""
 
-    def __init__(self, content: Json, accessors: Accessors, files: GltfFiles) -> None:
+    def __init__(
+        self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
+    ) -> None:
         self._content, self._accessors, self._files = content, accessors, files
-        self.buffers: list[Json] = []
+        self._allowance = allowance
+        self.sizes: list[int] = []
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
         # By what it was made of: the number of an array, or of a mesh.
@@ -61,21 +64,24 @@ class Meshes:
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add an array of bytes that is no file; return its number."""
         # No file can have this name.
-        name = f"\0{len(self.buffers)}"
-        self._files.arrays[name] = data
-        self.buffers.append({"uri": name, "byteLength": len(data)})
-        return len(self.buffers) - 1
+        self._files.arrays[f"\0{len(self.sizes)}"] = data
+        self.sizes.append(len(data))
+        return len(self.sizes) - 1
+
+    def buffers(self) -> list[Json]:
+        """Return a buffer for each array."""
+        return [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(self.sizes)]
 
     def _add(self, array: NDArray[Any]) -> int:
         """Add an array as an accessor."""
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        lanes = 1 if kind == 5125 else array.shape[1]
         told = {"bufferView": self.add_buffer(data), "componentType": kind}
-        count = array.size // lanes
-        self.accessors.append(
-            {**told, "count": count, "type": f"VEC{lanes}".replace("VEC1", "SCALAR")}
-        )
+        if kind == 5125:
+            told |= {"count": array.size, "type": "SCALAR"}
+        else:
+            told |= {"count": len(array), "type": f"VEC{array.shape[1]}"}
+        self.accessors.append(told)
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
@@ -91,6 +97,8 @@ class Meshes:
         key = (name, number, *moved)
         if key not in self._known:
             found = self._values(name, number, False)
+            # Of the same accessors, each node may have other weights.
+            self._allowance.take(16 * found.size if moved else 0, "its morph targets")
             for weight, target in moved:
                 step = self._values(name, target, True)
                 if step.shape != found.shape:
@@ -127,6 +135,8 @@ class Meshes:
                 corners = np.arange(vertices, dtype=np.uint32)
             if mode == TRIANGLES and len(corners) % 3:
                 raise ValueError(f"{where} has triangles with {len(corners)} corners together")
+            if mode != TRIANGLES:
+                self._allowance.take(24 * len(corners), "its strips and fans")
             self._known[key] = self._add(
                 faces_of(corners, mode) if len(corners) > 2 else corners[:0]
             )
@@ -161,7 +171,7 @@ class Meshes:
         found = self._known[key]
         return found if self.meshes[found]["primitives"] else None
 
-    def nodes(self, allowance: Allowance) -> list[Json]:
+    def nodes(self) -> list[Json]:
         """Return the nodes; instances of a node are nodes below it."""
         given = self._content.get("nodes", [])
         found: list[Json] = []
@@ -187,21 +197,21 @@ class Meshes:
             if instances is None:
                 kept["mesh"] = mesh
                 continue
-            placed = self._instances(instances["attributes"], f"node {_label(node, k)}", allowance)
+            placed = self._instances(instances["attributes"], f"node {_label(node, k)}")
             first = len(given) + len(more)
             kept["children"] = [*kept.get("children", []), *range(first, first + len(placed))]
             name = kept.pop("name", None) or self.meshes[mesh].get("name") or str(k)
             more += [{"name": name, "mesh": mesh, **transform} for transform in placed]
         return found + more
 
-    def _instances(self, given: Json, where: str, allowance: Allowance) -> list[Json]:
+    def _instances(self, given: Json, where: str) -> list[Json]:
         """Return the transforms of the instances of a node."""
         columns: dict[str, list[Any]] = {}
         for name in TRANSFORM:
             if name.upper() in given:
                 kind = f"VEC{TRANSFORM[name]}"
                 values = self._accessors.floats(given[name.upper()], (kind,))
-                allowance.take(NODE_SIZE * len(values), f"the instances of {where}")
+                self._allowance.take(NODE_SIZE * len(values), f"the instances of {where}")
                 columns[name] = values.tolist()
                 if not np.isfinite(values).all():
                     raise ValueError(f"{where} has instances with a {name} that is not finite")
