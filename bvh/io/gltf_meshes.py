@@ -76,7 +76,7 @@ class Meshes:
         """Add an array as an accessor."""
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        told = {"bufferView": self.add_buffer(data), "componentType": kind}
+        told: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
         if kind == 5125:
             told |= {"count": array.size, "type": "SCALAR"}
         else:
@@ -229,7 +229,7 @@ class Meshes:
         """Warn about what is ignored."""
         for what, places in self._ignored.items():
             more = len(places) - 1
-            others = f" and {number_of(more, 'other places')}" if more else ""
+            others = f" and {number_of(more, 'places more')}" if more else ""
             warn_caller(f"{what}, in {places[0]}{others} of the glTF file")
 
 
