@@ -130,7 +130,7 @@ def test_instances(tmp_path: Path, rng: Rng) -> None:
         found = sorted(str(each.name) for each in bvh.load_scene(path))
         assert found == ["leaf", "tree", "tree_1", "tree_2"]
     file.json["accessors"][scales]["count"] = 2
-    with pytest.raises(ValueError, match="node tree has instances of no count, or of several"):
+    with pytest.raises(ValueError, match="node 'tree' has instances of no count, or of several"):
         bvh.load_scene(file.save(path))
 
 
@@ -188,7 +188,7 @@ def test_what_is_ignored(tmp_path: Path) -> None:
         assert sorted(str(each.message) for each in told) == [
             "primitives of points or lines are left out, in mesh 'both' and 1 place more of the "
             "glTF file",
-            "skins are ignored: vertices are as stored, in node arm and 1 place more of the glTF "
+            "skins are ignored: vertices are as stored, in node 'arm' and 1 place more of the glTF "
             "file",
         ]
         assert all(each.category is bvh.BVHWarning and each.filename == __file__ for each in told)
