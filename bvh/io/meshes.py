@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import mirrored, moved
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
-from bvh.io.gltf_files import ENDINGS, NAMED, plain
+from bvh.io.gltf.files import ENDINGS, NAMED, plain
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.thin_objects import thin_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
-from bvh.io.gltf_files import NAMED, numbered
+from bvh.io.gltf.files import NAMED, numbered
 from bvh.io.materials import Material, material_of
 from bvh.runtime.arguments import number_of, owned
 from bvh.runtime.caller_warnings import warn_caller

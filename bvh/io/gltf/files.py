@@ -1,6 +1,6 @@
 """glTF files as trimesh reads them rightly: checked, plain, and with names.
 
-What they hold is decoded here (`gltf_accessors`, `gltf_meshes`), and trimesh is given plain arrays:
+What they hold is decoded here (`accessors`, `meshes`), and trimesh is given plain arrays:
 it leaves out or misreads what is rare, and has materials, images and the graph. It also calls an
 unnamed node by its number, whatever the name of its mesh, and finds the transform of a node by
 walking up to the root.
@@ -10,7 +10,7 @@ import json
 import struct
 from typing import Any
 
-from bvh.io.gltf_accessors import (
+from bvh.io.gltf.accessors import (
     COMPRESSED,
     DECOMPRESS,
     LANES,
@@ -21,7 +21,7 @@ from bvh.io.gltf_accessors import (
     item,
     natural,
 )
-from bvh.io.gltf_meshes import INSTANCING, Meshes
+from bvh.io.gltf.meshes import INSTANCING, Meshes
 from bvh.io.untrusted_files import Allowance
 
 ENDINGS = (".glb", ".gltf")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.gltf_accessors import Accessors, GltfFiles, Json, item, natural
+from bvh.io.gltf.accessors import Accessors, GltfFiles, Json, item, natural
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import number_of
 from bvh.runtime.caller_warnings import warn_caller
