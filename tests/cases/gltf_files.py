@@ -64,10 +64,10 @@ class GltfFile:
             told |= {"byteOffset": before} if before else {}
         if rows is not None:
             where = self.view(np.asarray(rows, index).tobytes())
-            told["sparse"] = {
-                "count": len(rows), "indices": {"bufferView": where, "componentType": TYPES[index]},
-                "values": {"bufferView": self.view(array[rows].tobytes())},
-            }  # fmt: skip
+            # VTK wants the offsets that may be left out.
+            places = {"bufferView": where, "byteOffset": 0, "componentType": TYPES[index]}
+            values_at = {"bufferView": self.view(array[rows].tobytes()), "byteOffset": 0}
+            told["sparse"] = {"count": len(rows), "indices": places, "values": values_at}
         if bounds:
             told |= {"min": array.min(axis=0).tolist(), "max": array.max(axis=0).tolist()}
         return self._added("accessors", told)
