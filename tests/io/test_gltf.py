@@ -186,8 +186,9 @@ def test_what_is_ignored(tmp_path: Path) -> None:
             warnings.simplefilter("always")
             load(path)
         assert sorted(str(each.message) for each in told) == [
-            "primitives of points or lines are left out, in mesh 'both' and 1 place more of the "
-            "glTF file",
+            "node 1 is left out: it holds no triangles",
+            "points, lines and parts without triangles are left out, in mesh 'both' of the glTF "
+            "file",
             "skins are ignored: vertices are as stored, in node 'arm' and 1 place more of the glTF "
             "file",
         ]

@@ -60,6 +60,8 @@ class Meshes:
         self._known: dict[Any, int] = {}
         # What is ignored, and where.
         self._ignored: dict[str, list[str]] = {}
+        # Nodes that hold no triangles.
+        self._empty: list[str] = []
 
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add an array of bytes that is no file; return its number."""
@@ -118,8 +120,6 @@ class Meshes:
         if mode > FAN:
             raise ValueError(f"{where} has a primitive of an unknown mode, {mode}")
         if mode < TRIANGLES or "POSITION" not in part["attributes"]:
-            what = "points or lines" if mode < TRIANGLES else "no positions"
-            self._ignore(f"primitives of {what} are left out", where)
             return None
         place = self._attribute(part, "POSITION", weights, -1)
         vertices = self.accessors[place]["count"]
@@ -142,7 +142,6 @@ class Meshes:
             )
         faces = self._known[key]
         if self.accessors[faces]["count"] == 0:
-            self._ignore("primitives without triangles are left out", where)
             return None
         found = {"attributes": given, "indices": faces}
         if "material" in part:
@@ -165,6 +164,8 @@ class Meshes:
                     targets = f"{len(weights)} weights for {len(part.get('targets', []))}"
                     raise ValueError(f"{where} has {targets} morph targets")
             parts = [self._primitive(part, weights, where) for part in mesh["primitives"]]
+            if None in parts and any(parts):
+                self._ignore("points, lines and parts without triangles are left out", where)
             told = {k: v for k, v in mesh.items() if k == "name"}
             self.meshes.append({**told, "primitives": [part for part in parts if part]})
             self._known[key] = len(self.meshes) - 1
@@ -190,6 +191,7 @@ class Meshes:
             found.append(kept)
             mesh = self._mesh(node["mesh"], node.get("weights")) if "mesh" in node else None
             if mesh is None:
+                self._empty += [_label(node, k)] if "mesh" in node else []
                 continue
             if "skin" in node:
                 self._ignore("skins are ignored: vertices are as stored", f"node {_label(node, k)}")
@@ -227,6 +229,10 @@ class Meshes:
 
     def warn(self) -> None:
         """Warn about what is ignored."""
+        if self._empty:
+            more = len(self._empty) - 1
+            others = f", and {number_of(more, 'nodes more')}" if more else ""
+            warn_caller(f"node {self._empty[0]} is left out: it holds no triangles{others}")
         for what, places in self._ignored.items():
             more = len(places) - 1
             others = f" and {number_of(more, 'places more')}" if more else ""
