@@ -172,6 +172,20 @@ def determinant_sign(a, b, c):
 
 
 @entry
+def _find_mirrored(maps, found):
+    for i in range(len(maps)):
+        a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
+        found[i] = determinant_sign(a, b, c) < 0
+
+
+def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which finite maps (n, 3, 4) reflect: the exact sign of their determinants."""
+    found = np.empty(len(maps), np.bool_)
+    _find_mirrored(kernel_input(maps), found)
+    return found
+
+
+@entry
 def _judge(maps, status):
     """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
     worst = SOUND
@@ -264,3 +278,4 @@ def _warm() -> None:
     """Compile the checks of transforms and their application."""
     maps = affine_maps("transform", np.eye(4)[None])
     moved(np.zeros((1, 3)), maps[0])
+    mirrored(maps)

@@ -30,7 +30,8 @@ offset bytes header of a scene
 Scenes come after those that they contain, the outermost last; so no scene can contain itself.
 Instances are those of the first scene, then those of the next. A child is the number of a tree, or
 ~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
-trees have a column for whether they have a material, and materials are behind the names.
+trees have a column for whether they have a material, and materials are behind the names; in version
+4 another one for whether their faces are reversed (see `Attributes`).
 
 Trees of triangles have version 5, or 6 where their groups are compact, of int16. Their groups hold
 the ids, and the array of ids is empty. Versions 1 to 4, of bvh 0.1.0 and 0.2.0, are refused. Other
@@ -55,8 +56,9 @@ from bvh.tree.solids import SOLIDS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes, and the oldest of trees of triangles. Trees of boxes are of
-# version 1, as scenes without materials in which z is up; others without materials of version 2.
-VERSION, SCENE_VERSION, OLDEST = 6, 3, 5
+# version 1, as scenes without materials in which z is up; others without materials of version 2, and
+# those without reversed trees of version 3.
+VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
 KINDS = tuple(POINT_SIZE)
@@ -118,11 +120,13 @@ class SceneHeader(NamedTuple):
     has_up: bool = False
     # Whether trees have a column for materials, which are behind the names.
     has_materials: bool = False
+    # Whether trees have a column for being reversed.
+    has_reversed: bool = False
 
     @property
     def version(self) -> int:
         """The version of the format."""
-        return SCENE_VERSION if self.has_materials else 1 + self.has_up
+        return 1 + self.has_up + self.has_materials + self.has_reversed
 
 
 def entries_of(header: Header) -> list[container.ArrayEntry]:
@@ -247,8 +251,8 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
         ("named", "<u1", n, 0),
         ("lengths", "<i4", n, 0),  # of names, in bytes
         ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
-        # Bytes; whether it has normals, uv, and a material.
-        ("trees", "<i8", header.trees, 3 + header.has_materials),
+        # Bytes; whether it has normals, uv, and a material, and is reversed.
+        ("trees", "<i8", header.trees, 3 + header.has_materials + header.has_reversed),
         ("normals", "<f8", header.normals, 3),
         ("uv", "<f8", header.uv, 2),
     ]
@@ -272,7 +276,7 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     container.check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     digests = container.digests_in(data, _SCENE_FIELDS.size, TABLES)
-    header = SceneHeader._make((*counts, digests, version > 1, version == SCENE_VERSION))
+    header = SceneHeader._make((*counts, digests, version > 1, version > 2, version > 3))
     # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")

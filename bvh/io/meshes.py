@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.geometry.transforms import mirrored, moved
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
-from bvh.io.gltf_files import ENDINGS, NAMED, checked
+from bvh.io.gltf.files import ENDINGS, NAMED, plain
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.thin_objects import thin_of
@@ -170,15 +171,18 @@ def _read_trimesh(name: str, allowance: Allowance) -> object:
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
             read = _read_archive(untrusted_files.unpacked(file, name, allowance), allowance)
-    elif (content := _made_safe(name, None, allowance)) is not None:
-        kind = Path(name).suffix[1:].lower()
-        read = trimesh.load(content, file_type=kind, resolver=named, process=False)
+    elif (safe := _made_safe(name, None, named, allowance)) is not None:
+        content, kind, files = safe
+        read = trimesh.load(content, file_type=kind, resolver=files, process=False)
     else:
         read = trimesh.load(name, resolver=named, process=False)
     if named.refused is not None:
         raise named.refused
-    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
-        read.metadata[NAMED] = True
+    if isinstance(read, trimesh.Scene):
+        # It would change matrices that are nearly rotations.
+        read.graph.repair_rigid = None
+        if Path(name).suffix.lower() in ENDINGS:
+            read.metadata[NAMED] = True
     return read
 
 
@@ -194,8 +198,9 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
         if kind not in formats:
             continue
         try:
-            content = _made_safe(name, data, allowance) or io.BytesIO(data)
-            resolver = trimesh.resolvers.ZipResolver(files)
+            named = trimesh.resolvers.ZipResolver(files)
+            safe = _made_safe(name, data, named, allowance) or (io.BytesIO(data), kind, named)
+            content, kind, resolver = safe
             found.append(load(content, file_type=kind, resolver=resolver, process=False))
         except untrusted_files.TooLarge:
             raise
@@ -205,17 +210,24 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
     return append(found)
 
 
-def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
-    """Return a file, or its `data`, as a reader may read it, where it was checked or changed."""
+def _made_safe(
+    name: str, data: bytes | None, named: Any, allowance: Allowance
+) -> tuple[io.BytesIO, str, Any] | None:
+    """Return a file, or its `data`, as a reader may read it, where it was checked or changed.
+
+    With it its format, and a resolver: `named`, or one that asks that.
+    """
     ending = Path(name).suffix.lower()
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
-        return io.BytesIO(checked(data, ending == ".glb", allowance))
+        text, files = plain(data, ending == ".glb", named, allowance)
+        return io.BytesIO(text), "gltf", files
     if ending in ZIPPED:
         import zipfile
 
         file = name if data is None else io.BytesIO(data)
-        return untrusted_files.stored(file, allowance) if zipfile.is_zipfile(file) else None
+        if zipfile.is_zipfile(file):
+            return untrusted_files.stored(file, allowance), ending[1:], named
     return None
 
 
@@ -279,7 +291,7 @@ def _read_npz(name: str, allowance: Allowance) -> Surface:
 
 
 def _flatten(scene: Any) -> Surface:
-    """Return a scene's triangles in world coordinates as one mesh."""
+    """Return the triangles of a scene in world coordinates; mirrored ones keep their sides."""
     import trimesh
 
     parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
@@ -287,10 +299,11 @@ def _flatten(scene: Any) -> Surface:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]
         if isinstance(mesh, trimesh.Trimesh):
-            # Without colours and images, of which a copy of the mesh would be another.
-            moved = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
-            moved.apply_transform(matrix)
-            parts.append(moved.vertices)
-            faces.append(moved.faces + count)
-            count += len(moved.vertices)
+            place = np.asarray(matrix, np.float64)[:3]
+            known = np.isfinite(place).all()
+            step = -1 if known and mirrored(place[None])[0] else 1
+            faces.append(np.asarray(mesh.faces)[:, ::step] + count)
+            points = np.array(mesh.vertices, np.float64)
+            parts.append(moved(points, place) if known else np.full_like(points, np.nan))
+            count += len(points)
     return Surface(np.concatenate(parts), np.concatenate(faces))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
-from bvh.io.gltf_files import NAMED, numbered
+from bvh.io.gltf.files import NAMED, numbered
 from bvh.io.materials import Material, material_of
 from bvh.runtime.arguments import number_of, owned
 from bvh.runtime.caller_warnings import warn_caller
@@ -45,12 +45,38 @@ class Attributes(NamedTuple):
     uv: NDArray[np.float64] | None = None
     material: Material | None = None
 
+    @property
+    def reversed(self) -> bool:
+        """Whether faces have their corners in reverse order, for placements that reflect the mesh.
+
+        So in the trees that `Scene.from_trimesh` makes for them.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np, trimesh
+        >>> scene = trimesh.Scene()
+        >>> mirrored = np.diag([-1.0, 1.0, 1.0, 1.0])
+        >>> name = scene.add_geometry(trimesh.creation.box(), transform=mirrored)
+        >>> scene = bvh.Scene.from_trimesh(scene)
+        >>> scene.attributes(scene[0].child).reversed
+        True
+        """
+        return False
+
     def __repr__(self) -> str:
         arrays = ("vertex_normals", self.vertex_normals), ("uv", self.uv)
         known = [f"{k} of {number_of(len(a), 'vertices')}" for k, a in arrays if a is not None]
         if self.material is not None:
             known.append(repr(self.material))
         return f"Attributes({', '.join(known) or 'none'})"
+
+
+class ReversedAttributes(Attributes):
+    """Attributes of a tree whose faces are reversed."""
+
+    @property
+    def reversed(self) -> bool:
+        return True
 
 
 class Placement(NamedTuple):

@@ -311,7 +311,8 @@ class MeshTrees(TreeBase):
             Any file of triangles or polygons that trimesh reads, such as .stl, .ply and .obj; those
             of meshio (``pip install "raybvh[meshio]"``), such as .vtk and .msh; or .npz with arrays
             ``vertices`` and ``faces``. Vertices and faces keep their order. Files of positioned
-            meshes, such as .glb, are flattened: `bvh.load_scene` keeps their instances and names.
+            meshes, such as .glb, are flattened: `bvh.load_scene`, which says what is read of glTF,
+            keeps their instances and names. The outside of mirrored ones stays outside.
         groups, quality, memory, threads, progress
             As in `from_mesh`.
 
@@ -320,7 +321,8 @@ class MeshTrees(TreeBase):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file cannot be read, holds no triangles, or is a saved tree or scene, which
+            If the file cannot be read, needs an extension of glTF that is not supported, holds no
+            triangles, or is a saved tree or scene, which
             `bvh.load` opens; or if what it holds would take 1 GiB (or BVH_MAX_UNPACKED bytes) more
             than eight times the file.
         ImportError

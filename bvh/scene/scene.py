@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.placement import AXES
-from bvh.io.meshes import fits
-from bvh.io.trimesh_scenes import attributes_of, placements, up_of
+from bvh.geometry.transforms import mirrored
+from bvh.io.meshes import fits, surface_of
+from bvh.io.trimesh_scenes import ReversedAttributes, attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.public_names import PublicClass, public
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
@@ -74,11 +75,14 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
         ----------
         trimesh_scene : trimesh.Scene
             Each geometry becomes one tree, however many nodes use it; names are those of nodes,
-            and transforms those from a node to the world. Nodes of glTF without a name get that of
-            their mesh, and the parts of a mesh in several materials that of its node, with a number
-            where a name repeats: the same each time. Vertex normals, texture coordinates and base
-            colours of the meshes are kept (see `attributes`). Nodes with points or paths, or with a
-            singular transform, are left out with a `BVHWarning`.
+            and transforms those from a node to the world. Where a transform reflects, the outside
+            of a mesh stays outside, as in glTF and in `BVH.from_file`: such nodes share a second
+            tree, of the same vertices, with the corners of each face in reverse order. Nodes of
+            glTF without a name get that of their mesh, and the parts of a mesh in several materials
+            that of its node, with a number where a name repeats: the same each time. Vertex
+            normals, texture coordinates and base colours of the meshes are kept (see `attributes`).
+            Nodes with points or paths, or with a singular transform, are left out with a
+            `BVHWarning`. trimesh misreads some glTF files, which `load_scene` reads rightly.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
             The axis that is up (see `Scene.up`); by default y in scenes of glTF files, else z.
         quality, threads, progress
@@ -93,25 +97,34 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
         ('ball', 4.0)
         """
         nodes = placements(trimesh_scene)
-        used = {node.geometry: trimesh_scene.geometry[node.geometry] for node in nodes}
+        maps = np.array([node.matrix for node in nodes]).reshape(-1, 3, 4)
+        keys = list(zip((n.geometry for n in nodes), mirrored(maps).tolist(), strict=True))
+        used = {key: trimesh_scene.geometry[key[0]] for key in keys}
         total, done = sum(len(mesh.faces) for mesh in used.values()), 0
-        scene, numbers = cls(), {}
+        scene, trees = cls(), dict[tuple[str, bool], BVH]()
         scene.up = up_of(trimesh_scene) if up is None else up
         with heard(progress) as report:
-            for name, mesh in used.items():
+            for (name, turned), mesh in used.items():
 
                 def step(part: int, _: int, before: int = done) -> None:
                     assert report is not None
                     report(before + part, total)
 
                 steps = step if report else None
-                tree = BVH.from_mesh(mesh, quality=quality, threads=threads, progress=steps)
-                numbers[name] = scene._instances.child_index(tree)
-                scene._attributes[id(tree)] = tree, attributes_of(mesh)
+                surface = surface_of(mesh, threads)
+                if turned:
+                    surface = surface._replace(faces=np.asarray(surface.faces)[:, ::-1])
+                twin = trees.get((name, not turned))
+                if twin is not None:
+                    surface = surface._replace(vertices=twin.vertices)
+                tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
+                trees[name, turned] = tree
+                known = attributes_of(mesh)
+                known = ReversedAttributes(*known) if turned else known
+                scene._attributes[id(tree)] = tree, known
                 done += len(mesh.faces)
         if nodes:
-            children = np.array([numbers[node.geometry] for node in nodes], np.int32)
-            maps = np.stack([node.matrix for node in nodes])
+            children = np.array([scene._instances.child_index(trees[k]) for k in keys], np.int32)
             scene._instances.extend(children, maps, [node.name for node in nodes])
         return scene
 

@@ -53,7 +53,7 @@ class SceneQueries(
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
         # The number of changes when the scene was made one tree, for winding numbers; and the tree,
-        # by the mask and whether reflected faces are turned back.
+        # by the mask and whether faces of reflected leaves, but reversed trees, are turned back.
         self._wound: tuple[int, dict[tuple[int, bool], BVH]] = -1, {}
 
     def _ray_target(self) -> RaySearch:
@@ -133,7 +133,9 @@ class SceneQueries(
         if not count.all():
             faces, leaf_id = faces[count], leaf_id[count]
         if turned:
-            flipped = self._current().flipped[leaf_id]
+            leaves = self._current_leaves()
+            inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
+            flipped = (self._current().flipped ^ inward[leaves.tree_of])[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
         # What has changed in the process may have been another scene.
         same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)

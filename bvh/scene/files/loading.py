@@ -114,6 +114,10 @@ def load_scene(
 
     A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order.
 
+    glTF 2.0 is read in its rest pose, with sparse and quantized accessors, strips, fans, default
+    weights of morph targets and EXT_mesh_gpu_instancing. The outside of mirrored nodes stays
+    outside (see `Scene.from_trimesh`).
+
     Parameters
     ----------
     path : str or path-like
@@ -132,12 +136,19 @@ def load_scene(
     Raises
     ------
     ValueError
-        If the file cannot be read, there are no triangles in it, or what it holds would take 1 GiB
-        (or BVH_MAX_UNPACKED bytes) more than eight times the file.
+        If the file cannot be read, needs an extension of glTF that is not supported, such as a
+        compression, there are no triangles in it, or what it holds would take 1 GiB (or
+        BVH_MAX_UNPACKED bytes) more than eight times the file.
     FileNotFoundError
         If there is none.
     ImportError
         If it is for meshio, such as .vtu and .msh, and that is not installed.
+
+    Warns
+    -----
+    BVHWarning
+        If skins, points or lines of glTF are ignored, or positions are not within the bounds that
+        the file gives.
 
     Examples
     --------

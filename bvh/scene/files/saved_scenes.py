@@ -18,7 +18,7 @@ from bvh.geometry.transforms import affine_maps
 from bvh.io import file_formats
 from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
 from bvh.io.materials import Material
-from bvh.io.trimesh_scenes import Attributes
+from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.scene.content import SceneContent
@@ -70,18 +70,18 @@ class SceneSaving(SceneContent):
         known = [self.attributes(tree) for tree in trees]
         normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
         looks = [material for material in materials if material is not None]
-        shown = 3 if looks else 2
-        tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
-            "scenes": _scene_table(parts, bool(looks)),
+        shown = 4 if any(its.reversed for its in known) else 3 if looks else 2
+        tables: dict[str, Any] = _instance_tables(parts, trees, looks if shown > 2 else None) | {
+            "scenes": _scene_table(parts, shown > 2),
             "trees": [
-                (size, *(a is not None for a in its[:shown]))
+                (size, *(a is not None for a in its), its.reversed)[: 1 + shown]
                 for (size, _), its in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
             "uv": _joined(uv, 2),
         }
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-        has = tables["scenes"].shape[1] == 3, bool(looks)
+        has = tables["scenes"].shape[1] == 3, shown > 2, shown > 3
         blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
         end = file_formats.tables_end(blank) + sum(size for size, _ in files)
         header = blank._replace(size=end)
@@ -110,7 +110,7 @@ class SceneSaving(SceneContent):
 
 
 def _instance_tables(
-    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
+    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material] | None
 ) -> dict[str, Any]:
     """Return the tables of instances, those of all scenes one behind another, and materials."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
@@ -123,7 +123,7 @@ def _instance_tables(
     given = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
     # A str can hold what UTF-8 alone cannot.
     texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in given]
-    looks = packed_materials(materials) if materials else b""
+    looks = b"" if materials is None else packed_materials(materials)
     return columns | {
         "children": np.concatenate(children),
         "named": [name is not None for name in given],
@@ -238,9 +238,12 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    has_materials = tables["trees"].shape[1] == 4
-    found.append(_materials(tables, headers) if has_materials else [None] * len(headers))
-    return [Attributes(*triple) for triple in zip(*found, strict=True)]
+    columns = tables["trees"].shape[1]
+    found.append(_materials(tables, headers) if columns > 3 else [None] * len(headers))
+    turned: NDArray[np.bool_] = np.any(tables["trees"][:, 4:], axis=1)
+    _refuse(turned & ~kinds, "something without faces has them reversed")
+    kinds_of = [ReversedAttributes if its else Attributes for its in turned.tolist()]
+    return [kind(*its) for kind, *its in zip(kinds_of, *found, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
@@ -261,7 +264,7 @@ def _assembled(
     """Return the outermost scene."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [any(given is not None for given in one) for one in known]
+    useful = [one.reversed or any(given is not None for given in one) for one in known]
     for count, next_id, *up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)

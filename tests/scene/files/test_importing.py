@@ -31,14 +31,17 @@ def model(name: str) -> Path:
 def assert_like(scene: Scene, wanted: trimesh.Scene) -> None:
     """Compare a scene with the nodes of one of trimesh, and with what that dumps."""
     nodes = list(wanted.graph.nodes_geometry)
-    trees: dict[str, bvh.BVH] = {}
+    trees: dict[tuple[str, bool], bvh.BVH] = {}
     for one, node in zip(scene, nodes, strict=True):
         matrix, name = wanted.graph.get(node)
-        mesh = wanted.geometry[name]
+        mesh, mirrored = wanted.geometry[name], bool(np.linalg.det(matrix) < 0.0)
         assert np.array_equal(one.transform, matrix)
-        assert trees.setdefault(name, one.child) is one.child
+        assert trees.setdefault((name, mirrored), one.child) is one.child
         assert np.array_equal(one.child.vertices, mesh.vertices)
-        assert np.array_equal(one.child.faces, mesh.faces)
+        assert np.array_equal(one.child.faces, mesh.faces[:, ::-1] if mirrored else mesh.faces)
+        assert scene.attributes(one.child).reversed == mirrored
+        twin = trees.get((name, not mirrored))
+        assert twin is None or np.shares_memory(twin.vertices, one.child.vertices)
     assert len({id(tree) for tree in trees.values()}) == len(trees) == len(scene.leaves.trees)
     vertices, faces, leaf_id, prim_id = scene.flattened()
     begin = 0
@@ -47,9 +50,6 @@ def assert_like(scene: Scene, wanted: trimesh.Scene) -> None:
         assert (leaf_id[begin:end] == k).all()
         assert np.array_equal(prim_id[begin:end], np.arange(len(mesh.faces)))
         size, corners = np.abs(mesh.vertices).max(), vertices[faces[begin:end]]
-        if np.linalg.det(scene[k].transform) < 0.0:
-            # trimesh turns the faces of a mirrored mesh around.
-            corners = corners[:, ::-1]
         assert np.allclose(corners, mesh.triangles, rtol=0, atol=1e-12 * size)
         begin = end
     assert begin == len(faces)
@@ -100,8 +100,8 @@ def test_a_graph(rng: Rng) -> None:
     scene = Scene.from_trimesh(wanted, threads=1, progress=lambda *a: calls.append(a))
     assert_like(scene, wanted)
     assert len(scene) == 32 and [one.name for one in scene] == list(wanted.graph.nodes_geometry)
-    total = sum(len(mesh.faces) for mesh in meshes.values())
-    assert calls[-1] == (total, total) and calls == sorted(calls)
+    total = sum(len(tree) for tree in scene.leaves.trees)
+    assert len(scene.leaves.trees) == 4 and calls[-1] == (total, total) and calls == sorted(calls)
     assert Scene.from_trimesh(wanted, quality="low")[0].child.stats().primitives == 12
 
 

@@ -150,8 +150,8 @@ def test_version_3_is_read(tmp_path: Path, rng: Rng) -> None:
         assert look.vertex_colors.tolist() == np.arange(18).reshape(6, 3).tolist()
         assert look.face_colors.tolist() == np.arange(18, 24).reshape(2, 3).tolist()
         assert scene.attributes(scene[1].child).material is None
-    path.write_bytes(data[:8] + b"\4" + data[9:])
-    with pytest.raises(ValueError, match=r"version 4; this version of bvh reads 1 to 3"):
+    path.write_bytes(data[:8] + b"\5" + data[9:])
+    with pytest.raises(ValueError, match=r"version 5; this version of bvh reads 1 to 4"):
         bvh.load(path)
 
 

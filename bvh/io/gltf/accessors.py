@@ -1,0 +1,212 @@
+"""Accessors of glTF files as arrays: ranges checked, sparse values applied, integers normalized."""
+
+import base64
+from typing import Any
+from urllib.parse import unquote, unquote_to_bytes
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.caller_warnings import warn_caller
+
+Json = dict[str, Any]
+
+TYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
+LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+# Component types of indices, and the divisors of normalized integers (glTF 2.0, section 3.11).
+UNSIGNED = (5121, 5123, 5125)
+LARGEST = {5120: 127.0, 5121: 255.0, 5122: 32767.0, 5123: 65535.0}
+
+MESHOPT = ("EXT_meshopt_compression", "KHR_meshopt_compression")
+COMPRESSED = {"KHR_draco_mesh_compression", *MESHOPT}
+DECOMPRESS = "decompress it, for example with: gltf-transform copy in.glb out.glb"
+
+# Part of the largest coordinate by which bounds may differ from the data. Writers round bounds to
+# some decimals; data that are read in a wrong way differ by far more.
+ROUNDED = 1e-3
+
+
+def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
+    """Return an integer that is not below the least."""
+    value = owner.get(name, usual)
+    if type(value) is not int or value < least:
+        raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
+    return value
+
+
+def item(content: Json, kind: str, k: object) -> Any:
+    """Return one of the items of a file, such as an accessor, by its number."""
+    items = content.get(kind, [])
+    if type(k) is not int or not 0 <= k < len(items):
+        raise ValueError(f"it refers to {kind}[{k!r:.99}], and has {len(items)} {kind}")
+    return items[k]
+
+
+class GltfFiles:
+    """The files that a glTF file refers to by URIs, and arrays that are no files, as a resolver."""
+
+    def __init__(self, resolver: Any) -> None:
+        self._resolver = resolver
+        self.arrays: dict[str, bytes | memoryview] = {}
+
+    def get(self, uri: str) -> bytes | memoryview:
+        """Return the content of a file; URIs are percent-encoded, though not by all writers."""
+        if uri in self.arrays:
+            return self.arrays[uri]
+        try:
+            found: bytes = self._resolver[unquote(uri)]
+        except (OSError, KeyError):
+            if "%" not in uri:
+                raise
+            found = self._resolver[uri]
+        return found
+
+    __getitem__ = get
+
+
+class Accessors:
+    """The accessors of a file; buffers are read when they are first needed."""
+
+    def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
+        self._content, self._chunk, self._files = content, chunk, files
+        self._buffers: dict[int, bytes | memoryview] = {}
+
+    def _buffer(self, k: int) -> bytes | memoryview:
+        if k not in self._buffers:
+            buffer = item(self._content, "buffers", k)
+            uri, wanted = buffer.get("uri"), natural(buffer, "byteLength")
+            given = buffer.get("extensions", {})
+            for name in MESHOPT:
+                if uri is None and given.get(name, {}).get("fallback"):
+                    raise ValueError(f"buffer {k} is compressed by {name}: {DECOMPRESS}")
+            if uri is None:
+                if k > 0 or self._chunk is None:
+                    raise ValueError(f"buffer {k} has neither a uri nor a binary chunk")
+                data: bytes | memoryview = self._chunk
+            elif uri.startswith("data:"):
+                head, _, body = uri.partition(",")
+                data = unquote_to_bytes(body)
+                if head.endswith(";base64"):
+                    data = base64.b64decode(data, validate=True)
+            else:
+                data = self._files[uri]
+            if len(data) < wanted:
+                raise ValueError(f"buffer {k} is cut off: it has {len(data)} of {wanted} bytes")
+            self._buffers[k] = data
+        return self._buffers[k]
+
+    def view(self, k: int) -> tuple[memoryview, int | None]:
+        """Return the bytes of a bufferView, and its stride if it has one."""
+        view = item(self._content, "bufferViews", k)
+        begin, size = natural(view, "byteOffset", 0), natural(view, "byteLength")
+        data = self._buffer(view.get("buffer"))
+        if begin + size > len(data):
+            end = f"{begin + size} of buffer {view['buffer']}, which has {len(data)} bytes"
+            raise ValueError(f"bufferView {k} ends at byte {end}")
+        stride = natural(view, "byteStride", 1, least=1) if "byteStride" in view else None
+        return memoryview(data)[begin : begin + size], stride
+
+    def _rows(
+        self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
+    ) -> NDArray[Any]:
+        """Return rows (count, lanes) of a bufferView that an accessor, or a part of one, names."""
+        data, stride = self.view(owner["bufferView"])
+        begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
+        size = lanes * dtype.itemsize
+        stride = size if stride is None else stride
+        if stride < size or (packed and stride > size):
+            raise ValueError(f"{what} has elements of {size} bytes, {stride} bytes apart")
+        end = begin + (count - 1) * stride + size
+        if count and end > len(data):
+            where = f"bufferView {owner['bufferView']}, which has {len(data)} bytes"
+            raise ValueError(f"{what} ends at byte {end} of {where}")
+        if count == 0:
+            return np.empty((0, lanes), dtype)
+        return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
+
+    def raw(self, k: object, types: tuple[str, ...], may_be_empty: bool = True) -> NDArray[Any]:
+        """Return the components of an accessor as they are stored, (count, lanes)."""
+        accessor = item(self._content, "accessors", k)
+        name, kind = f"accessor {k}", accessor["componentType"]
+        count = natural(accessor, "count")
+        if accessor["type"] not in types or kind not in TYPES:
+            given = f"{accessor['type']!r:.99} of component type {kind!r:.99}"
+            raise ValueError(f"{name} must be {' or '.join(types)}, got {given}")
+        lanes, sparse = LANES[accessor["type"]], accessor.get("sparse")
+        if "bufferView" in accessor:
+            values = self._rows(accessor, kind, lanes, count, name)
+        elif sparse is None and not may_be_empty:
+            used = sorted(COMPRESSED & set(self._content.get("extensionsUsed", [])))
+            hint = f": compressed by {' or '.join(used)}, {DECOMPRESS}" if used else ""
+            raise ValueError(f"{name} has no data{hint}")
+        else:
+            values = np.zeros((count, lanes), TYPES[kind])
+        if sparse is not None:
+            few, where = natural(sparse, "count"), sparse["indices"]
+            if where["componentType"] not in UNSIGNED:
+                raise ValueError(f"{name} has sparse indices that are not unsigned integers")
+            what = f"{name}, its sparse"
+            rows = self._rows(where, where["componentType"], 1, few, f"{what} indices", True)[:, 0]
+            if few and rows.max() >= count:
+                raise ValueError(f"{name} has a sparse index {rows.max()} for {count} elements")
+            values = values.copy()
+            values[rows] = self._rows(sparse["values"], kind, lanes, few, f"{what} values", True)
+        return values
+
+    def indices(self, k: object, vertices: int) -> NDArray[np.uint32]:
+        """Return indices of vertices, of which there are so many."""
+        values = self.raw(k, ("SCALAR",), may_be_empty=False)[:, 0]
+        kind = self._content["accessors"][k]["componentType"]
+        if kind not in UNSIGNED:
+            raise ValueError(f"accessor {k} has indices that are not unsigned integers: {kind}")
+        if len(values) and values.max() >= vertices:
+            most = f"index {values.max()} for {vertices} vertices"
+            raise ValueError(f"accessor {k} has an {most}")
+        return values.astype(np.uint32)
+
+    def floats(
+        self, k: object, types: tuple[str, ...], may_be_empty: bool = True
+    ) -> NDArray[np.float32]:
+        """Return the values of an accessor as float32; normalized integers are divided."""
+        values = self.raw(k, types, may_be_empty)
+        accessor = self._content["accessors"][k]
+        if values.dtype.kind == "f":
+            return np.asarray(values, np.float32)
+        kind = accessor["componentType"]
+        if kind not in LARGEST:
+            raise ValueError(f"accessor {k} must not be of component type {kind}, but for indices")
+        normalized = accessor.get("normalized", False)
+        if not isinstance(normalized, bool):
+            raise ValueError(f"accessor {k} must be normalized or not, got {normalized!r:.99}")
+        if normalized:
+            values = np.maximum(values / LARGEST[kind], -1.0)
+        return values.astype(np.float32)
+
+    def positions(self, k: object, may_be_empty: bool = False) -> NDArray[np.float32]:
+        """Return positions, after a comparison with the bounds that the accessor gives."""
+        found = self.floats(k, ("VEC3",), may_be_empty)
+        accessor = self._content["accessors"][k]
+        given = accessor.get("min"), accessor.get("max")
+        if len(found) == 0 or not all(_is_point(corner) for corner in given):
+            return found
+        # Of integers the bounds are those of what is stored; some writers normalize them.
+        kinds = [found, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [found]
+        boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in kinds]
+        wanted = np.array(given, np.float64)
+        for box in boxes:
+            most = ROUNDED * max(np.abs(box).max(), np.abs(wanted).max())
+            if not (np.abs(box - wanted) > most).any():
+                return found
+        got, said = (f"{box[0].tolist()} to {box[1].tolist()}" for box in (boxes[-1], wanted))
+        warn_caller(
+            f"accessor {k} of the glTF file has data from {got}, but min and max say {said}: "
+            "the file is damaged, or was written with wrong bounds"
+        )
+        return found
+
+
+def _is_point(value: object) -> bool:
+    """Return whether a value is three numbers."""
+    return (
+        isinstance(value, list) and len(value) == 3 and all(type(x) in (int, float) for x in value)
+    )

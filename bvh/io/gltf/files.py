@@ -1,0 +1,199 @@
+"""glTF files as trimesh reads them rightly: checked, plain, and with names.
+
+What they hold is decoded here (`accessors`, `meshes`), and trimesh is given plain arrays:
+it leaves out or misreads what is rare, and has materials, images and the graph. It also calls an
+unnamed node by its number, whatever the name of its mesh, and finds the transform of a node by
+walking up to the root.
+"""
+
+import json
+import struct
+from typing import Any
+
+from bvh.io.gltf.accessors import (
+    COMPRESSED,
+    DECOMPRESS,
+    LANES,
+    TYPES,
+    Accessors,
+    GltfFiles,
+    Json,
+    item,
+    natural,
+)
+from bvh.io.gltf.meshes import INSTANCING, Meshes
+from bvh.io.untrusted_files import Allowance
+
+ENDINGS = (".glb", ".gltf")
+
+# Key in the metadata of a scene of trimesh: its nodes have final names.
+NAMED = "bvh_named"
+
+# The header of a GLB file, and that of a chunk.
+_HEADER, _CHUNK = struct.Struct("<4sII"), struct.Struct("<II")
+_MAGIC, _JSON, _BINARY = b"glTF", 0x4E4F534A, 0x004E4942
+
+# Extensions that a file may require: those that are supported, and those that change no geometry.
+SUPPORTED = {"KHR_mesh_quantization", INSTANCING}
+HARMLESS = (
+    "KHR_materials_", "KHR_texture_", "EXT_texture_", "MSFT_texture_dds", "MSFT_packing_",
+    "KHR_lights_", "EXT_lights_", "KHR_animation_pointer", "KHR_xmp", "EXT_mesh_features",
+    "EXT_instance_features", "EXT_structural_metadata", "EXT_feature_metadata",
+    "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
+)  # fmt: skip
+
+# Edges from the root to nodes, walked one by one: some seconds, and what any scene needs.
+_STEPS, _MEAN_DEPTH = 1 << 19, 64
+
+
+def plain(
+    data: bytes, binary: bool, resolver: Any, allowance: Allowance
+) -> tuple[bytes, GltfFiles]:
+    """Return the JSON of a glTF file for trimesh, and the files that it refers to.
+
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has the files beside it.
+    """
+    text, chunk = _chunks(data) if binary else (data, None)
+    # UTF-8, but some exporters begin it with a mark, or write UTF-16.
+    try:
+        content = json.loads(text.decode(json.detect_encoding(text)))
+    except UnicodeDecodeError:
+        # As some exporters write names.
+        content = json.loads(text.decode("latin-1"))
+    try:
+        _check_extensions(content)
+        _check_arrays(content, allowance)
+        files = GltfFiles(resolver)
+        accessors = Accessors(content, chunk, files)
+        return json.dumps(_plain(content, accessors, files, allowance)).encode(), files
+    except (TypeError, AttributeError, LookupError) as error:
+        raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
+
+
+def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
+    """Return the JSON of a GLB file, and its binary chunk if it has one."""
+    start = _HEADER.size + _CHUNK.size
+    if len(data) < start:
+        raise ValueError(f"it is cut off: it has {len(data)} bytes")
+    magic, version, _ = _HEADER.unpack_from(data)
+    length, kind = _CHUNK.unpack_from(data, _HEADER.size)
+    if magic != _MAGIC or version != 2 or kind != _JSON:
+        raise ValueError("it does not begin as GLB 2 does")
+    if start + length > len(data):
+        raise ValueError(f"it is cut off: it has {len(data)} of {start + length} bytes")
+    text, begin = data[start : start + length], start + length
+    # Chunks of other kinds are for extensions.
+    while begin + _CHUNK.size <= len(data):
+        length, kind = _CHUNK.unpack_from(data, begin)
+        begin += _CHUNK.size
+        if kind == _BINARY:
+            if begin + length > len(data):
+                raise ValueError(f"it is cut off: its binary chunk has {length} bytes")
+            return text, data[begin : begin + length]
+        begin += length
+    return text, None
+
+
+def _check_extensions(content: Json) -> None:
+    """Check that the version, and all that a reader must know, are known."""
+    version = content.get("asset", {}).get("version", "2.0")
+    if not str(version).startswith("2."):
+        raise ValueError(f"it is of version {version!r:.99} of glTF, and 2.0 can be read")
+    for name in content.get("extensionsRequired", []):
+        if name not in SUPPORTED and not name.startswith(HARMLESS):
+            hint = f": {DECOMPRESS}" if name in COMPRESSED else ""
+            raise ValueError(f"it needs the extension {name!r:.99}, which is not supported{hint}")
+
+
+def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance) -> Json:
+    """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
+    meshes = Meshes(content, accessors, files, allowance)
+    nodes = meshes.nodes()
+    _give_names(nodes, meshes.meshes)
+    scenes = content.get("scenes", [])
+    shown = item(content, "scenes", content.get("scene", 0)) if scenes else {}
+    roots = shown.get("nodes", [])
+    for root in roots:
+        item(content, "nodes", root)
+    _check_tree(nodes, roots)
+    kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
+    views = [{"buffer": k, "byteLength": size} for k, size in enumerate(meshes.sizes)]
+    images = []
+    for image in content.get("images", []):
+        if "bufferView" in image:
+            pixels = bytes(accessors.view(image["bufferView"])[0])
+            image = {**image, "bufferView": len(views)}
+            views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
+        images.append(image)
+    meshes.warn()
+    return kept | {
+        "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
+        "meshes": meshes.meshes, "accessors": meshes.accessors, "bufferViews": views,
+        "buffers": meshes.buffers(), "images": images,
+    }  # fmt: skip
+
+
+def _check_arrays(content: Json, allowance: Allowance) -> None:
+    """Check what buffer views, accessors and meshes take, which may share the same few bytes."""
+    for view in content.get("bufferViews", []):
+        natural(view, "byteOffset", 0)
+        natural(view, "byteStride", 1, least=1)
+        allowance.take(natural(view, "byteLength"), "its bufferViews")
+    counts = []
+    for accessor in content.get("accessors", []):
+        natural(accessor, "byteOffset", 0)
+        counts.append(LANES.get(accessor["type"], 16) * natural(accessor, "count"))
+        size = counts[-1] * int(TYPES.get(accessor["componentType"], "<f4")[-1])
+        allowance.take(size, f"accessor {len(counts) - 1}")
+    for mesh in content.get("meshes", []):
+        for part in mesh.get("primitives", []):
+            used = [*part.get("attributes", {}).values()]
+            # Without indices each vertex is one.
+            used.append(part.get("indices", used[0] if used else -1))
+            known = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
+            # As doubles and 64-bit integers.
+            allowance.take(8 * sum(known), "its meshes")
+
+
+def _check_tree(nodes: list[Json], roots: list[int]) -> None:
+    """Check that nodes are a tree, and that their ways to the root are not too long together."""
+    seen, steps = set[int](), 0
+    open_nodes = [(root, 1) for root in roots]
+    while open_nodes:
+        node, depth = open_nodes.pop()
+        if node in seen:
+            raise ValueError(f"node {node} is below itself, or has several parents")
+        seen.add(node)
+        steps += depth
+        open_nodes += [(child, depth + 1) for child in nodes[node].get("children", [])]
+    most = _STEPS + _MEAN_DEPTH * len(nodes)
+    if steps > most:
+        raise ValueError(f"its nodes are {steps} steps below the root together, over {most}")
+
+
+def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
+    """Name the nodes."""
+    owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
+    wanted = [owner.get("name") or None for owner in owners]
+    names = numbered(wanted, {name for name in wanted if name})
+    for node, name in zip(nodes, names, strict=True):
+        node.pop("name", None)
+        if name is not None:
+            node["name"] = name
+
+
+def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
+    """Return unique names: repetitions get a number that makes no name in use; None stays."""
+    used: set[str | None] = set()
+    next_of: dict[str, int] = {}
+    found: list[str | None] = []
+    for name in wanted:
+        if name is not None and name in used:
+            k = next_of.get(name, 1)
+            while f"{name}_{k}" in used or f"{name}_{k}" in given:
+                k += 1
+            next_of[name] = k + 1
+            name = f"{name}_{k}"
+        used.add(name)
+        found.append(name)
+    return found

@@ -1,0 +1,256 @@
+"""Meshes of glTF files as plain triangles, for trimesh: fans, strips, morph targets, instances.
+
+trimesh reads accessors as they are stored, without sparse values; it takes no fans, and no default
+weights; and nodes with cameras, and those below them, are lost. So it is given each array that it
+needs as a dense one of float32 or uint32, and nodes with nothing but a transform and a mesh.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.gltf.accessors import Accessors, GltfFiles, Json, item, natural
+from bvh.io.untrusted_files import Allowance
+from bvh.runtime.arguments import number_of
+from bvh.runtime.caller_warnings import warn_caller
+
+INSTANCING = "EXT_mesh_gpu_instancing"
+
+# Bytes of a node, with what trimesh makes of it.
+NODE_SIZE = 1024
+
+# Vertex attributes that are read, beside positions.
+ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", "VEC4")}
+# Numbers in each part of the transform of a node.
+TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
+
+UNIT = [0.0, 0.0, 0.0, 1.0]
+# How far from 1 the length of a quaternion may be, which may be made of bytes.
+ROUGH = 0.1
+
+TRIANGLES, STRIP, FAN = 4, 5, 6
+
+
+def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
+    """Return the triangles (m, 3) of corners in a mode (glTF 2.0, section 3.7.2.1)."""
+    if mode == TRIANGLES:
+        return corners.reshape(-1, 3)
+    faces = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
+    if mode == FAN:
+        faces[:, 0] = corners[0]
+        return faces[:, [1, 2, 0]]
+    faces[1::2] = faces[1::2][:, [0, 2, 1]]
+    return faces
+
+
+class Meshes:
+    """The meshes and nodes of a file, rewritten; `arrays` are added to the files beside it."""
+
+    def __init__(
+        self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
+    ) -> None:
+        self._content, self._accessors, self._files = content, accessors, files
+        self._allowance = allowance
+        self.sizes: list[int] = []
+        self.accessors: list[Json] = []
+        self.meshes: list[Json] = []
+        # By what it was made of: the number of an array, or of a mesh.
+        self._known: dict[Any, int] = {}
+        # What is ignored, and where.
+        self._ignored: dict[str, list[str]] = {}
+        # Nodes that hold no triangles.
+        self._empty: list[str] = []
+
+    def add_buffer(self, data: bytes | memoryview) -> int:
+        """Add an array of bytes that is no file; return its number."""
+        # No file can have this name.
+        self._files.arrays[f"\0{len(self.sizes)}"] = data
+        self.sizes.append(len(data))
+        return len(self.sizes) - 1
+
+    def buffers(self) -> list[Json]:
+        """Return a buffer for each array."""
+        return [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(self.sizes)]
+
+    def _add(self, array: NDArray[Any]) -> int:
+        """Add an array as an accessor."""
+        kind = {"f": 5126, "u": 5125}[array.dtype.kind]
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        told: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
+        if kind == 5125:
+            told |= {"count": array.size, "type": "SCALAR"}
+        else:
+            told |= {"count": len(array), "type": f"VEC{array.shape[1]}"}
+        self.accessors.append(told)
+        return len(self.accessors) - 1
+
+    def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
+        if name == "POSITION":
+            return self._accessors.positions(number, is_target)
+        return self._accessors.floats(number, ATTRIBUTES[name])
+
+    def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
+        """Return the number of an attribute, with its morph targets; -1 stands for any count."""
+        number = part["attributes"][name]
+        targets = zip(weights, part.get("targets", []), strict=False)
+        moved = [(w, target[name]) for w, target in targets if w and name in target]
+        key = (name, number, *moved)
+        if key not in self._known:
+            found = self._values(name, number, False)
+            # Of the same accessors, each node may have other weights.
+            self._allowance.take(16 * found.size if moved else 0, "its morph targets")
+            for weight, target in moved:
+                step = self._values(name, target, True)
+                if step.shape != found.shape:
+                    sizes = f"{step.shape} numbers for {found.shape} of what it moves"
+                    raise ValueError(f"accessor {target} has {sizes}")
+                found = found + weight * step.astype(np.float64)
+            self._known[key] = self._add(found.astype(np.float32))
+        added = self._known[key]
+        if vertices >= 0 and self.accessors[added]["count"] != vertices:
+            got = f"{self.accessors[added]['count']} elements for {vertices} vertices"
+            raise ValueError(f"accessor {number} ({name}) has {got}")
+        return added
+
+    def _primitive(self, part: Json, weights: tuple[float, ...], where: str) -> Json | None:
+        """Return a primitive as plain triangles; None if it has none."""
+        mode = natural(part, "mode", TRIANGLES)
+        if mode > FAN:
+            raise ValueError(f"{where} has a primitive of an unknown mode, {mode}")
+        if mode < TRIANGLES or "POSITION" not in part["attributes"]:
+            return None
+        place = self._attribute(part, "POSITION", weights, -1)
+        vertices = self.accessors[place]["count"]
+        given = {"POSITION": place}
+        for name in ATTRIBUTES:
+            if name in part["attributes"]:
+                given[name] = self._attribute(part, name, weights, vertices)
+        key = "faces", part.get("indices"), mode, vertices
+        if key not in self._known:
+            if "indices" in part:
+                corners = self._accessors.indices(part["indices"], vertices)
+            else:
+                corners = np.arange(vertices, dtype=np.uint32)
+            if mode == TRIANGLES and len(corners) % 3:
+                raise ValueError(f"{where} has triangles with {len(corners)} corners together")
+            if mode != TRIANGLES:
+                self._allowance.take(24 * len(corners), "its strips and fans")
+            self._known[key] = self._add(
+                faces_of(corners, mode) if len(corners) > 2 else corners[:0]
+            )
+        faces = self._known[key]
+        if self.accessors[faces]["count"] == 0:
+            return None
+        found = {"attributes": given, "indices": faces}
+        if "material" in part:
+            item(self._content, "materials", part["material"])
+            found["material"] = part["material"]
+        return found
+
+    def _mesh(self, number: object, given: Any) -> int | None:
+        """Return the new number of a mesh under the weights of a node; None without triangles."""
+        mesh = item(self._content, "meshes", number)
+        where = f"mesh {mesh.get('name', number)!r:.99}"
+        chosen = mesh.get("weights", []) if given is None else given
+        if not _are_numbers(chosen):
+            raise ValueError(f"{where} has weights that are not numbers: {chosen!r:.99}")
+        weights = tuple(chosen) if any(chosen) else ()
+        key = "mesh", number, weights
+        if key not in self._known:
+            for part in mesh["primitives"] if weights else ():
+                if len(part.get("targets", [])) != len(weights):
+                    targets = f"{len(weights)} weights for {len(part.get('targets', []))}"
+                    raise ValueError(f"{where} has {targets} morph targets")
+            parts = [self._primitive(part, weights, where) for part in mesh["primitives"]]
+            if None in parts and any(parts):
+                self._ignore("points, lines and parts without triangles are left out", where)
+            told = {k: v for k, v in mesh.items() if k == "name"}
+            self.meshes.append({**told, "primitives": [part for part in parts if part]})
+            self._known[key] = len(self.meshes) - 1
+        found = self._known[key]
+        return found if self.meshes[found]["primitives"] else None
+
+    def nodes(self) -> list[Json]:
+        """Return the nodes; instances of a node are nodes below it."""
+        given = self._content.get("nodes", [])
+        found: list[Json] = []
+        more: list[Json] = []
+        for k, node in enumerate(given):
+            kept = {key: node[key] for key in ("children", "name", *TRANSFORM) if key in node}
+            for name, size in TRANSFORM.items():
+                if name in kept and not (_are_numbers(kept[name]) and len(kept[name]) == size):
+                    got = f"got {kept[name]!r:.99}"
+                    raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
+            _check_rotation(kept.get("rotation", UNIT), f"node {k}")
+            if "matrix" in kept and kept["matrix"][3::4] != [0, 0, 0, 1]:
+                raise ValueError(f"matrix of node {k} must be affine, got {kept['matrix']}")
+            for child in kept.get("children", []):
+                item(self._content, "nodes", child)
+            found.append(kept)
+            mesh = self._mesh(node["mesh"], node.get("weights")) if "mesh" in node else None
+            if mesh is None:
+                self._empty += [_label(node, k)] if "mesh" in node else []
+                continue
+            if "skin" in node:
+                self._ignore("skins are ignored: vertices are as stored", f"node {_label(node, k)}")
+            instances = node.get("extensions", {}).get(INSTANCING)
+            if instances is None:
+                kept["mesh"] = mesh
+                continue
+            placed = self._instances(instances["attributes"], f"node {_label(node, k)}")
+            first = len(given) + len(more)
+            kept["children"] = [*kept.get("children", []), *range(first, first + len(placed))]
+            name = kept.pop("name", None) or self.meshes[mesh].get("name") or str(k)
+            more += [{"name": name, "mesh": mesh, **transform} for transform in placed]
+        return found + more
+
+    def _instances(self, given: Json, where: str) -> list[Json]:
+        """Return the transforms of the instances of a node."""
+        columns: dict[str, list[Any]] = {}
+        for name in TRANSFORM:
+            if name.upper() in given:
+                kind = f"VEC{TRANSFORM[name]}"
+                values = self._accessors.floats(given[name.upper()], (kind,))
+                self._allowance.take(NODE_SIZE * len(values), f"the instances of {where}")
+                columns[name] = values.tolist()
+                if not np.isfinite(values).all():
+                    raise ValueError(f"{where} has instances with a {name} that is not finite")
+        if len({len(rows) for rows in columns.values()}) != 1:
+            raise ValueError(f"{where} has instances of no count, or of several counts")
+        for turn in columns.get("rotation", []):
+            _check_rotation(turn, where)
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def _ignore(self, what: str, where: str) -> None:
+        self._ignored.setdefault(what, []).append(where)
+
+    def warn(self) -> None:
+        """Warn about what is ignored."""
+        if self._empty:
+            more = len(self._empty) - 1
+            others = f", and {number_of(more, 'nodes more')}" if more else ""
+            warn_caller(f"node {self._empty[0]} is left out: it holds no triangles{others}")
+        for what, places in self._ignored.items():
+            more = len(places) - 1
+            others = f" and {number_of(more, 'places more')}" if more else ""
+            warn_caller(f"{what}, in {places[0]}{others} of the glTF file")
+
+
+def _check_rotation(turn: list[float], where: str) -> None:
+    """Check that a quaternion is about 1 long: what readers make of others differs."""
+    if not abs(math.hypot(*turn) - 1.0) < ROUGH:
+        raise ValueError(f"{where} has a rotation that is not a unit quaternion: {turn}")
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(
+        type(x) in (int, float) and math.isfinite(x) for x in value
+    )
+
+
+def _label(node: Json, k: int) -> str:
+    """Return the name of a node, or its number."""
+    return f"{node.get('name') or k!r:.99}"
