@@ -56,8 +56,8 @@ from bvh.tree.solids import SOLIDS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes, and the oldest of trees of triangles. Trees of boxes are of
-# version 1, as scenes without materials in which z is up; others without materials of version 2, and
-# those without reversed trees of version 3.
+# version 1, as scenes without materials in which z is up; others without materials of version 2;
+# others without reversed trees of version 3.
 VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
