@@ -13,12 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
+from bvh.io.file_meshes import FACE_IDS, FileMesh, as_trimesh
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
+from bvh.io.obj_files import read_obj
+from bvh.io.off_files import read_off
+from bvh.io.ply_files import read_ply
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
+from bvh.io.stl_files import read_stl
 from bvh.io.thin_objects import thin_of
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.registry import extra
 
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
@@ -30,6 +36,8 @@ MESHIO_ENDINGS = {
     "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
 }  # fmt: skip
 
+# Formats that we read: trimesh does not keep their order, or what else they say.
+READERS = {".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl}
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 # The arrays of a file of numpy.
@@ -59,6 +67,9 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        known = getattr(mesh, "metadata", None)
+        if isinstance(known, dict) and FACE_IDS in known:
+            return Surface(mesh.vertices, mesh.faces, known[FACE_IDS])
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
         raise TypeError(f"mesh must be {MESHES}; call BVH.from_file for the file {mesh!r}")
@@ -101,8 +112,11 @@ def _cut(
     return Surface(points, faces, numbers)
 
 
-def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
-    """Return what is `wanted` of a file in its order, as trimesh reads it, or as a `Surface`."""
+def read_file(path: str | os.PathLike[str], wanted: str, whole: bool = False) -> Any:
+    """Return what is `wanted` of a file in its order: a mesh or scene of trimesh, or a `Surface`.
+
+    As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
+    """
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise FileNotFoundError(f"no such file: {name}")
@@ -113,7 +127,7 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_trimesh(name, allowance)
+        return _read_mesh(name, allowance, whole)
     except ImportError as error:
         # Of some, trimesh keeps the message alone.
         missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
@@ -139,15 +153,22 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
                 raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
-    read = read_file(name, "a mesh")
-    # Clouds of points, and paths, are no meshes.
-    if not (hasattr(read, "faces") or hasattr(read, "graph")):
-        raise ValueError(f"{name} holds no triangles ({type(read).__name__})")
+    read = read_file(name, "a mesh", whole=True)
+    check_has_faces(read, name)
     check_flattened(read, name)
     surface = surface_of(read, threads)
     if len(surface.faces) == 0:
         raise ValueError(f"{name} holds no triangles")
     return surface
+
+
+def check_has_faces(read: object, name: str) -> None:
+    """Check that what was read from a file is a mesh or a scene."""
+    # Clouds of points, and paths, are none.
+    if not (hasattr(read, "faces") or hasattr(read, "graph")):
+        has_points = hasattr(read, "vertices") and not hasattr(read, "entities")
+        cure = ": BVH.from_points takes points" if has_points and len(read.vertices) else ""
+        raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
 
 
 def check_flattened(read: object, name: str) -> None:
@@ -162,46 +183,83 @@ def check_flattened(read: object, name: str) -> None:
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_trimesh(name: str, allowance: Allowance) -> object:
-    import trimesh
-
+def _read_mesh(name: str, allowance: Allowance, whole: bool) -> object:
+    """Read a file in a format that we or trimesh read, or an archive of such files."""
     named: Any = untrusted_files.NamedFiles(name, allowance)
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
-            read = _read_archive(untrusted_files.unpacked(file, name, allowance), allowance)
-    elif (content := _made_safe(name, None, allowance)) is not None:
-        kind = Path(name).suffix[1:].lower()
-        read = trimesh.load(content, file_type=kind, resolver=named, process=False)
-    else:
-        read = trimesh.load(name, resolver=named, process=False)
+            files = untrusted_files.unpacked(file, name, allowance)
+        return _read_archive(files, allowance, whole)
+    read = _read_one(name, None, named, allowance, whole)
     if named.refused is not None:
         raise named.refused
-    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
+    return read
+
+
+def _read_one(
+    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool
+) -> object:
+    """Read a file, or its `data`, with a resolver of trimesh for the files that it names."""
+    import trimesh
+
+    ending = Path(name).suffix.lower()
+    if ending in READERS:
+        mesh = READERS[ending](Path(name).read_bytes() if data is None else data, resolver)
+        surface = _cut(mesh.points, mesh.corners, mesh.offsets)
+        if whole and len(mesh.offsets) > 1:
+            return surface
+        return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
+    content = _made_safe(name, data, allowance)
+    if content is None and data is not None:
+        content = io.BytesIO(data)
+    # As trimesh reads archives: a scene for each file, since it has a function for that.
+    of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
+    load = trimesh.load if data is None else of_archive
+    if content is None:
+        read = load(name, resolver=resolver, process=False)
+    else:
+        read = load(content, file_type=ending[1:], resolver=resolver, process=False)
+    if data is None and ending in ENDINGS and isinstance(read, trimesh.Scene):
         read.metadata[NAMED] = True
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
+def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
-    formats, found = trimesh.exchange.load.mesh_formats(), []
-    # As trimesh reads them: a scene for each file, since it has a function for that.
-    load: Any = getattr(trimesh, "load_scene", trimesh.load)
+    formats, found = trimesh.exchange.load.mesh_formats() | {*READERS}, []
+    resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
-        kind = Path(name).suffix[1:].lower()
-        if kind not in formats:
+        ending = Path(name).suffix.lower()
+        if ending not in READERS and ending[1:] not in formats:
             continue
         try:
-            content = _made_safe(name, data, allowance) or io.BytesIO(data)
-            resolver = trimesh.resolvers.ZipResolver(files)
-            found.append(load(content, file_type=kind, resolver=resolver, process=False))
+            found.append(_read_one(name, data, resolver, allowance, whole))
         except untrusted_files.TooLarge:
             raise
-        except Exception:
-            continue
+        except Exception as error:
+            warn_caller(f"{name}, which is in an archive, is left out: {error}")
+    if whole:
+        return _joined([surface_of(read) for read in found])
     append: Any = trimesh.scene.scene.append_scenes
-    return append(found)
+    return append([one if hasattr(one, "graph") else trimesh.Scene(one) for one in found])
+
+
+def _joined(surfaces: list[Surface]) -> Surface:
+    """Return the triangles of several meshes as one."""
+    points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
+    faces, ids, count = [np.empty((0, 3), np.int32)], [np.empty(0, np.int32)], 0
+    polygons = 0
+    for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
+        faces.append(np.asarray(index) + count)
+        own = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(own + polygons)
+        count, polygons = count + len(some), polygons + int(own.max(initial=-1)) + 1
+    surface = Surface(np.concatenate(points), np.concatenate(faces))
+    if all(one.face_ids is None for one in surfaces):
+        return surface
+    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
 
 
 def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
