@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import os
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
-from bvh.io.file_meshes import FACE_IDS, FileMesh, as_trimesh
+from bvh.io.file_meshes import FACE_IDS, as_trimesh
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.obj_files import read_obj
@@ -171,9 +172,9 @@ def check_has_faces(read: object, name: str) -> None:
         raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
 
 
-def check_flattened(read: object, name: str) -> None:
+def check_flattened(read: object, name: str, allowance: Allowance | None = None) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
-    allowance = Allowance(name)
+    allowance = Allowance(name) if allowance is None else allowance
     if not (hasattr(read, "graph") and hasattr(read, "geometry")):
         return
     for node in read.graph.nodes_geometry:
@@ -235,13 +236,17 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) ->
         if ending not in READERS and ending[1:] not in formats:
             continue
         try:
-            found.append(_read_one(name, data, resolver, allowance, whole))
+            read = _read_one(name, data, resolver, allowance, whole)
+            if whole:
+                check_flattened(read, name, allowance)
+            found.append(read)
         except untrusted_files.TooLarge:
             raise
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if whole:
-        return _joined([surface_of(read) for read in found])
+        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
+        return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
     return append([one if hasattr(one, "graph") else trimesh.Scene(one) for one in found])
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bvh.io.file_meshes import FileMesh, OfCorners, Part
 from bvh.io.text_lines import (
+    GAP,
     Lines,
     first_without_numbers,
     line_number,
@@ -69,7 +70,7 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
             _read_piece(_without_remarks(lines), state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
-        number = line_number(text, error.row, rb"%b(?=\s)" % error.word)
+        number = line_number(text, error.row, error.word + GAP)
         raise ValueError(f"line {number}: {error}") from None
     for found, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
         if found and len(mesh.offsets) > 1:
@@ -98,7 +99,7 @@ def _joined(text: bytes) -> bytes:
         # Comments and names end where their line does.
         if re.match(rb"(v|vt|vn|f|l|p)\s", line):
             joined[begin:end] = b"\v" * (end - begin)
-    return bytes(joined)
+    return with_newlines(bytes(joined))
 
 
 def _without_remarks(lines: Lines) -> Lines:
@@ -112,7 +113,7 @@ def _without_remarks(lines: Lines) -> Lines:
     data = lines.data.copy()
     for sign, end in zip(signs[inside].tolist(), lines.ends[at[inside]].tolist(), strict=True):
         data[sign:end] = 32
-    return next(pieces_of(data[: -16].tobytes()))
+    return next(pieces_of(data[:-16].tobytes()))
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
@@ -248,8 +249,8 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     columns = []
     for k, (word, rows) in enumerate(zip(SIZES, (points, uv, normals), strict=True)):
-        parts = [piece.corners[:, k] for piece in state.faces]
-        column = np.concatenate([np.empty(0, np.int32), *parts])
+        given = [piece.corners[:, k] for piece in state.faces]
+        column = np.concatenate([np.empty(0, np.int32), *given])
         if column.max(initial=-1) >= len(rows):
             at = int((column >= len(rows)).argmax())
             what = f"{column[at] + 1} is no index of {word.decode()}: the file has {len(rows)}"
@@ -261,11 +262,12 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
         # Of those who write bytes.
         colors /= 255.0
     materials = _materials(state.libraries, resolver)
+    parts, part_ids, face_colors = _parts_of(state.names, materials, len(lengths))
     return FileMesh(
-        points, columns[0], offsets, *_parts_of(state.names, materials, len(lengths)),
+        points, columns[0], offsets, parts, part_ids,
         OfCorners(uv, columns[1]) if (columns[1] >= 0).any() else None,
         OfCorners(normals, columns[2]) if (columns[2] >= 0).any() else None,
-        np.clip(colors, 0.0, 1.0) if has_colors else None,
+        np.clip(colors, 0.0, 1.0) if has_colors else None, face_colors,
     )  # fmt: skip
 
 

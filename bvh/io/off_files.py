@@ -40,7 +40,9 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
         what = f"{rows - 1} lines do not hold its {points} vertices and {faces} faces"
         raise ValueError(f"it is cut off: {what}")
     if rows > 1 + points + faces:
-        warn_caller(f"{rows - 1 - points - faces} lines behind the faces of an OFF file are ignored")
+        warn_caller(
+            f"{rows - 1 - points - faces} lines behind the faces of an OFF file are ignored"
+        )
 
     def refuse(row: int, what: str) -> None:
         raise ValueError(f"line {line_number(text, row)}: {what}")

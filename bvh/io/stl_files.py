@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bvh.io.file_meshes import FileMesh, Part
-from bvh.io.text_lines import first_without_numbers, line_number, numbers, pieces_of, with_newlines
+from bvh.io.text_lines import GAP, first_without_numbers, line_number, numbers, pieces_of, with_newlines
 from bvh.runtime.caller_warnings import warn_caller
 
 HEADER = 84
@@ -65,11 +65,11 @@ def _read_text(data: bytes) -> FileMesh:
     """Return the triangles of a text, whose solids are its parts."""
     text = with_newlines(data)
     points, kinds = [np.empty((0, 3))], [np.empty(0, np.int8)]
-    vertices = 0
-    for lines in pieces_of(text.lower()):
+    parts, vertices = [Part()], 0
+    for lines in pieces_of(text):
         kind = np.full(len(lines.begins), -1, np.int8)
         for k, word in enumerate(WORDS):
-            kind[lines.start_with(word)] = k
+            kind[lines.start_with(word, 32)] = k
         is_vertex = kind == WORDS.index(b"vertex")
         content, counts = lines.text(is_vertex, len("vertex")), lines.counts[is_vertex] - 1
         found = numbers(content, np.float64, int(counts.sum()))
@@ -78,8 +78,11 @@ def _read_text(data: bytes) -> FileMesh:
                 row, _ = first_without_numbers(content, np.float64)
             else:
                 row = int((counts != 3).argmax())
-            number = line_number(text, vertices + row, rb"(?i:vertex)(?=\s)")
+            number = line_number(text, vertices + row, rb"(?i:vertex)" + GAP)
             raise ValueError(f"line {number}: a vertex must have three coordinates")
+        for row in np.flatnonzero(kind == SOLID).tolist():
+            name = lines.data[lines.begins[row] + len("solid") : lines.ends[row]].tobytes()
+            parts.append(Part(name.decode("utf-8", "replace").strip() or None))
         points.append(found.reshape(-1, 3))
         kinds.append(kind)
         vertices += len(counts)
@@ -96,18 +99,6 @@ def _read_text(data: bytes) -> FileMesh:
         row = int(inside[bad.argmax()]) if bad.any() else len(kind) - 1
         raise ValueError(f"line {line_number(text, row)}: it is no part of a facet")
     solids = np.flatnonzero(kind == SOLID)
-    if len(solids) == 0 or solids[0] > inside[:1].min(initial=solids[0]):
-        raise ValueError("it has facets before a line 'solid'")
-    return _mesh(np.concatenate(points), *_solids(text, solids, inside[:: len(FACET)]))
-
-
-def _solids(text: bytes, solids: Any, facets: Any) -> tuple[tuple[Part, ...], Any]:
-    """Return the parts of a text, whose solids and facets begin in lines, and that of each facet."""
-    names = []
-    for line in text.split(b"\n"):
-        words = line.split(None, 1)
-        if words and words[0].lower() == b"solid":
-            name = words[1].strip() if len(words) > 1 else b""
-            names.append(name.decode("utf-8", "replace"))
-    part_ids = np.searchsorted(solids, facets, "right") - 1
-    return tuple(Part(name or None) for name in names), part_ids
+    # Part 0 is what comes before the first solid.
+    part_ids = np.searchsorted(solids, inside[:: len(FACET)], "right")
+    return _mesh(np.concatenate(points), tuple(parts), part_ids)

@@ -25,11 +25,15 @@ class Lines(NamedTuple):
     ends: Ints
     counts: Ints  # of words
 
-    def start_with(self, word: bytes) -> NDArray[np.bool_]:
-        """Return which lines have this first word."""
-        found = self.data[self.begins + len(word)] <= 32
-        for k, letter in enumerate(word):
-            found &= self.data[self.begins + k] == letter
+    def start_with(self, word: bytes, case: int = 0) -> NDArray[np.bool_]:
+        """Return which lines have this first word, in lower case; 32 as case takes any."""
+        found = (self.data[self.begins] | case) == word[0]
+        rows = np.flatnonzero(found)
+        at = self.begins[rows]
+        same = self.data[at + len(word)] <= 32
+        for k in range(1, len(word)):
+            same &= (self.data[at + k] | case) == word[k]
+        found[rows] = same
         return found
 
     def text(self, kept: NDArray[np.bool_], skip: int) -> bytes:
@@ -107,15 +111,20 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:
     """Return the first line, of those that are not empty, that has something else than numbers."""
-    for row, line in enumerate(line for line in text.split(b"\n") if line.strip()):
+    filled = (line for line in text.split(b"\n") if max(line, default=0) > 32)
+    for row, line in enumerate(filled):
         if numbers(line, kind, len(line.split())) is None:
             return row, line
     raise ValueError("some of its numbers cannot be read")
 
 
-def line_number(data: bytes, row: int, word: bytes = rb"[^\s#]") -> int:
+# What is behind a word.
+GAP = rb"(?=[\0-\x20])"
+
+
+def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]") -> int:
     """Return the number of the line of a row, among those that begin with a word."""
-    lines = re.finditer(rb"^[^\S\n]*(?:%b)" % word, data, re.MULTILINE)
+    lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):
         if k == row:
             return data.count(b"\n", 0, line.start()) + 1

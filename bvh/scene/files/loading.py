@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bvh.io import file_formats
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
-from bvh.io.meshes import Surface, read_file
+from bvh.io.meshes import Surface, check_has_faces, read_file
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
@@ -164,6 +164,8 @@ def load_scene(
         scene = Scene.from_trimesh(found, up=up, **options)
     # Readers return an empty scene for many damaged files.
     if not any(len(tree) for tree in scene.leaves.trees):
+        for mesh in () if isinstance(found, Surface) else found.geometry.values():
+            check_has_faces(mesh, os.fspath(path))
         raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
     return scene
 
