@@ -1,5 +1,6 @@
 """Polygons that were read from a file, in its order, and their parts as meshes of trimesh."""
 
+import importlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ class FileMesh(NamedTuple):
 
 
 class _Triangles(NamedTuple):
-    """Triangles of a part, the number in it of their polygons, and these and corners in the file."""
+    """Triangles of a part, their polygons by number in it and in the file, corners in the file."""
 
     faces: Ints
     face_ids: Ints
@@ -57,8 +58,7 @@ class _Triangles(NamedTuple):
 
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
     """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts."""
-    import trimesh
-
+    trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
     found = [
@@ -66,7 +66,7 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
         for part, triangles in zip(mesh.parts, _divided(mesh, faces, face_ids), strict=True)
         if len(triangles.faces)
     ]
-    named = {part.name for part, _ in found} - {None}
+    named = {part.name for part, _ in found if part.name is not None}
     names = numbered([part.name or name for part, _ in found], named)
     if len(found) == 1:
         found[0][1].metadata["name"] = names[0]
@@ -107,14 +107,13 @@ def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
     size = len(mesh.points)
     keys = np.repeat(np.arange(len(lengths)), lengths) * size + mesh.corners
     known, first = np.unique(keys, return_index=True)
-    return first[np.searchsorted(known, rows[:, None] * size + faces)]
+    return np.asarray(first[np.searchsorted(known, rows[:, None] * size + faces)])
 
 
 def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any:
     """Return a part as a mesh: with its vertices in order, of a single part with all of them."""
     # Vertices with several texture coordinates or normals come again behind the others.
-    import trimesh
-
+    trimesh: Any = importlib.import_module("trimesh")
     faces, kept = triangles.faces, np.arange(len(mesh.points))
     if not alone:
         kept, faces = np.unique(faces, return_inverse=True)

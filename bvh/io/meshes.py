@@ -163,7 +163,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     return surface
 
 
-def check_has_faces(read: object, name: str) -> None:
+def check_has_faces(read: Any, name: str) -> None:
     """Check that what was read from a file is a mesh or a scene."""
     # Clouds of points, and paths, are none.
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
@@ -229,7 +229,8 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) ->
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
-    formats, found = trimesh.exchange.load.mesh_formats() | {*READERS}, []
+    found: list[Any] = []
+    formats = trimesh.exchange.load.mesh_formats()
     resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
         ending = Path(name).suffix.lower()
@@ -248,14 +249,16 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) ->
         is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
         return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
-    return append([one if hasattr(one, "graph") else trimesh.Scene(one) for one in found])
+    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
+    return append(scenes)
 
 
 def _joined(surfaces: list[Surface]) -> Surface:
     """Return the triangles of several meshes as one."""
     points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
-    faces, ids, count = [np.empty((0, 3), np.int32)], [np.empty(0, np.int32)], 0
-    polygons = 0
+    faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
+    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    count = polygons = 0
     for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
         faces.append(np.asarray(index) + count)
         own = np.arange(len(index)) if face_ids is None else face_ids

@@ -1,10 +1,11 @@
 """OBJ files: faces and vertices in the order of the file, parts by objects and groups.
 
-trimesh counts negative indices from the end of the file, sorts faces by material, and drops vertices
-without faces and the names of groups.
+trimesh counts negative indices from the end of the file, sorts faces by material, and drops the
+names of groups and vertices without faces.
 """
 
 import contextlib
+import importlib
 import itertools
 import re
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ IGNORED = set(
 
 
 class _Faces(NamedTuple):
-    """Corners of the faces in a piece of a file: rows of vertices, textures, normals; -1 for none."""
+    """Corners of faces in a piece of a file: rows of vertices, textures, normals; -1 for none."""
 
     corners: NDArray[np.int32]
     lengths: NDArray[np.int64]
@@ -164,9 +165,7 @@ def _read_rows(lines: Lines, kept: NDArray[np.bool_], word: bytes, state: _State
         what = f"{word.decode()} must have {wanted} numbers, got {counts[bad[0]]}"
         raise _BadLine(word, before + int(bad[0]), what)
     text = lines.text(kept, len(word))
-    found = numbers(text, np.float64, int(counts.sum()))
-    if found is None:
-        _refuse_words(word, before, text, np.float64)
+    found = _numbers(word, before, text, np.float64, int(counts.sum()))
     begins = np.cumsum(counts) - counts
     rows = np.zeros((len(counts), SIZES[word]))
     for k in range(SIZES[word]):
@@ -181,8 +180,13 @@ def _read_rows(lines: Lines, kept: NDArray[np.bool_], word: bytes, state: _State
     state.counts[word] += len(counts)
 
 
-def _refuse_words(word: bytes, before: int, text: bytes, kind: type[np.generic]) -> Any:
-    """Raise an error about the first line that has something else than numbers."""
+def _numbers(
+    word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
+) -> NDArray[Any]:
+    """Return the numbers in lines that begin with a word, of which some are before."""
+    found = numbers(text.replace(b"/", b" "), kind, count)
+    if found is not None:
+        return found
     row, line = first_without_numbers(text.replace(b"/", b" "), kind)
     raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
 
@@ -194,10 +198,7 @@ def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any])
     total = int(lengths.sum())
     line_of = np.repeat(np.arange(len(lengths)), lengths)
     if b"/" not in text:
-        found = numbers(text, np.int64, total)
-        if found is None:
-            _refuse_words(b"f", before, text, np.int64)
-        slots = found.reshape(-1, 1)
+        slots = _numbers(b"f", before, text, np.int64, total).reshape(-1, 1)
         given = np.ones((total, 1), np.bool_)
     else:
         slots, given = _slots(text, total, line_of, before)
@@ -224,15 +225,13 @@ def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any
     per_corner = np.diff(slashes[starts], append=slashes[-1])
     bad = is_slash[starts] | (per_corner > 2)
     if bad.any():
-        at = int(bad.argmax())
-        word = data[starts[at] :].tobytes().split(None, 1)[0]
-        raise _BadLine(b"f", before + int(line_of[at]), f"{shown(word)} is no corner of a face")
+        first = int(bad.argmax())
+        word = data[starts[first] :].tobytes().split(None, 1)[0]
+        raise _BadLine(b"f", before + int(line_of[first]), f"{shown(word)} is no corner of a face")
     begins = ~(is_slash | is_space)
     begins[1:] &= (is_slash | is_space)[:-1]
     at = np.flatnonzero(begins)
-    found = numbers(text.replace(b"/", b" "), np.int64, len(at))
-    if found is None:
-        _refuse_words(b"f", before, text, np.int64)
+    found = _numbers(b"f", before, text, np.int64, len(at))
     corner_of = np.cumsum(is_space[:-1] & ~is_space[1:], dtype=np.int32)[at - 1] - 1
     slot_of = slashes[at] - slashes[starts[corner_of]]
     slots, given = np.zeros((total, 3), np.int64), np.zeros((total, 3), np.bool_)
@@ -273,9 +272,8 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
 
 def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     """Return the materials in files that can be had, by name."""
-    from trimesh.exchange.obj import parse_mtl
-    from trimesh.visual.material import SimpleMaterial
-
+    parse_mtl: Any = importlib.import_module("trimesh.exchange.obj").parse_mtl
+    material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
     found: dict[str, Any] = {}
     for given in libraries:
         # One name with spaces, or several.
@@ -283,9 +281,7 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
             # Pictures are drawn without what is missing or damaged.
             with contextlib.suppress(Exception):
                 read = [parse_mtl(resolver.get(name), resolver=resolver) for name in names]
-                found |= {
-                    name: SimpleMaterial(**look) for looks in read for name, look in looks.items()
-                }
+                found |= {name: material(**look) for looks in read for name, look in looks.items()}
                 break
     return found
 

@@ -4,57 +4,24 @@ trimesh takes all lists of a binary file to be as long as the first, and sorts t
 """
 
 import contextlib
-import re
+import importlib
+import io
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.file_meshes import FileMesh, OfCorners, Part
+from bvh.io.ply_headers import Element, Header, Property, header_of
 from bvh.io.text_lines import table, with_newlines
 
 Ints = NDArray[np.int64]
 
-TYPES = {
-    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
-    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
-    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8", "int64": "i8",
-    "uint64": "u8", "float16": "f2",
-}  # fmt: skip
-ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
-# A header is a few lines; what is longer is no header.
-LONGEST = 1 << 16
 CORNERS = ("vertex_indices", "vertex_index")
 COORDINATES = ("texture_u", "texture_v"), ("u", "v"), ("s", "t")
 # A length of a list as `struct` reads it.
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
-
-
-class Property(NamedTuple):
-    """A property of an element: types as those of numpy; of a list also that of its length."""
-
-    name: str
-    kind: str
-    length: str | None = None
-
-
-class Element(NamedTuple):
-    """An element of a file, of which there are `count` rows."""
-
-    name: str
-    count: int
-    properties: list[Property]
-
-
-class Header(NamedTuple):
-    """The header of a file: its byte order, "" for text, elements, comments, and its size."""
-
-    order: str
-    elements: list[Element]
-    comments: list[str]
-    size: int
 
 
 class _List(NamedTuple):
@@ -67,42 +34,6 @@ class _List(NamedTuple):
 Columns = dict[str, Any]
 
 
-def header_of(data: bytes) -> Header:
-    """Return the header of a file that begins with `data`."""
-    start = data[:LONGEST]
-    found = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
-    if found is None:
-        raise ValueError("it does not begin with a line 'ply'")
-    # Lines of old files end with a carriage return alone.
-    mark = b"\r" if found[1] == b"\r" else b"\r?\n"
-    end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
-    if end is None:
-        raise ValueError("its header has no line 'end_header'")
-    order, elements, comments = None, list[Element](), []
-    for line in start[found.end() : end.start()].decode("latin-1").splitlines():
-        words = line.split()
-        if not words:
-            continue
-        match words:
-            case ["comment" | "obj_info", *_]:
-                comments.append(line.strip())
-            case ["format", name, *_] if name in ORDERS:
-                order = ORDERS[name]
-            case ["element", name, count] if count.isdecimal() and len(count) < 31:
-                elements.append(Element(name, int(count), []))
-            case ["property", "list", length, kind, name] if (
-                elements and length in TYPES and kind in TYPES and "f" not in TYPES[length]
-            ):
-                elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
-            case ["property", kind, name] if elements and kind in TYPES:
-                elements[-1].properties.append(Property(name, TYPES[kind]))
-            case _:
-                raise ValueError(f"its header has a line {line.strip()[:60]!r}")
-    if order is None:
-        raise ValueError("its header has no format")
-    return Header(order, elements, comments, end.end())
-
-
 def read_ply(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of a PLY file; `resolver` has the files that it names."""
     header = header_of(data)
@@ -111,7 +42,7 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     found: dict[str, tuple[int, Columns]] = {}
     for element in header.elements:
         columns = _columns(element, rows)
-        found.setdefault(element.name, (element.count, columns))
+        found.setdefault(element.name, (element.rows, columns))
     rows.check_end()
     count, vertex = found.get("vertex", (0, {}))
     missing = [axis for axis in "xyz" if not isinstance(vertex.get(axis), np.ndarray)]
@@ -168,7 +99,7 @@ def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
     triples = corners[at[:, None] + np.arange(3)]
     kept = (first[2:] <= at) & (triples >= 0).all(axis=1)
     odd = ((at - first[2:]) % 2 == 1)[:, None]
-    return np.where(odd, triples[:, [1, 0, 2]], triples)[kept].reshape(-1)
+    return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[kept].reshape(-1))
 
 
 def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> OfCorners | None:
@@ -200,25 +131,21 @@ def _colors(columns: Columns) -> NDArray[Any] | None:
 
 def _image(comments: list[str], resolver: Any) -> Any:
     """Return the material of the image that a comment names."""
-    from trimesh.visual.material import SimpleMaterial
-
     for comment in comments:
         at = comment.lower().find("texturefile")
         if at >= 0:
             # Pictures are drawn without what is missing or damaged.
             with contextlib.suppress(Exception):
-                import io
-
-                from PIL import Image
-
                 data = resolver.get(comment[at + len("texturefile") :].strip())
-                return SimpleMaterial(image=Image.open(io.BytesIO(data)))
+                image = importlib.import_module("PIL.Image").open(io.BytesIO(data))
+                look = importlib.import_module("trimesh.visual.material")
+                return look.SimpleMaterial(image=image)
     return None
 
 
 def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
     """Return the columns of an element, whose rows are next."""
-    if element.count == 0 or not element.properties:
+    if element.rows == 0 or not element.properties:
         return {}
     # Of bytes, rows of one size have it as stride.
     place, stride = rows.begins(element)
@@ -249,7 +176,7 @@ class _Bytes:
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
         """Return where each row begins, and the size of all, if that is one."""
-        count, properties = element.count, element.properties
+        count, properties = element.rows, element.properties
         lists = [k for k, one in enumerate(properties) if one.length is not None]
         # The least bytes of a row.
         fixed = sum(self.size(one.length or one.kind) for one in properties)
@@ -302,7 +229,7 @@ class _Bytes:
         return place, lengths
 
     def _refuse(self, element: Element) -> None:
-        size, count, name = len(self._data), element.count, element.name
+        size, count, name = len(self._data), element.rows, element.name
         raise ValueError(f"it is cut off: {size} bytes do not hold its {count} rows of {name}")
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
@@ -311,7 +238,7 @@ class _Bytes:
         if stride is not None:
             return np.ndarray(len(place), form, self._data, int(place[0]), (stride,))
         content = np.frombuffer(self._data, np.uint8)
-        return content[place[:, None] + np.arange(width)].view(form)[:, 0]
+        return np.asarray(content[place[:, None] + np.arange(width)].view(form)[:, 0])
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
         """Return so many values from each place on, one behind another."""
@@ -327,7 +254,8 @@ class _Bytes:
         steps[place[filled] - begin] = 1
         steps[(place + width * lengths)[filled] - begin] = -1
         inside = np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)
-        return np.frombuffer(self._data, np.uint8, end - begin, begin)[inside].view(form)
+        content = np.frombuffer(self._data, np.uint8, end - begin, begin)
+        return np.asarray(content[inside].view(form))
 
     def check(self, element: Element, place: Ints) -> None:
         """Go on behind an element, whose rows end at places."""
@@ -356,7 +284,7 @@ class _Words:
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
         """Return where each row begins."""
-        count, left = element.count, len(self._begins) - 1 - self._at
+        count, left = element.rows, len(self._begins) - 1 - self._at
         if count > left:
             raise ValueError(f"it is cut off: it has {left} of its {count} lines of {element.name}")
         return self._begins[self._at : self._at + count], None

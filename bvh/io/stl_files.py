@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from bvh.io.file_meshes import FileMesh, Part
-from bvh.io.text_lines import GAP, first_without_numbers, line_number, numbers, pieces_of, with_newlines
+from bvh.io.text_lines import (
+    GAP,
+    first_without_numbers,
+    line_number,
+    numbers,
+    pieces_of,
+    with_newlines,
+)
 from bvh.runtime.caller_warnings import warn_caller
 
 HEADER = 84

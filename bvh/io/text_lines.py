@@ -27,7 +27,7 @@ class Lines(NamedTuple):
 
     def start_with(self, word: bytes, case: int = 0) -> NDArray[np.bool_]:
         """Return which lines have this first word, in lower case; 32 as case takes any."""
-        found = (self.data[self.begins] | case) == word[0]
+        found = np.asarray((self.data[self.begins] | case) == word[0])
         rows = np.flatnonzero(found)
         at = self.begins[rows]
         same = self.data[at + len(word)] <= 32

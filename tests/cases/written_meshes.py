@@ -42,6 +42,8 @@ def obj(rng: Rng) -> Written:
     owner = group = None
     named: list[tuple[str | None, str | None]] = []
     relative, ahead = rng.random() < 0.5, 0
+    # Not all readers agree on a file with objects and groups.
+    words_of_names = ["o", "g", "usemtl"] if not plain else ["og"[rng.integers(2)], "usemtl"]
     for _ in range(int(rng.integers(3, 40))):
         kind = str(rng.choice(["v"] * 5 + ["vt", "vn", "f", "f", "f", "name", "other"]))
         if kind in counts:
@@ -74,15 +76,21 @@ def obj(rng: Rng) -> Written:
             made.faces.append(face)
             named.append((owner, group))
         elif kind == "name":
-            word = str(rng.choice(["o", "g", "usemtl"]))
-            name = str(rng.choice(["wheel", "door 1", "glass#2", "été", ""]))
+            word = str(rng.choice(words_of_names))
+            name = str(rng.choice(["wheel", "door 1", "glass#2", "été", ""][: 4 if plain else 5]))
             lines.append(f"{word} {name}".strip())
             if word == "o":
                 owner, group = name or None, None
             elif word == "g":
                 group = name or None
         elif kind == "other":
-            lines.append(str(rng.choice(["# f 1 2 3", "", "s 1", "s off", "#v", "  ", "# C:\\", "mtllib a b.mtl"])))
+            lines.append(
+                str(
+                    rng.choice(
+                        ["# f 1 2 3", "", "s 1", "s off", "#v", "  ", "# C:\\", "mtllib a b.mtl"]
+                    )
+                )
+            )
     while len(made.points) < ahead:
         made.points.append([0.0, 1.0, 2.0])
         lines.append("v 0 1 2")
@@ -96,7 +104,12 @@ def obj(rng: Rng) -> Written:
                 lines[k] = " ".join(words[:at]) + " \\\n " + " ".join(words[at:])
             if rng.random() < 0.1:
                 lines[k] = str(rng.choice([" ", "\t"])) + lines[k]
-        lines = [line.replace(" ", str(rng.choice(["  ", "\t"]))) if rng.random() < 0.05 and line[:1] in "vf" else line for line in lines]
+        lines = [
+            line.replace(" ", str(rng.choice(["  ", "\t"])))
+            if rng.random() < 0.05 and line[:1] in "vf"
+            else line
+            for line in lines
+        ]
     text = "\n".join(lines) + ("\n" if rng.random() < 0.8 else "")
     if not plain and rng.random() < 0.3:
         text = text.replace("\n", "\r\n")
@@ -115,7 +128,9 @@ def off(rng: Rng) -> Written:
     made = Written()
     plain = made.is_plain = bool(rng.random() < 0.5)
     count = int(rng.integers(3, 12))
-    keyword = "OFF" if plain else str(rng.choice(["OFF", "COFF", "NOFF", "STOFF", "CNOFF", "STCNOFF"]))
+    keyword = (
+        "OFF" if plain else str(rng.choice(["OFF", "COFF", "NOFF", "STOFF", "CNOFF", "STCNOFF"]))
+    )
     made.points = []
     rows = []
     for _ in range(count):
@@ -151,7 +166,9 @@ def stl(rng: Rng) -> Written:
         made.names = [None] * count
         start = bytes(rng.choice([b"", b"solid", b"solid part"]))
         rows = b"".join(bytes(12) + corner.tobytes() + bytes(2) for corner in corners)
-        made.data = start.ljust(80, b" \0"[int(rng.integers(2)) :][:1]) + struct.pack("<I", count) + rows
+        made.data = (
+            start.ljust(80, b" \0"[int(rng.integers(2)) :][:1]) + struct.pack("<I", count) + rows
+        )
     else:
         plain = made.is_plain = bool(rng.random() < 0.5)
         lines = []
@@ -197,7 +214,12 @@ def ply(rng: Rng) -> Written:
     if rng.random() < 0.3:
         rng.shuffle(vertex)
     vertex += [one for one in extra if rng.random() < 0.3]
-    lists = ["list", pick(wholes), pick(wholes), str(rng.choice(["vertex_indices", "vertex_index"]))]
+    lists = [
+        "list",
+        pick(wholes),
+        pick(wholes),
+        str(rng.choice(["vertex_indices", "vertex_index"])),
+    ]
     face: list[list[str]] = [lists]
     if rng.random() < 0.3:
         face.append(["list", pick("BHI"), pick(floats), "texcoord"])
@@ -231,13 +253,17 @@ def ply(rng: Rng) -> Written:
                     size = 2 * len(polygon) if words[-1] == "texcoord" else int(rng.integers(4))
                     values = [float(rng.integers(9)) if TYPES[kind] in floats else 1] * size
                 elif TYPES[kind] in floats:
-                    values = [float(np.float32(rng.normal()) if TYPES[kind] == "f" else rng.normal())]
+                    values = [
+                        float(np.float32(rng.normal()) if TYPES[kind] == "f" else rng.normal())
+                    ]
                 else:
                     values = [int(rng.integers(100))]
                 if words[-1] in point:
                     point[words[-1]] = values[0]
                 if order == "ascii":
-                    words_of_row += [str(len(values))] * (words[0] == "list") + [repr(x) for x in values]
+                    words_of_row += [str(len(values))] * (words[0] == "list") + [
+                        repr(x) for x in values
+                    ]
                 else:
                     mark = "<" if "little" in order else ">"
                     if words[0] == "list":
@@ -264,7 +290,11 @@ def spoiled(data: bytes, rng: Rng) -> bytes:
         at = int(rng.integers(len(data) + 1))
         size = int(rng.integers(1, 12))
         how = int(rng.integers(6))
-        piece = bytes(rng.choice([b"-1", b"0", b"\n", b" ", b"/", b"9", b"v", b"\0", b"nan", b"\\\n", b"#", b"."]))
+        piece = bytes(
+            rng.choice(
+                [b"-1", b"0", b"\n", b" ", b"/", b"9", b"v", b"\0", b"nan", b"\\\n", b"#", b"."]
+            )
+        )
         if how == 0:
             data = data[:at] + data[at + size :]
         elif how == 1:

@@ -181,9 +181,14 @@ def by_tinyobjloader(path: Path) -> tuple[np.ndarray, list[list[int]], list[str]
 
 
 def by_vtk(path: Path) -> Read:
-    """Read a file by VTK."""
+    """Read an OFF or STL file by VTK."""
     import pyvista
+    import vtk
 
-    readers: dict[str, Any] = {".off": pyvista._vtk, ".stl": pyvista.STLReader}
-    read = readers[path.suffix](str(path)).read()
-    return np.asarray(read.points, np.float64), [cell.tolist() for cell in read.irregular_faces]
+    reader: Any = vtk.vtkSTLReader() if path.suffix == ".stl" else vtk.vtkOFFReader()
+    reader.SetFileName(str(path))
+    if path.suffix == ".stl":
+        reader.MergingOff()
+    reader.Update()
+    mesh: Any = pyvista.wrap(reader.GetOutput())
+    return np.asarray(mesh.points, np.float64), [face.tolist() for face in mesh.irregular_faces]
