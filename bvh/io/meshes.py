@@ -38,7 +38,9 @@ MESHIO_ENDINGS = {
 }  # fmt: skip
 
 # Formats that we read: trimesh does not keep their order, or what else they say.
-READERS = {".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl}
+READERS = {
+    ".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl, ".stl_ascii": read_stl,
+}  # fmt: skip
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 # The arrays of a file of numpy.
@@ -113,7 +115,9 @@ def _cut(
     return Surface(points, faces, numbers)
 
 
-def read_file(path: str | os.PathLike[str], wanted: str, whole: bool = False) -> Any:
+def read_file(
+    path: str | os.PathLike[str], wanted: str, whole: bool = False, threads: int | None = None
+) -> Any:
     """Return what is `wanted` of a file in its order: a mesh or scene of trimesh, or a `Surface`.
 
     As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
@@ -128,7 +132,7 @@ def read_file(path: str | os.PathLike[str], wanted: str, whole: bool = False) ->
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_mesh(name, allowance, whole)
+        return _read_mesh(name, allowance, whole, threads)
     except ImportError as error:
         # Of some, trimesh keeps the message alone.
         missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
@@ -154,7 +158,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
                 raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
-    read = read_file(name, "a mesh", whole=True)
+    read = read_file(name, "a mesh", True, threads)
     check_has_faces(read, name)
     check_flattened(read, name)
     surface = surface_of(read, threads)
@@ -184,29 +188,30 @@ def check_flattened(read: object, name: str, allowance: Allowance | None = None)
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_mesh(name: str, allowance: Allowance, whole: bool) -> object:
+def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
     """Read a file in a format that we or trimesh read, or an archive of such files."""
     named: Any = untrusted_files.NamedFiles(name, allowance)
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
             files = untrusted_files.unpacked(file, name, allowance)
-        return _read_archive(files, allowance, whole)
-    read = _read_one(name, None, named, allowance, whole)
+        return _read_archive(files, allowance, *how)
+    read = _read_one(name, None, named, allowance, *how)
     if named.refused is not None:
         raise named.refused
     return read
 
 
 def _read_one(
-    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool
-) -> object:
+    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool,
+    threads: int | None,
+) -> object:  # fmt: skip
     """Read a file, or its `data`, with a resolver of trimesh for the files that it names."""
     import trimesh
 
     ending = Path(name).suffix.lower()
     if ending in READERS:
         mesh = READERS[ending](Path(name).read_bytes() if data is None else data, resolver)
-        surface = _cut(mesh.points, mesh.corners, mesh.offsets)
+        surface = _cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
         if whole and len(mesh.offsets) > 1:
             return surface
         return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
@@ -225,7 +230,9 @@ def _read_one(
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) -> object:
+def _read_archive(
+    files: dict[str, bytes], allowance: Allowance, whole: bool, threads: int | None
+) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
@@ -237,7 +244,7 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance, whole: bool) ->
         if ending not in READERS and ending[1:] not in formats:
             continue
         try:
-            read = _read_one(name, data, resolver, allowance, whole)
+            read = _read_one(name, data, resolver, allowance, whole, threads)
             if whole:
                 check_flattened(read, name, allowance)
             found.append(read)

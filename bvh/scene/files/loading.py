@@ -152,7 +152,7 @@ def load_scene(
     import trimesh
 
     options: dict[str, Any] = {"quality": quality, "threads": threads, "progress": progress}
-    found = read_file(path, "a scene")
+    found = read_file(path, "a scene", threads=threads)
     if isinstance(found, Surface):
         scene = Scene()
         scene.add(BVH.from_mesh(found, **options), name=Path(path).stem)
