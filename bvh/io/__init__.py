@@ -15,6 +15,7 @@ Each file imports only from those above it.
 | `ply_headers.py` | Headers of PLY files: checked, but for their counts, which no file has to keep |
 | `ply_files.py` | PLY files: text or binary, with polygons of any lengths and lists of any types, in their order |
 | `stl_files.py` | STL files: binary ones by their length, text by its facets, each solid a part |
+| `threemf_files.py` | 3MF files: objects of other models in them, as the production extension has them |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
 | `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |

@@ -23,6 +23,7 @@ from bvh.io.ply_files import read_ply
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.stl_files import read_stl
 from bvh.io.thin_objects import thin_of
+from bvh.io.threemf_files import with_one_model
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
 from bvh.runtime.caller_warnings import warn_caller
@@ -43,6 +44,8 @@ READERS = {
 }  # fmt: skip
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
+# Elements of COLLADA with faces that trimesh does not read.
+LOST = rb"<(tristrips|trifans|instance_controller)\b"
 # The arrays of a file of numpy.
 ARRAYS = ("vertices", "faces", "offsets", "face_ids")
 
@@ -210,7 +213,10 @@ def _read_one(
 
     ending = Path(name).suffix.lower()
     if ending in READERS:
-        mesh = READERS[ending](Path(name).read_bytes() if data is None else data, resolver)
+        data = Path(name).read_bytes() if data is None else data
+        # Signalling NaN become others.
+        with np.errstate(invalid="ignore"):
+            mesh = READERS[ending](data, resolver)
         surface = _cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
         if whole and len(mesh.offsets) > 1:
             return surface
@@ -280,6 +286,8 @@ def _joined(surfaces: list[Surface]) -> Surface:
 def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
     """Return a file, or its `data`, as a reader may read it, where it was checked or changed."""
     ending = Path(name).suffix.lower()
+    if ending == ".dae":
+        _warn_of_collada(Path(name).read_bytes() if data is None else data)
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
         return io.BytesIO(checked(data, ending == ".glb", allowance))
@@ -287,8 +295,17 @@ def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesI
         import zipfile
 
         file = name if data is None else io.BytesIO(data)
-        return untrusted_files.stored(file, allowance) if zipfile.is_zipfile(file) else None
+        if zipfile.is_zipfile(file):
+            files = untrusted_files.unzipped(file, allowance)
+            return untrusted_files.stored(with_one_model(files) if ending == ".3mf" else files)
     return None
+
+
+def _warn_of_collada(data: bytes) -> None:
+    """Warn of what trimesh leaves out of a COLLADA file without a word."""
+    lost = sorted({found.decode() for found in re.findall(LOST, data)})
+    if lost:
+        warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
 
 
 def _read_meshio(name: str, ending: str) -> Surface:

@@ -275,7 +275,7 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     parse_mtl: Any = importlib.import_module("trimesh.exchange.obj").parse_mtl
     material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
     found: dict[str, Any] = {}
-    for given in libraries:
+    for given in dict.fromkeys(libraries):
         # One name with spaces, or several.
         for names in ([given], given.split()):
             # Pictures are drawn without what is missing or damaged.

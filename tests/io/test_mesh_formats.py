@@ -6,12 +6,14 @@ import struct
 import zipfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import trimesh
 
 import bvh
+from bvh.io.threemf_files import with_one_model
 from bvh.pictures import render
 
 GRID = [(x, y, 0.0) for y in (0.0, 1.0) for x in range(9)]
@@ -419,8 +421,65 @@ def test_archives(tmp_path: Path) -> None:
         assert look.image.size == (2, 2)
 
 
+CORE = "http://schemas.microsoft.com/3dmanufacturing"
+XMLNS = f'xmlns="{CORE}/core/2015/02" xmlns:p="{CORE}/production/2015/06"'
+
+
+def model(objects: str, items: str = "") -> str:
+    return f"<model {XMLNS}><resources>{objects}</resources><build>{items}</build></model>"
+
+
+def triangle(number: int, z: float) -> str:
+    points = "".join(f'<vertex x="{x}" y="{y}" z="{z}"/>' for x, y in ((0, 0), (1, 0), (0, 1)))
+    faces = '<triangle v1="0" v2="1" v3="2"/>'
+    mesh = f"<vertices>{points}</vertices><triangles>{faces}</triangles>"
+    return f'<object id="{number}" name="n{number}"><mesh>{mesh}</mesh></object>'
+
+
+def test_objects_of_other_models(tmp_path: Path) -> None:
+    """A component of another model of a 3MF file is the object that it names, and only that."""
+    parts = "".join(
+        f'<component p:path="/3D/o.model" objectid="{k}" transform="1 0 0 0 1 0 0 0 1 0 0 {z}"/>'
+        for k, z in ((1, 0), (2, 10), (1, 20))
+    )
+    root = model(
+        f'{triangle(1, 50.0)}<object id="3"><components>{parts}</components></object>',
+        '<item objectid="3"/><item objectid="1"/>',
+    )
+    files = {"3D/3dmodel.model": root, "3D/o.model": model(triangle(1, 0.0) + triangle(2, 5.0))}
+    path = tmp_path / "a.3mf"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    merged = with_one_model({name: text.encode() for name, text in files.items()})
+    found = ElementTree.fromstring(merged["3D/3dmodel.model"])
+    ids = [one.get("id") for one in found.iter() if one.tag.endswith("}object")]
+    assert ids == ["1", "3", "3D/o.model#1", "3D/o.model#2"]
+    used = [one.get("objectid") for one in found.iter() if one.tag.endswith(("component", "item"))]
+    assert used == ["3D/o.model#1", "3D/o.model#2", "3D/o.model#1", "3", "1"]
+    with pytest.raises(ValueError, match=r"it has no '3D/o\.model', which it names"):
+        with_one_model({"3D/3dmodel.model": root.encode()})
+    pytest.importorskip("lxml")
+    pytest.importorskip("networkx")
+    tree, scene = bvh.BVH.from_file(path), bvh.load_scene(path)
+    assert sorted(tree.vertices[:, 2].tolist()) == sorted([0.0, 15.0, 20.0, 50.0] * 3)
+    assert len(scene) == 4 and all(len(one.child) == 1 for one in scene)
+
+
+def test_collada(tmp_path: Path) -> None:
+    """What is left out of a COLLADA file is told."""
+    text = "<COLLADA><library_geometries/><tristrips count='1'/><trifans/></COLLADA>"
+    path = written(tmp_path / "a.dae", text)
+    with (
+        pytest.warns(bvh.BVHWarning, match="a COLLADA file are left out: trifans, tristrips"),
+        pytest.raises((ValueError, ImportError)),
+    ):
+        bvh.BVH.from_file(path)
+
+
 def test_paths_are_no_triangles(tmp_path: Path) -> None:
     pytest.importorskip("networkx")
-    trimesh.load_path(np.eye(3)).export(tmp_path / "a.dxf")
-    with pytest.raises(ValueError, match=r"a\.dxf holds no triangles|cannot read"):
+    path: Any = trimesh.load_path(np.eye(3)[:, :2])
+    path.export(str(tmp_path / "a.dxf"))
+    with pytest.raises(ValueError, match=r"a\.dxf holds no triangles \(Path2D\)$"):
         bvh.BVH.from_file(tmp_path / "a.dxf")

@@ -112,7 +112,9 @@ def load_scene(
 ) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
-    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order.
+    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order. The
+    parts of an OBJ file are its objects, or groups where there are no objects or one has several;
+    of these, faces with an image are a part of their own. Solids of an STL file are parts, too.
 
     Parameters
     ----------
