@@ -114,9 +114,10 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
     """Return a part as a mesh: with its vertices in order, of a single part with all of them."""
     # Vertices with several texture coordinates or normals come again behind the others.
     trimesh: Any = importlib.import_module("trimesh")
-    faces, kept = triangles.faces, np.arange(len(mesh.points))
-    if not alone:
-        kept, faces = np.unique(faces, return_inverse=True)
+    if alone:
+        kept, faces = np.arange(len(mesh.points)), triangles.faces
+    else:
+        kept, faces = np.unique(triangles.faces, return_inverse=True)
         faces = faces.reshape(-1, 3)
     given = {
         name: OfCorners(column.rows, column.ids[triangles.corners].reshape(-1))
@@ -132,8 +133,8 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
             ids = np.where(at < 0, -1, column.ids[at])
             if (ids[at >= 0] < 0).all() or (name == "normals" and (ids[at >= 0] < 0).any()):
                 continue
-            blank = np.full((1, column.rows.shape[1]), np.nan if name == "uv" else 0.0)
-            options[name] = np.concatenate([column.rows, blank])[ids]
+            options[name] = column.rows[np.maximum(ids, 0)]
+            options[name][ids < 0] = np.nan if name == "uv" else 0.0
     if "uv" in options or part.material is not None:
         look = {"uv": options.pop("uv", None), "material": part.material}
         options["visual"] = trimesh.visual.TextureVisuals(**look)

@@ -139,7 +139,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
             state.names.append((state.counts[b"f"] + int(ends[line]), word, name))
         elif word in OTHERS:
             state.others.add(_text(word))
-        elif word not in IGNORED:
+        elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(shown(word))
     if kept.any():
         since = {word: counts[kept] for word, counts in since.items()}

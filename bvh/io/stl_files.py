@@ -10,6 +10,7 @@ import numpy as np
 from bvh.io.file_meshes import FileMesh, Part
 from bvh.io.text_lines import (
     GAP,
+    MARK,
     first_without_numbers,
     line_number,
     numbers,
@@ -60,7 +61,7 @@ def count_of(data: bytes) -> int:
 
 def is_text(data: bytes) -> bool:
     """Return whether a file, of which these are the first bytes at least, is text."""
-    return data.lstrip()[:5].lower() == b"solid" and b"\0" not in data[:START]
+    return data.removeprefix(MARK).lstrip()[:5].lower() == b"solid" and b"\0" not in data[:START]
 
 
 def _mesh(points: Any, *parts: Any) -> FileMesh:

@@ -12,6 +12,8 @@ Ints = NDArray[np.int64]
 
 # Bytes that are split into lines at a time.
 PIECE = 1 << 22
+# How some programs begin a text in UTF-8.
+MARK = b"\xef\xbb\xbf"
 # A number behind the others, which shows that all have been read.
 _LAST = 4503599627370497
 
@@ -51,6 +53,7 @@ class Lines(NamedTuple):
 
 def with_newlines(data: bytes) -> bytes:
     """Return a text whose lines end with a newline; old ones end with a carriage return alone."""
+    data = data.removeprefix(MARK)
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     return data if data.endswith(b"\n") else data + b"\n"

@@ -188,7 +188,7 @@ def test_lines_of_obj(tmp_path: Path) -> None:
     """Joined lines, remarks and line ends of all systems."""
     text = "v 0 0 \\\n 0\nv 1 0 0 # right\n#f 1 2 3 \\\n\tv 0 1 0\nf 1 \\\n2 \\\n3#4\n"
     old = f"{FACE}f 1 2 \\\n3\n".replace("\n", "\r")
-    for content in (text, text.replace("\n", "\r\n"), old):
+    for content in (text, text.replace("\n", "\r\n"), old, f"\ufeff{text}"):
         tree = bvh.BVH.from_file(written(tmp_path / "a.obj", content))
         assert tree.faces.tolist() == [[0, 1, 2]] and tree.vertices[2].tolist() == [0, 1, 0]
 
