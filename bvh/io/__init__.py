@@ -8,14 +8,7 @@ Each file imports only from those above it.
 | `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |
 | `gltf_files.py` | JSON of glTF files: checked and given names before trimesh reads them |
-| `text_lines.py` | Lines of text files as tables of numbers, some megabytes at a time |
-| `file_meshes.py` | Polygons that were read from a file, in its order, and their parts as meshes of trimesh |
-| `obj_files.py` | OBJ files: faces and vertices in the order of the file, parts by objects and groups |
-| `off_files.py` | OFF files: vertices and faces in their order, whatever is behind them in their lines |
-| `ply_headers.py` | Headers of PLY files: checked, but for their counts, which no file has to keep |
-| `ply_files.py` | PLY files: text or binary, with polygons of any lengths and lists of any types, in their order |
-| `stl_files.py` | STL files: binary ones by their length, text by its facets, each solid a part |
-| `threemf_files.py` | 3MF files: objects of other models in them, as the production extension has them |
+| `formats/` | Formats of meshes that we read, in the order of the file: OBJ, OFF, PLY and STL |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
 | `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.file_meshes import FACE_COLORS
+from bvh.io.formats.file_meshes import FACE_COLORS
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,16 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
-from bvh.io.file_meshes import FACE_IDS, as_trimesh
+from bvh.io.formats.file_meshes import FACE_IDS, as_trimesh
+from bvh.io.formats.obj_files import read_obj
+from bvh.io.formats.off_files import read_off
+from bvh.io.formats.ply_files import read_ply
+from bvh.io.formats.stl_files import read_stl
+from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
-from bvh.io.obj_files import read_obj
-from bvh.io.off_files import read_off
-from bvh.io.ply_files import read_ply
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
-from bvh.io.stl_files import read_stl
 from bvh.io.thin_objects import thin_of
-from bvh.io.threemf_files import with_one_model
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
 from bvh.runtime.caller_warnings import warn_caller

@@ -4,11 +4,49 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+import bvh
 
 Rng = np.random.Generator
+
+GRID = [(x, y, 0.0) for y in (0.0, 1.0) for x in range(9)]
+DOWN = [0.0, 0.0, -1.0]
+FACE = "v 0 0 0\nv 1 0 0\nv 0 1 0\n"
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    """Write a file."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def names_of(path: Path) -> list[str | None]:
+    """Return the names of the parts of a file."""
+    return [one.name for one in bvh.load_scene(path)]
+
+
+def car(folder: Path) -> Path:
+    """Write an OBJ file with parts, materials, an image, polygons and vertices of no face."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (2, 2), (255, 0, 0)).save(folder / "red.png")
+    written(
+        folder / "a b.mtl",
+        "newmtl paint\nKd 0 1 0\nnewmtl steel\nKd 0 0 1\nnewmtl tape\nmap_Kd red.png\n",
+    )
+    points = "".join("v {} {} {}\n".format(*one) for one in GRID)
+    uv = "vt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\n"
+    faces = [
+        ("o door\nusemtl steel", "1 2 11 10"), ("usemtl paint", "2 3 12"),
+        ("usemtl tape", "3/1 4/2 13/3 12/4"),
+        ("o roof\nusemtl paint", "4/1 5/2 14/3"), ("usemtl unknown", "5 6 15 14"),
+    ]  # fmt: skip
+    text = "".join(f"{name}\nf {face}\n" for name, face in faces)
+    return written(folder / "car.obj", f"mtllib a b.mtl\n{points}{uv}{text}")
 
 
 @dataclass

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.formats.ply_files import CORNERS as PLY_FACES
+from bvh.io.formats.ply_headers import LONGEST, Element, header_of
+from bvh.io.formats.stl_files import HEADER as STL_HEADER
+from bvh.io.formats.stl_files import ROW as STL_ROW
+from bvh.io.formats.stl_files import START as STL_START
+from bvh.io.formats.stl_files import count_of, is_text
 from bvh.io.meshes import check_flattened, read_file, surface_of
-from bvh.io.ply_files import CORNERS as PLY_FACES
-from bvh.io.ply_headers import LONGEST, Element, header_of
-from bvh.io.stl_files import HEADER as STL_HEADER
-from bvh.io.stl_files import ROW as STL_ROW
-from bvh.io.stl_files import START as STL_START
-from bvh.io.stl_files import count_of, is_text
 from bvh.io.thin_objects import thin_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import face_rows, rows

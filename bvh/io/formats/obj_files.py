@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.text_lines import (
+from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
+from bvh.io.formats.text_lines import (
     GAP,
     Lines,
     first_without_numbers,
@@ -184,10 +184,12 @@ def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
     """Return the numbers in lines that begin with a word, of which some are before."""
-    found = numbers(text.replace(b"/", b" "), kind, count)
+    if word == b"f":
+        text = text.replace(b"/", b" ")
+    found = numbers(text, kind, count)
     if found is not None:
         return found
-    row, line = first_without_numbers(text.replace(b"/", b" "), kind)
+    row, line = first_without_numbers(text, kind)
     raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
 
 

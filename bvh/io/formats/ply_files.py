@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.ply_headers import Element, Header, Property, header_of
-from bvh.io.text_lines import table, with_newlines
+from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
+from bvh.io.formats.ply_headers import Element, Header, Property, header_of
+from bvh.io.formats.text_lines import table, with_newlines
 
 Ints = NDArray[np.int64]
 

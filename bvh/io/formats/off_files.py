@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.io.file_meshes import FileMesh
-from bvh.io.text_lines import line_number, shown, table, with_newlines
+from bvh.io.formats.file_meshes import FileMesh
+from bvh.io.formats.text_lines import line_number, shown, table, with_newlines
 from bvh.runtime.caller_warnings import warn_caller
 
 # Texture coordinates, colours and normals are behind the coordinates.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.io.file_meshes import FileMesh, Part
-from bvh.io.text_lines import (
+from bvh.io.formats.file_meshes import FileMesh, Part
+from bvh.io.formats.text_lines import (
     GAP,
     MARK,
     first_without_numbers,
