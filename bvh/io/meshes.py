@@ -302,7 +302,7 @@ def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesI
 
 
 def _warn_of_collada(data: bytes) -> None:
-    """Warn of what trimesh leaves out of a COLLADA file without a word."""
+    """Warn of elements of a COLLADA file that trimesh leaves out."""
     lost = sorted({found.decode() for found in re.findall(LOST, data)})
     if lost:
         warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")

@@ -58,7 +58,7 @@ def test_polygons_of_ply(form: str, tmp_path: Path) -> None:
         assert np.array_equal(child.face_of(np.arange(len(tree))), ids)
     for content, message in (
         (data[:-1] if form != "ascii" else data[:-8], "it is cut off"),
-        (data + b"7", "behind the last row that its header tells of"),
+        (data + b"7", "(bytes|lines) after the last row of its header"),
         (data.replace(b"face 3", b"face 30"), "it is cut off"),
         (ply(form, [(0, 1, 6)]), r"face 0 must have indices of 6 vertices, got \[0, 1, 6\]"),
         (ply(form, [(0, 1, 2), (0, -1, 2)]), r"face 1 must have indices of 6 vertices"),
@@ -180,7 +180,7 @@ FACETS = b"".join(bytes(12) + one.tobytes() + bytes(2) for one in TRIANGLES)
 
 @pytest.mark.parametrize("start", [b"part", b"solid part"])
 def test_counts_of_stl(start: bytes, tmp_path: Path) -> None:
-    """Facets that are there are read, and a length that does not fit the count is told."""
+    """Facets that are there are read, with a warning if the length does not fit the count."""
     path = tmp_path / "a.stl"
     for count, tail, message in (
         (80, b"", ""),
@@ -290,7 +290,7 @@ def test_objects_of_other_models(tmp_path: Path) -> None:
 
 
 def test_collada(tmp_path: Path) -> None:
-    """What is left out of a COLLADA file is told."""
+    """Elements of a COLLADA file that are left out give a warning."""
     text = "<COLLADA><library_geometries/><tristrips count='1'/><trifans/></COLLADA>"
     path = written(tmp_path / "a.dae", text)
     with (

@@ -121,7 +121,7 @@ def check_file(path: Path, made: Written) -> None:
 
 
 def run(ending: str, rng: Rng, folder: Path, count: int | None, seconds: float) -> int:
-    """Write and spoil files until there are so many, or the time is over."""
+    """Write and spoil files, by their number or for some seconds."""
     end, done, seen = time.monotonic() + seconds, 0, Counter[str]()
     while done < count if count is not None else time.monotonic() < end:
         seed = int(rng.integers(2**62))

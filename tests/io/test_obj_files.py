@@ -135,7 +135,7 @@ def test_colours_of_vertices(tmp_path: Path) -> None:
 
 
 def test_other_elements(tmp_path: Path) -> None:
-    """Lines and points are left out, which is told; so are lines of unknown kinds."""
+    """Lines, points, and lines of unknown kinds are left out with a warning."""
     for line, message in (
         ("l 1 2\np 3", "elements of an OBJ file are left out: l, p"),
         ("w 1 2 3", "lines of unknown kinds of an OBJ file are left out: 'w'"),

@@ -260,7 +260,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     colors = np.concatenate([np.empty((0, 3)), *state.colors])
     has_colors = not np.isnan(colors).all()
     if has_colors and np.nanmax(colors) > 1.0:
-        # Of those who write bytes.
+        # Bytes, as some programs write them.
         colors /= 255.0
     materials = _materials(state.libraries, resolver)
     parts, part_ids, face_colors = _parts_of(state.names, materials, len(lengths))

@@ -241,7 +241,7 @@ class _Bytes:
         return np.asarray(content[place[:, None] + np.arange(width)].view(form)[:, 0])
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return so many values from each place on, one behind another."""
+        """Return values from each place on, as many as its length, one list after another."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             shape = len(place), int(lengths[0])
@@ -267,7 +267,7 @@ class _Bytes:
         """Check that nothing is behind the last row."""
         if self._at < len(self._data):
             more = len(self._data) - self._at
-            raise ValueError(f"it has {more} bytes behind the last row that its header tells of")
+            raise ValueError(f"it has {more} bytes after the last row of its header")
 
 
 class _Words:
@@ -294,7 +294,7 @@ class _Words:
         return _as_type(self._numbers[np.minimum(place, len(self._numbers) - 1)], kind)
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return so many values from each place on, one behind another."""
+        """Return values from each place on, as many as its length, one list after another."""
         total = int(lengths.sum())
         if total > len(self._numbers):
             raise ValueError(f"it is cut off: its lists have {total} numbers")
@@ -313,7 +313,7 @@ class _Words:
         """Check that nothing is behind the last row."""
         more = len(self._begins) - 1 - self._at
         if more:
-            raise ValueError(f"it has {more} lines behind the last row that its header tells of")
+            raise ValueError(f"it has {more} lines after the last row of its header")
 
 
 def _as_type(values: NDArray[np.float64], kind: str) -> NDArray[Any]:

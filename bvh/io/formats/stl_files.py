@@ -42,7 +42,7 @@ def read_stl(data: bytes, resolver: Any) -> FileMesh:
     if count > whole and not (count == 0xFFFFFFFF and more == 0 and whole):
         raise ValueError(wrong)
     if (count == 0 or count > whole) and whole:
-        # As of those who do not know it when they begin to write.
+        # Written by programs that do not know it when they begin.
         if more:
             raise ValueError(wrong)
         warn_caller(f"an STL file has {whole} triangles, its count says {count}: all are read")

@@ -95,7 +95,7 @@ def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | N
 def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
     """Return the numbers in a text, and where in them each line begins, and the last one ends.
 
-    Empty lines do not count. Errors name the line; `before` the text are so many.
+    Empty lines do not count. Errors name the line; `before` is the number of lines before the text.
     """
     found, begins, done, rows = [np.empty(0)], [np.empty(0, np.int64)], 0, 0
     for lines in pieces_of(text):
