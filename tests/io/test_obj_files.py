@@ -38,6 +38,7 @@ def test_negative_indices(piece: int, tmp_path: Path, monkeypatch: pytest.Monkey
         ("f 1 2 /1", "line 5: '/1' is no corner of a face"),
         ("v 1 2", "line 5: v must have 3 to 8 numbers, got 2"),
         ("v 1 2 1,5", "line 5: '1 2 1,5' are not numbers"),
+        ("v# 1 2 3", "line 5: v must have 3 to 8 numbers, got 0"),
         ("vt 1/ 2", "line 5: '1/ 2' are not numbers"),
         ("vn 1 2 3 4", "line 5: vn must have 3 numbers, got 4"),
         ("l 1 2", "it holds no faces, but elements l"),

@@ -121,8 +121,8 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
     raise ValueError("some of its numbers cannot be read")
 
 
-# What is behind a word.
-GAP = rb"(?=[\0-\x20])"
+# What is behind a word: white space, or a remark.
+GAP = rb"(?=[\0-\x20#])"
 
 
 def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]") -> int:
