@@ -49,6 +49,7 @@ def read_obj(data: bytes) -> Read:
         lines.append(line[:-1] + b" " if goes_on else line)
     found: dict[bytes, list[list[float]]] = {b"v": [], b"vt": [], b"vn": []}
     faces: list[list[int]] = []
+    has_others = False
     highest = {b"v": 0, b"vt": 0, b"vn": 0}
     for line in lines:
         first = words_of(line)[:1]
@@ -80,6 +81,10 @@ def read_obj(data: bytes) -> Read:
                     if name == b"v":
                         face.append(row)
             faces.append(face)
+        elif words[0] in (b"l", b"p", b"fo", b"surf", b"curv", b"curv2", b"call", b"csh"):
+            has_others = True
+    if has_others and not faces:
+        raise ValueError("no faces")
     if any(highest[name] > len(found[name]) for name in found):
         raise ValueError("index")
     return np.array(found[b"v"]).reshape(-1, 3), faces
