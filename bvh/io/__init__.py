@@ -8,6 +8,7 @@ Each file imports only from those above it.
 | `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |
 | `gltf/` | glTF files, decoded and checked before trimesh reads them |
+| `formats/` | Formats of meshes that we read, in the order of the file: OBJ, OFF, PLY and STL |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
 | `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.io.formats.file_meshes import FACE_COLORS
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -125,6 +127,9 @@ def base_colours(
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
     """Return the material, if any, of a mesh of trimesh; in glTF colours of vertices are linear."""
+    known: Any = getattr(mesh, "metadata", None)
+    if isinstance(known, dict) and FACE_COLORS in known:
+        return Material(np.ones(3), face_colors=_colours(known[FACE_COLORS], len(mesh.faces)))
     visual = getattr(mesh, "visual", None)
     kind = getattr(visual, "kind", None)
     if kind in ("vertex", "face"):
@@ -137,7 +142,7 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None
-    known: Any = getattr(visual, "vertex_attributes", None)
+    known = getattr(visual, "vertex_attributes", None)
     colours = _colours(known.get("color"), len(mesh.vertices)) if hasattr(known, "get") else None
     if hasattr(look, "baseColorFactor"):
         image, factor = look.baseColorTexture, _factor(look.baseColorFactor)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import os
 import re
 from pathlib import Path
@@ -14,12 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import mirrored, moved
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
+from bvh.io.formats.file_meshes import FACE_IDS, as_trimesh
+from bvh.io.formats.obj_files import read_obj
+from bvh.io.formats.off_files import read_off
+from bvh.io.formats.ply_files import read_ply
+from bvh.io.formats.stl_files import read_stl
+from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.thin_objects import thin_of
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows, thread_count
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.registry import extra
 
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
@@ -31,8 +39,14 @@ MESHIO_ENDINGS = {
     "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
 }  # fmt: skip
 
+# Formats that we read: trimesh does not keep their order, or what else they say.
+READERS = {
+    ".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl, ".stl_ascii": read_stl,
+}  # fmt: skip
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
+# Elements of COLLADA with faces that trimesh does not read.
+LOST = rb"<(tristrips|trifans|instance_controller)\b"
 # The arrays of a file of numpy.
 ARRAYS = ("vertices", "faces", "offsets", "face_ids")
 
@@ -60,6 +74,9 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        known = getattr(mesh, "metadata", None)
+        if isinstance(known, dict) and FACE_IDS in known:
+            return Surface(mesh.vertices, mesh.faces, known[FACE_IDS])
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
         calls = f"call BVH.from_file for the file {mesh!r}, or bvh.load_scene to keep its instances"
@@ -103,8 +120,13 @@ def _cut(
     return Surface(points, faces, numbers)
 
 
-def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
-    """Return what is `wanted` of a file in its order, as trimesh reads it, or as a `Surface`."""
+def read_file(
+    path: str | os.PathLike[str], wanted: str, whole: bool = False, threads: int | None = None
+) -> Any:
+    """Return what is `wanted` of a file in its order: a mesh or scene of trimesh, or a `Surface`.
+
+    As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
+    """
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise FileNotFoundError(f"no such file: {name}")
@@ -115,7 +137,7 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_trimesh(name, allowance)
+        return _read_mesh(name, allowance, whole, threads)
     except ImportError as error:
         # Of some, trimesh keeps the message alone.
         missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
@@ -141,10 +163,8 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
                 raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
-    read = read_file(name, "a mesh")
-    # Clouds of points, and paths, are no meshes.
-    if not (hasattr(read, "faces") or hasattr(read, "graph")):
-        raise ValueError(f"{name} holds no triangles ({type(read).__name__})")
+    read = read_file(name, "a mesh", True, threads)
+    check_has_faces(read, name)
     check_flattened(read, name)
     surface = surface_of(read, threads)
     if len(surface.faces) == 0:
@@ -152,9 +172,18 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     return surface
 
 
-def check_flattened(read: object, name: str) -> None:
+def check_has_faces(read: Any, name: str) -> None:
+    """Check that what was read from a file is a mesh or a scene."""
+    # Clouds of points, and paths, are none.
+    if not (hasattr(read, "faces") or hasattr(read, "graph")):
+        has_points = hasattr(read, "vertices") and not hasattr(read, "entities")
+        cure = ": BVH.from_points takes points" if has_points and len(read.vertices) else ""
+        raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
+
+
+def check_flattened(read: object, name: str, allowance: Allowance | None = None) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
-    allowance = Allowance(name)
+    allowance = Allowance(name) if allowance is None else allowance
     if not (hasattr(read, "graph") and hasattr(read, "geometry")):
         return
     for node in read.graph.nodes_geometry:
@@ -164,50 +193,101 @@ def check_flattened(read: object, name: str) -> None:
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_trimesh(name: str, allowance: Allowance) -> object:
-    import trimesh
-
+def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
+    """Read a file in a format that we or trimesh read, or an archive of such files."""
     named: Any = untrusted_files.NamedFiles(name, allowance)
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
-            read = _read_archive(untrusted_files.unpacked(file, name, allowance), allowance)
-    elif (safe := _made_safe(name, None, named, allowance)) is not None:
-        content, kind, files = safe
-        read = trimesh.load(content, file_type=kind, resolver=files, process=False)
-    else:
-        read = trimesh.load(name, resolver=named, process=False)
+            files = untrusted_files.unpacked(file, name, allowance)
+        return _read_archive(files, allowance, *how)
+    read = _read_one(name, None, named, allowance, *how)
     if named.refused is not None:
         raise named.refused
-    if isinstance(read, trimesh.Scene):
-        # It would change matrices that are nearly rotations.
-        read.graph.repair_rigid = None
-        if Path(name).suffix.lower() in ENDINGS:
-            read.metadata[NAMED] = True
     return read
 
 
-def _read_archive(files: dict[str, bytes], allowance: Allowance) -> object:
+def _read_one(
+    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool,
+    threads: int | None,
+) -> object:  # fmt: skip
+    """Read a file, or its `data`, with a resolver of trimesh for the files that it names."""
+    import trimesh
+
+    ending = Path(name).suffix.lower()
+    if ending in READERS:
+        data = Path(name).read_bytes() if data is None else data
+        # Signalling NaN become others.
+        with np.errstate(invalid="ignore"):
+            mesh = READERS[ending](data, resolver)
+        surface = _cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
+        if whole and len(mesh.offsets) > 1:
+            return surface
+        return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
+    # As trimesh reads archives: a scene for each file, since it has a function for that.
+    of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
+    load: Any = trimesh.load if data is None else of_archive
+    safe = _made_safe(name, data, resolver, allowance)
+    if safe is None and data is not None:
+        safe = io.BytesIO(data), ending[1:], resolver
+    if safe is None:
+        read = load(name, resolver=resolver, process=False)
+    else:
+        content, kind, files = safe
+        read = load(content, file_type=kind, resolver=files, process=False)
+    if isinstance(read, trimesh.Scene):
+        # It would change matrices that are nearly rotations.
+        read.graph.repair_rigid = None  # type: ignore[assignment]
+        if data is None and ending in ENDINGS:
+            read.metadata[NAMED] = True
+    return read
+    return read
+
+
+def _read_archive(
+    files: dict[str, bytes], allowance: Allowance, whole: bool, threads: int | None
+) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
-    formats, found = trimesh.exchange.load.mesh_formats(), []
-    # As trimesh reads them: a scene for each file, since it has a function for that.
-    load: Any = getattr(trimesh, "load_scene", trimesh.load)
+    found: list[Any] = []
+    formats = trimesh.exchange.load.mesh_formats()
+    resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
-        kind = Path(name).suffix[1:].lower()
-        if kind not in formats:
+        ending = Path(name).suffix.lower()
+        if ending not in READERS and ending[1:] not in formats:
             continue
         try:
-            named = trimesh.resolvers.ZipResolver(files)
-            safe = _made_safe(name, data, named, allowance) or (io.BytesIO(data), kind, named)
-            content, kind, resolver = safe
-            found.append(load(content, file_type=kind, resolver=resolver, process=False))
+            read = _read_one(name, data, resolver, allowance, whole, threads)
+            if whole:
+                check_flattened(read, name, allowance)
+            found.append(read)
         except untrusted_files.TooLarge:
             raise
-        except Exception:
-            continue
+        except Exception as error:
+            warn_caller(f"{name}, which is in an archive, is left out: {error}")
+    if whole:
+        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
+        return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
-    return append(found)
+    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
+    return append(scenes)
+
+
+def _joined(surfaces: list[Surface]) -> Surface:
+    """Return the triangles of several meshes as one."""
+    points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
+    faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
+    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    count = polygons = 0
+    for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
+        faces.append(np.asarray(index) + count)
+        own = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(own + polygons)
+        count, polygons = count + len(some), polygons + int(own.max(initial=-1)) + 1
+    surface = Surface(np.concatenate(points), np.concatenate(faces))
+    if all(one.face_ids is None for one in surfaces):
+        return surface
+    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
 
 
 def _made_safe(
@@ -218,6 +298,8 @@ def _made_safe(
     With it its format, and a resolver: `named`, or one that asks that.
     """
     ending = Path(name).suffix.lower()
+    if ending == ".dae":
+        _warn_of_collada(Path(name).read_bytes() if data is None else data)
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
         text, files = plain(data, ending == ".glb", named, allowance)
@@ -227,8 +309,17 @@ def _made_safe(
 
         file = name if data is None else io.BytesIO(data)
         if zipfile.is_zipfile(file):
-            return untrusted_files.stored(file, allowance), ending[1:], named
+            files = untrusted_files.unzipped(file, allowance)
+            files = with_one_model(files) if ending == ".3mf" else files
+            return untrusted_files.stored(files), ending[1:], named
     return None
+
+
+def _warn_of_collada(data: bytes) -> None:
+    """Warn of elements of a COLLADA file that trimesh leaves out."""
+    lost = sorted({found.decode() for found in re.findall(LOST, data)})
+    if lost:
+        warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
 
 
 def _read_meshio(name: str, ending: str) -> Surface:

@@ -26,7 +26,7 @@ class Attributes(NamedTuple):
     ----------
     vertex_normals : ndarray of float64, shape (n, 3), or None
     uv : ndarray of float64, shape (n, 2), or None
-        Texture coordinates.
+        Texture coordinates; NaN where a vertex has none.
     material : Material or None
         Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``.
 

@@ -179,13 +179,13 @@ def unzipped(
     return found
 
 
-def stored(file: str | IO[bytes], allowance: Allowance) -> io.BytesIO:
-    """Return a zip archive, whose reader unpacks it itself, as one that is not compressed."""
+def stored(files: dict[str, bytes]) -> io.BytesIO:
+    """Return files as a zip archive that is not compressed, for a reader that unpacks it itself."""
     import zipfile
 
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as archive:
-        for name, data in unzipped(file, allowance).items():
+        for name, data in files.items():
             archive.writestr(name, data)
     copy.seek(0)
     return copy

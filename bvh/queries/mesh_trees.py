@@ -310,9 +310,10 @@ class MeshTrees(TreeBase):
         path : str or path-like
             Any file of triangles or polygons that trimesh reads, such as .stl, .ply and .obj; those
             of meshio (``pip install "raybvh[meshio]"``), such as .vtk and .msh; or .npz with arrays
-            ``vertices`` and ``faces``. Vertices and faces keep their order. Files of positioned
-            meshes, such as .glb, are flattened: `bvh.load_scene`, which says what is read of glTF,
-            keeps their instances and names. The outside of mirrored ones stays outside.
+            ``vertices`` and ``faces``. Vertices and faces keep their order, and `face_of` gives the
+            row of a polygon. Files of positioned meshes, such as .glb, are flattened:
+            `bvh.load_scene`, which says what is read of glTF, keeps their instances and names. The
+            outside of mirrored ones stays outside.
         groups, quality, memory, threads, progress
             As in `from_mesh`.
 

@@ -18,7 +18,7 @@ from bvh.apps.bundled import bundled
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
-from bvh.io.meshes import read_file
+from bvh.io.meshes import check_has_faces, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
@@ -106,8 +106,7 @@ def _read(path: Path) -> object:
     if not path.exists() and (generated := _generated(str(path))) is not None:
         return generated
     read = read_file(path, "a mesh")
-    if not (hasattr(read, "faces") or _is_graph(read)):
-        raise ValueError(f"{path} holds no triangles ({type(read).__name__})")
+    check_has_faces(read, str(path))
     return read
 
 

@@ -1,7 +1,6 @@
 """Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.formats.ply_files import CORNERS as PLY_FACES
+from bvh.io.formats.ply_headers import LONGEST, Element, header_of
+from bvh.io.formats.stl_files import HEADER as STL_HEADER
+from bvh.io.formats.stl_files import ROW as STL_ROW
+from bvh.io.formats.stl_files import START as STL_START
+from bvh.io.formats.stl_files import count_of, is_text
 from bvh.io.meshes import check_flattened, read_file, surface_of
 from bvh.io.thin_objects import thin_of
 from bvh.queries.hierarchy import BVH
@@ -17,23 +22,8 @@ from bvh.runtime.arguments import face_rows, rows
 # Triangles of a window: some 25 MB with all that is made of them.
 WINDOW = 1 << 18
 
-PLY_TYPES = {
-    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
-    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
-    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
-}  # fmt: skip
-PLY_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
-# A header is a few lines; what is longer is no header.
-PLY_HEADER = 1 << 16
-PLY_END = re.compile(rb"\nend_header[ \t]*\r?\n")
-PLY_FACES = ("vertex_indices", "vertex_index")
 # Fields of rows, called as no property is.
 LENGTH, CORNERS = "length of list", "corners of face"
-
-STL_HEADER = 84
-# Numbers hold zeros, which text does not: this many bytes tell.
-STL_START = 1 << 16
-STL_ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
 class Window(NamedTuple):
@@ -115,7 +105,7 @@ def _file_windows(path: str) -> Iterator[Piece]:
         return _stl_windows(path, count)
     if ending == ".ply" and (rows_of_ply := _ply_rows(path)) is not None:
         return _ply_windows(rows_of_ply)
-    read = read_file(path, "a mesh")
+    read = read_file(path, "a mesh", whole=True)
     check_flattened(read, path)
     return _mesh_windows(read)
 
@@ -125,14 +115,14 @@ def _stl_triangles(path: str) -> int | None:
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         start = file.read(STL_START)
-    header = start[:STL_HEADER]
-    if len(header) < STL_HEADER:
+    if size < STL_HEADER:
         return None
-    count = int.from_bytes(header[80:84], "little")
+    count = count_of(start)
     if size == STL_HEADER + count * STL_ROW.itemsize:
         return count
-    if not header.lstrip().startswith(b"solid") or b"\0" in start:
-        raise ValueError(f"is damaged: {size} bytes do not hold its {count} triangles")
+    if not is_text(start):
+        what = f"its length does not fit its count: {size} bytes, and {count} triangles"
+        raise ValueError(f"is damaged: {what}")
     return None
 
 
@@ -160,23 +150,22 @@ def _ply_rows(path: str) -> _Rows | None:
     # Elements before the faces must have rows of one size, and a face one list and plain numbers.
     # No count of the header is believed before the size of the file is compared with it.
     with open(path, "rb") as file:
-        start = file.read(PLY_HEADER)
-    header = PLY_END.search(start)
-    if header is None or not start.startswith(b"ply"):
-        return None
+        start = file.read(LONGEST)
     try:
-        order, elements = _ply_header(start[: header.start()].decode("latin-1"))
-        layouts = [_ply_row(order, properties, name == "face") for name, _, properties in elements]
-    except (KeyError, IndexError, ValueError):
+        header = header_of(start)
+        layouts = [_ply_row(header.order, element) for element in header.elements]
+    except ValueError:
         # Whoever reads it whole finds out what it is.
         return None
-    names = [name for name, _, _ in elements]
-    if names.count("vertex") != 1 or "face" not in names[names.index("vertex") :]:
+    names = [element.name for element in header.elements]
+    if not header.order or names.count("vertex") != 1:
         return None
-    end: int | None = header.end()
+    if "face" not in names[names.index("vertex") :]:
+        return None
+    end: int | None = header.size
     places: dict[str, tuple[int, int, np.dtype[np.void]]] = {}
-    for (name, count, _), row in zip(elements, layouts, strict=True):
-        if end is None or row is None or count < 0:
+    for (name, count, _), row in zip(header.elements, layouts, strict=True):
+        if end is None or row is None:
             end = None
         elif name not in places:
             places[name] = end, count, row
@@ -214,34 +203,16 @@ def _are_triangles(file: _Rows, end: int | None) -> bool:
     return True
 
 
-def _ply_header(text: str) -> tuple[str, list[tuple[str, int, list[list[str]]]]]:
-    """Return the byte order, and the elements: names, counts, words of properties."""
-    order = ""
-    elements: list[tuple[str, int, list[list[str]]]] = []
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["format"]:
-            order = PLY_ORDERS[words[1]]
-        elif words[:1] == ["element"]:
-            elements.append((words[1], int(words[2]), []))
-        elif words[:1] == ["property"]:
-            elements[-1][2].append(words[1:])
-    if not order:
-        raise ValueError("has no format")
-    return order, elements
-
-
-def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[np.void] | None:
+def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
     """Return the layout of an element; of a face, as if its list had three entries."""
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
-    for words in properties:
-        if words[0] != "list":
-            fields.append((words[1], order + PLY_TYPES[words[0]]))
-            continue
-        count, entry = PLY_TYPES[words[1]], PLY_TYPES[words[2]]
-        if not (is_face and words[3] in PLY_FACES) or "f" in count + entry:
+    for name, kind, length in element.properties:
+        if length is None:
+            fields.append((name, order + kind))
+        elif element.name != "face" or name not in PLY_FACES or "f" in kind:
             return None
-        fields += [(LENGTH, order + count), (CORNERS, order + entry, 3)]
+        else:
+            fields += [(LENGTH, order + length), (CORNERS, order + kind, 3)]
     return np.dtype(fields)
 
 

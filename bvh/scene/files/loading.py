@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bvh.io import file_formats
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
-from bvh.io.meshes import Surface, read_file
+from bvh.io.meshes import Surface, check_has_faces, read_file
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
@@ -112,7 +112,9 @@ def load_scene(
 ) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
-    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order.
+    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order. The
+    parts of an OBJ file are its objects, or groups where there are no objects or one has several;
+    of these, faces with an image are a part of their own. Solids of an STL file are parts, too.
 
     glTF 2.0 is read in its rest pose, with sparse and quantized accessors, strips, fans, default
     weights of morph targets and EXT_mesh_gpu_instancing. The outside of mirrored nodes stays
@@ -163,7 +165,7 @@ def load_scene(
     import trimesh
 
     options: dict[str, Any] = {"quality": quality, "threads": threads, "progress": progress}
-    found = read_file(path, "a scene")
+    found = read_file(path, "a scene", threads=threads)
     if isinstance(found, Surface):
         scene = Scene()
         scene.add(BVH.from_mesh(found, **options), name=Path(path).stem)
@@ -175,6 +177,8 @@ def load_scene(
         scene = Scene.from_trimesh(found, up=up, **options)
     # Readers return an empty scene for many damaged files.
     if not any(len(tree) for tree in scene.leaves.trees):
+        for mesh in () if isinstance(found, Surface) else found.geometry.values():
+            check_has_faces(mesh, os.fspath(path))
         raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
     return scene
 

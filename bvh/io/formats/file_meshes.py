@@ -1,0 +1,174 @@
+"""Polygons that were read from a file, in its order, and their parts as meshes of trimesh."""
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.gltf.files import NAMED, numbered
+
+Ints = NDArray[np.integer]
+
+# Metadata keys of meshes of trimesh that were made of polygons: the polygon of each triangle, and
+# the colour of each, beside what else they look like.
+FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
+
+
+class Part(NamedTuple):
+    """A part of a mesh, perhaps with a name, and a material of trimesh or the colours of faces."""
+
+    name: str | None = None
+    material: Any = None
+    painted: bool = True
+
+
+class OfCorners(NamedTuple):
+    """Texture coordinates or normals, and the row of each corner of the polygons; -1 for none."""
+
+    rows: NDArray[np.float64]
+    ids: Ints
+
+
+class FileMesh(NamedTuple):
+    """Polygons of a file as those of `polygons.corner_lists`, and what pictures take from it."""
+
+    points: NDArray[np.float64]
+    corners: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    parts: tuple[Part, ...] = (Part(),)
+    # The part of each polygon; None: the first.
+    part_ids: NDArray[np.int64] | None = None
+    uv: OfCorners | None = None
+    normals: OfCorners | None = None
+    # Bytes, or numbers from 0 to 1; NaN where a vertex has none.
+    vertex_colors: NDArray[Any] | None = None
+    face_colors: NDArray[Any] | None = None
+
+
+class _Triangles(NamedTuple):
+    """Triangles of a part, their polygons by number in it and in the file, corners in the file."""
+
+    faces: Ints
+    face_ids: Ints
+    rows: Ints
+    corners: Ints | None
+
+
+def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
+    """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts."""
+    trimesh: Any = importlib.import_module("trimesh")
+    if len(mesh.offsets) == 1:
+        return trimesh.PointCloud(mesh.points)
+    found = [
+        (part, _made(mesh, part, triangles, len(mesh.parts) == 1))
+        for part, triangles in zip(mesh.parts, _divided(mesh, faces, face_ids), strict=True)
+        if len(triangles.faces)
+    ]
+    named = {part.name for part, _ in found if part.name is not None}
+    names = numbered([part.name or name for part, _ in found], named)
+    if len(found) == 1:
+        found[0][1].metadata["name"] = names[0]
+        return found[0][1]
+    scene = trimesh.Scene()
+    for label, (_, made) in zip(names, found, strict=True):
+        scene.add_geometry(made, node_name=label, geom_name=label)
+    scene.metadata[NAMED] = True
+    return scene
+
+
+def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Triangles]:
+    """Yield the triangles of each part."""
+    rows = np.arange(len(faces)) if face_ids is None else face_ids
+    corners = None
+    if mesh.uv is not None or mesh.normals is not None:
+        corners = _corners_of(mesh, faces, rows)
+    if mesh.part_ids is None or len(mesh.parts) == 1:
+        yield _Triangles(faces, rows, rows, corners)
+        return
+    order = np.argsort(mesh.part_ids, kind="stable")
+    begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
+    local = np.empty(len(order), np.int64)
+    local[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
+    part_of = mesh.part_ids[rows]
+    order = np.argsort(part_of, kind="stable")
+    for ids in np.split(order, np.searchsorted(part_of[order], np.arange(1, len(mesh.parts)))):
+        some = None if corners is None else corners[ids]
+        yield _Triangles(faces[ids], local[rows[ids]], rows[ids], some)
+
+
+def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
+    """Return the corner of the polygons at each corner of the triangles."""
+    lengths = np.diff(mesh.offsets)
+    if len(faces) == len(lengths) and (lengths == 3).all():
+        return np.arange(3 * len(faces)).reshape(-1, 3)
+    # Of a vertex that comes twice in a polygon, the first.
+    size = len(mesh.points)
+    keys = np.repeat(np.arange(len(lengths)), lengths) * size + mesh.corners
+    known, first = np.unique(keys, return_index=True)
+    return np.asarray(first[np.searchsorted(known, rows[:, None] * size + faces)])
+
+
+def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any:
+    """Return a part as a mesh: with its vertices in order, of a single part with all of them."""
+    # Vertices with several texture coordinates or normals come again behind the others.
+    trimesh: Any = importlib.import_module("trimesh")
+    if alone:
+        kept, faces = np.arange(len(mesh.points)), triangles.faces
+    else:
+        kept, faces = np.unique(triangles.faces, return_inverse=True)
+        faces = faces.reshape(-1, 3)
+    given = {
+        name: OfCorners(column.rows, column.ids[triangles.corners].reshape(-1))
+        for name, column in (("uv", mesh.uv), ("normals", mesh.normals))
+        if column is not None and triangles.corners is not None
+    }
+    options: dict[str, Any] = {}
+    if given:
+        faces, again, at = _split(faces, len(kept), [column.ids for column in given.values()])
+        kept = np.concatenate([kept, kept[again]])
+        for name, column in given.items():
+            # Of vertices that no face has, none.
+            ids = np.where(at < 0, -1, column.ids[at])
+            if (ids[at >= 0] < 0).all() or (name == "normals" and (ids[at >= 0] < 0).any()):
+                continue
+            options[name] = column.rows[np.maximum(ids, 0)]
+            options[name][ids < 0] = np.nan if name == "uv" else 0.0
+    if "uv" in options or part.material is not None:
+        look = {"uv": options.pop("uv", None), "material": part.material}
+        options["visual"] = trimesh.visual.TextureVisuals(**look)
+    elif mesh.vertex_colors is not None and not np.isnan(mesh.vertex_colors[kept]).any():
+        options["vertex_colors"] = mesh.vertex_colors[kept]
+    if "normals" in options:
+        options["vertex_normals"] = options.pop("normals")
+    made = trimesh.Trimesh(mesh.points[kept], faces, process=False, **options)
+    if mesh.face_colors is not None and part.painted and "vertex_colors" not in options:
+        made.metadata[FACE_COLORS] = mesh.face_colors[triangles.rows]
+    if not np.array_equal(triangles.face_ids, np.arange(len(faces))):
+        made.metadata[FACE_IDS] = triangles.face_ids.astype(np.int32)
+    return made
+
+
+def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, Ints]:
+    """Give corners of a vertex that differ in columns vertices of their own.
+
+    Returns the faces, the vertices that come again, and a corner at each vertex; -1 for none.
+    """
+    flat = faces.reshape(-1).astype(np.int64)
+    at = np.full(count, -1)
+    # Of repeated indices the last assignment counts.
+    at[flat[::-1]] = np.arange(len(flat))[::-1]
+    differs = np.zeros(len(flat), np.bool_)
+    for column in columns:
+        differs |= column != column[at[flat]]
+    others = np.flatnonzero(differs)
+    keys = flat[others]
+    for column in columns:
+        ids = column[others].astype(np.int64) + 1
+        # Numbered anew, so that products stay in range.
+        keys = np.unique(keys * (ids.max(initial=0) + 1) + ids, return_inverse=True)[1]
+    _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    flat[others] = count + numbers
+    again = faces.reshape(-1)[others[first]]
+    return flat.reshape(-1, 3), again, np.concatenate([at, others[first]])

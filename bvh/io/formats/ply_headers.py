@@ -1,0 +1,75 @@
+"""Headers of PLY files: checked, but for their counts, which no file has to keep."""
+
+import re
+from typing import NamedTuple
+
+TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8", "int64": "i8",
+    "uint64": "u8", "float16": "f2",
+}  # fmt: skip
+ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+# A header is a few lines; what is longer is no header.
+LONGEST = 1 << 16
+
+
+class Property(NamedTuple):
+    """A property of an element: types as those of numpy; of a list also that of its length."""
+
+    name: str
+    kind: str
+    length: str | None = None
+
+
+class Element(NamedTuple):
+    """An element of a file, and the number of its rows."""
+
+    name: str
+    rows: int
+    properties: list[Property]
+
+
+class Header(NamedTuple):
+    """The header of a file: its byte order, "" for text, elements, comments, and its size."""
+
+    order: str
+    elements: list[Element]
+    comments: list[str]
+    size: int
+
+
+def header_of(data: bytes) -> Header:
+    """Return the header of a file that begins with `data`."""
+    start = data[:LONGEST]
+    found = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
+    if found is None:
+        raise ValueError("it does not begin with a line 'ply'")
+    # Lines of old files end with a carriage return alone.
+    mark = b"\r" if found[1] == b"\r" else b"\r?\n"
+    end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
+    if end is None:
+        raise ValueError("its header has no line 'end_header'")
+    order, elements, comments = None, list[Element](), []
+    for line in start[found.end() : end.start()].decode("latin-1").splitlines():
+        words = line.split()
+        if not words:
+            continue
+        match words:
+            case ["comment" | "obj_info", *_]:
+                comments.append(line.strip())
+            case ["format", name, *_] if name in ORDERS:
+                order = ORDERS[name]
+            case ["element", name, count] if count.isdecimal() and len(count) < 40:
+                elements.append(Element(name, int(count), []))
+            case ["property", "list", length, kind, name] if (
+                elements and length in TYPES and kind in TYPES and "f" not in TYPES[length]
+            ):
+                elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
+            case ["property", kind, name] if elements and kind in TYPES:
+                elements[-1].properties.append(Property(name, TYPES[kind]))
+            case _:
+                raise ValueError(f"its header has a line {line.strip()[:60]!r}")
+    if order is None:
+        raise ValueError("its header has no format")
+    return Header(order, elements, comments, end.end())

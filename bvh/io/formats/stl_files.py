@@ -1,0 +1,112 @@
+"""STL files: binary ones by their length, text by its facets, each solid a part.
+
+trimesh takes a binary file whose length does not fit its count to be text without facets.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bvh.io.formats.file_meshes import FileMesh, Part
+from bvh.io.formats.text_lines import (
+    GAP,
+    MARK,
+    first_without_numbers,
+    line_number,
+    numbers,
+    pieces_of,
+    with_newlines,
+)
+from bvh.runtime.caller_warnings import warn_caller
+
+HEADER = 84
+ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+# Numbers hold zeros, which text does not: this many bytes tell.
+START = 1 << 16
+# Lines of a facet.
+FACET = b"facet", b"outer", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet"
+WORDS = *dict.fromkeys(FACET), b"solid", b"endsolid"
+SOLID, ENDSOLID = WORDS.index(b"solid"), WORDS.index(b"endsolid")
+
+
+def read_stl(data: bytes, resolver: Any) -> FileMesh:
+    """Return the triangles of an STL file; it names no others."""
+    fits = len(data) >= HEADER and len(data) == HEADER + count_of(data) * ROW.itemsize
+    if not fits and is_text(data):
+        return _read_text(data)
+    if len(data) < HEADER:
+        raise ValueError(f"it is no STL file: it has {len(data)} bytes")
+    count, size = count_of(data), len(data)
+    whole, more = divmod(size - HEADER, ROW.itemsize)
+    wrong = f"its length does not fit its count: {size} bytes, and {count} triangles"
+    if count > whole and not (count == 0xFFFFFFFF and more == 0 and whole):
+        raise ValueError(wrong)
+    if (count == 0 or count > whole) and whole:
+        # Written by programs that do not know it when they begin.
+        if more:
+            raise ValueError(wrong)
+        warn_caller(f"an STL file has {whole} triangles, its count says {count}: all are read")
+        count = whole
+    elif size > HEADER + count * ROW.itemsize:
+        extra = size - HEADER - count * ROW.itemsize
+        warn_caller(f"{extra} bytes behind the {count} triangles of an STL file are ignored")
+    found = np.frombuffer(data, ROW, count, HEADER)
+    return _mesh(found["corners"].reshape(-1, 3).astype(np.float64))
+
+
+def count_of(data: bytes) -> int:
+    """Return the number of triangles that the header of a binary file says."""
+    return int.from_bytes(data[80:84], "little")
+
+
+def is_text(data: bytes) -> bool:
+    """Return whether a file, of which these are the first bytes at least, is text."""
+    return data.removeprefix(MARK).lstrip()[:5].lower() == b"solid" and b"\0" not in data[:START]
+
+
+def _mesh(points: Any, *parts: Any) -> FileMesh:
+    corners = np.arange(len(points), dtype=np.int32)
+    return FileMesh(points, corners, np.arange(0, len(points) + 1, 3), *parts)
+
+
+def _read_text(data: bytes) -> FileMesh:
+    """Return the triangles of a text, whose solids are its parts."""
+    text = with_newlines(data)
+    points, kinds = [np.empty((0, 3))], [np.empty(0, np.int8)]
+    parts, vertices = [Part()], 0
+    for lines in pieces_of(text):
+        kind = np.full(len(lines.begins), -1, np.int8)
+        for k, word in enumerate(WORDS):
+            kind[lines.start_with(word, 32)] = k
+        is_vertex = kind == WORDS.index(b"vertex")
+        content, counts = lines.text(is_vertex, len("vertex")), lines.counts[is_vertex] - 1
+        found = numbers(content, np.float64, int(counts.sum()))
+        if found is None or (counts != 3).any():
+            if found is None:
+                row, _ = first_without_numbers(content, np.float64)
+            else:
+                row = int((counts != 3).argmax())
+            number = line_number(text, vertices + row, rb"(?i:vertex)" + GAP)
+            raise ValueError(f"line {number}: a vertex must have three coordinates")
+        for row in np.flatnonzero(kind == SOLID).tolist():
+            name = lines.data[lines.begins[row] + len("solid") : lines.ends[row]].tobytes()
+            parts.append(Part(name.decode("utf-8", "replace").strip() or None))
+        points.append(found.reshape(-1, 3))
+        kinds.append(kind)
+        vertices += len(counts)
+    kind = np.concatenate(kinds)
+    # Without the lines of solids, and others such as of colours, it is one facet behind another.
+    inside = np.flatnonzero((kind >= 0) & (kind < SOLID))
+    pattern = np.array([WORDS.index(word) for word in FACET])
+    wanted = np.resize(pattern, len(inside))
+    bad = kind[inside] != wanted
+    # A facet is not divided by a solid.
+    solids = np.flatnonzero(kind >= SOLID)
+    bad |= (wanted > 0) & (np.diff(np.searchsorted(solids, inside), prepend=0) > 0)
+    if bad.any() or len(inside) % len(FACET):
+        row = int(inside[bad.argmax()]) if bad.any() else len(kind) - 1
+        raise ValueError(f"line {line_number(text, row)}: it is no part of a facet")
+    solids = np.flatnonzero(kind == SOLID)
+    # Part 0 is what comes before the first solid.
+    part_ids = np.searchsorted(solids, inside[:: len(FACET)], "right")
+    return _mesh(np.concatenate(points), tuple(parts), part_ids)

@@ -1,0 +1,54 @@
+"""3MF files: objects of other models in them, as the production extension has them.
+
+trimesh gives an object of another model all meshes there, once for each component that names it.
+"""
+
+import re
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+
+def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files of an archive with all objects in its first model."""
+    name = next((name for name in files if "3d/3dmodel.model" in name.lower()), "")
+    if not re.search(rb":path\s*=", files.get(name, b"")):
+        return files
+    root = ElementTree.fromstring(files[name])
+    home, core = name.lstrip("/"), root.tag.partition("}")[0] + "}"
+    models = {home: root}
+    waiting = [home]
+    for path in waiting:
+        for element in models[path].iter():
+            if element.tag not in (core + "component", core + "item"):
+                continue
+            other = _path_of(element, path)
+            if other not in models:
+                data = files.get(other, files.get(f"/{other}"))
+                if data is None:
+                    raise ValueError(f"it has no {other!r}, which it names")
+                models[other] = ElementTree.fromstring(data)
+                waiting.append(other)
+            if other != home:
+                element.set("objectid", f"{other}#{element.get('objectid')}")
+    resources = root.find(core + "resources")
+    if resources is None:
+        raise ValueError("its model has no resources")
+    resources.extend(_objects(models, home, core))
+    return files | {name: ElementTree.tostring(root)}
+
+
+def _path_of(element: ElementTree.Element, usual: str) -> str:
+    """Return the model that a component is of, without its attribute."""
+    keys = [key for key in element.attrib if key.endswith("}path")]
+    return element.attrib.pop(keys[0]).lstrip("/") if keys else usual
+
+
+def _objects(
+    models: dict[str, ElementTree.Element], home: str, core: str
+) -> Iterator[ElementTree.Element]:
+    """Yield the objects of other models, with ids that are theirs alone."""
+    for path, model in models.items():
+        for one in model.iter(core + "object") if path != home else ():
+            one.set("name", one.get("name", one.get("id", "")))
+            one.set("id", f"{path}#{one.get('id')}")
+            yield one
