@@ -309,9 +309,9 @@ def _made_safe(
 
         file = name if data is None else io.BytesIO(data)
         if zipfile.is_zipfile(file):
-            files = untrusted_files.unzipped(file, allowance)
-            files = with_one_model(files) if ending == ".3mf" else files
-            return untrusted_files.stored(files), ending[1:], named
+            held = untrusted_files.unzipped(file, allowance)
+            held = with_one_model(held) if ending == ".3mf" else held
+            return untrusted_files.stored(held), ending[1:], named
     return None
 
 

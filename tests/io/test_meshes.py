@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ def test_files_with_face_ids_are_not_trusted(tmp_path: Path) -> None:
     spoiled[-64] ^= 1
     for data, match in (
         (parts.joined(), "is not valid: a face has a number below 0"),
-        (bytes(signed_header(old)), "contradicts its counts"),
+        (bytes(signed_header(old)), "has format version 1, of bvh 0.2.0 or before"),
         (bytes(spoiled), "checksum of its array 'face_ids'"),
     ):
         (tmp_path / "bad.bvh").write_bytes(data)
@@ -362,10 +361,6 @@ def test_npz(tmp_path: Path, run: Run) -> None:
     assert run("build", "cube.npz", "-o", "cube.bvh")[0] == 0
     assert run("cast", "cube.bvh", "--rays", "rays.npy", "-o", "hits.csv")[0] == 0
     assert (tmp_path / "hits.csv").read_text().splitlines()[0].endswith(",face_id")
-    view = ("--eye", "0.3,0.6,9", "--target", "0.3,0.6,0", "--up", "y", "--ortho", "4")
-    told = strict_json(run("pick", "cube.npz", "--at", "400,300", *view, "--json")[1])
-    assert told["face_id"] == 1 and told["prim_id"] in (2, 3)
-    assert re.search(r"^face +1$", run("pick", "cube.npz", "--at", "400,300", *view)[1], re.M)
     assert run("info", "cube.npz")[0] == 0
     assert isinstance(read(), Surface)
 
