@@ -236,7 +236,7 @@ def _read_one(
         read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
         # It would change matrices that are nearly rotations.
-        read.graph.repair_rigid = None  # type: ignore[assignment]
+        read.graph.repair_rigid = None
         if data is None and ending in ENDINGS:
             read.metadata[NAMED] = True
     return read
