@@ -127,9 +127,15 @@ class tree:
             how = first.relation(second)
             if how in ("disjoint", "touching"):
                 continue
-            deep = first.penetration(second)
-            depth, point = float(deep.depth), np.asarray(deep.point)
-            turned, end = not deep.own, point + depth * np.asarray(deep.direction)
+            depth, pierces = 0.0, False
+            if how != "equal":
+                deep = first.penetration(second)
+                depth, pierces, point = (
+                    float(deep.depth),
+                    bool(deep.pierces),
+                    np.asarray(deep.point),
+                )
+                turned, end = not deep.own, point + depth * np.asarray(deep.direction)
             if depth == 0.0:
                 # No vertex tells how deep equal solids are: the largest ball in the smaller does.
                 balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
@@ -137,7 +143,7 @@ class tree:
                 point, end = first.distance_to(second).position
             if depth > tolerance:
                 one, two = (b, a) if turned else (a, b)
-                found.append(self._clash(int(bool(deep.pierces)), one, two, depth, point, end))
+                found.append(self._clash(int(pierces), one, two, depth, point, end))
         return tuple(found)
 
     def clash_collision_many(

@@ -229,11 +229,12 @@ def _read_one(
     safe = _made_safe(name, data, resolver, allowance)
     if safe is None and data is not None:
         safe = io.BytesIO(data), ending[1:], resolver
-    if safe is None:
-        read = load(name, resolver=resolver, process=False)
-    else:
-        content, kind, files = safe
-        read = load(content, file_type=kind, resolver=files, process=False)
+    # The reader of DXF would change how arrays are printed.
+    with np.printoptions():
+        if safe is None:
+            read = load(name, resolver=resolver, process=False)
+        else:
+            read = load(safe[0], file_type=safe[1], resolver=safe[2], process=False)
     if isinstance(read, trimesh.Scene):
         # It would change matrices that are nearly rotations.
         read.graph.repair_rigid = None
