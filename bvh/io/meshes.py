@@ -231,10 +231,8 @@ def _read_one(
         safe = io.BytesIO(data), ending[1:], resolver
     # The reader of DXF would change how arrays are printed.
     with np.printoptions():
-        if safe is None:
-            read = load(name, resolver=resolver, process=False)
-        else:
-            read = load(safe[0], file_type=safe[1], resolver=safe[2], process=False)
+        content, kind, files = safe or (name, None, resolver)
+        read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
         # It would change matrices that are nearly rotations.
         read.graph.repair_rigid = None
