@@ -323,7 +323,6 @@ def chained(
 
 def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
     """Return a choice between segments in a plane: the sharpest turn to the left of the last."""
-
     ways = segments[:, 1] - segments[:, 0]
 
     def way(step: int) -> Any:
