@@ -229,10 +229,8 @@ def _read_one(
     safe = _made_safe(name, data, resolver, allowance)
     if safe is None and data is not None:
         safe = io.BytesIO(data), ending[1:], resolver
-    # The reader of DXF would change how arrays are printed.
-    with np.printoptions():
-        content, kind, files = safe or (name, None, resolver)
-        read = load(content, file_type=kind, resolver=files, process=False)
+    content, kind, files = safe or (name, None, resolver)
+    read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
         # It would change matrices that are nearly rotations.
         read.graph.repair_rigid = None
