@@ -12,7 +12,8 @@ from bvh.geometry.arithmetic import rationals
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry_point, typeof, warms
+from bvh.runtime.compiler.lazy_modules import typeof
+from bvh.runtime.jit import entry_point, warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
 from bvh.traversal.overlaps import distance_memory as layout
 from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs

@@ -24,7 +24,8 @@ from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptR
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
-from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
+from bvh.runtime.compiler.lazy_modules import types
+from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures
 from bvh.runtime.simd import peek, pointer_to, poke
 from bvh.runtime.user_calls import call_stored
 from bvh.traversal.rays.blocks import BLOCK

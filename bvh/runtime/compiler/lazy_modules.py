@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bvh.runtime.compiler.deferred import activate
 
 __all__ = ["cgutils", "errors", "extending", "ir", "numpy_support", "types"]
@@ -37,7 +39,7 @@ def type_of_kind(kind: Any) -> Any:
     """Return Numba's type of a class of numpy's numbers, or of a tuple of them."""
     if isinstance(kind, tuple):
         return types.Tuple([type_of_kind(part) for part in kind])
-    return numpy_support.from_dtype(kind)
+    return numpy_support.from_dtype(np.dtype(kind))
 
 
 def typeof(value: object) -> Any:

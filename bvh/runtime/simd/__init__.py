@@ -18,11 +18,17 @@ Each file imports only from those above it.
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bvh.runtime.compiler.deferred import names_of
 from bvh.runtime.simd.accessors import Accessor, field, rows, splat_rows
 from bvh.runtime.simd.cpu import HAS_FMA, WIDTH
+
+if TYPE_CHECKING:
+    from bvh.runtime.simd.vectors import Vec
+else:
+    # Annotations of what kernels are given.
+    Vec = Any
 
 _OPERATIONS = {
     "arithmetic": "as_floats as_ints convert cycles fma fused greater highest_bit lesser lowest "
@@ -35,7 +41,7 @@ _OPERATIONS = {
 _HOMES = {home: names_of(f"{__name__}.{home}") for home in _OPERATIONS}
 _FOUND = {name: _HOMES[home] for home, names in _OPERATIONS.items() for name in names.split()}
 
-__all__ = ["HAS_FMA", "WIDTH", "Accessor", "field", "rows", "splat_rows", *_FOUND]
+__all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows", *_FOUND]
 
 
 def __getattr__(name: str) -> Any:

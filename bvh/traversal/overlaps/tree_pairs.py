@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.pairs.face_overlap import faces_overlap
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, types
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps import tree_to_tree
@@ -74,7 +74,7 @@ class Task(NamedTuple):
 
 
 # (code, box, code2, box2) of an entry of the stack.
-_entry, _set_entry = simd.field(types.int64, *range(ENTRY))
+_entry, _set_entry = simd.field(np.int64, *range(ENTRY))
 
 
 @inlined

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, method, types
+from bvh.runtime.compiler.lazy_modules import types
+from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, method
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays import python_calls as calls

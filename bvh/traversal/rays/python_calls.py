@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, types
+from bvh.runtime.compiler.deferred import Deferred
+from bvh.runtime.compiler.lazy_modules import type_of_kind, types
+from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0
@@ -32,30 +34,34 @@ FLOAT, TUPLE, LIST, ARRAY, FLOAT64, NONE, TYPE_ERROR, MESSAGE, OWN = range(9)
 
 
 def _api(name: str, result: Any, *arguments: Any) -> Any:
-    return types.ExternalFunction(name, result(*arguments))
+    def make(_: object) -> Any:
+        kind = types.void if result is None else type_of_kind(result)
+        return types.ExternalFunction(name, kind(*map(type_of_kind, arguments)))
+
+    return Deferred(make, make)
 
 
 # Functions of Python's for kernels, with addresses as integers.
-_ID, _VOID = types.int64, types.void
-_as_float = _api("PyFloat_AsDouble", types.float64, _ID)
+_ID, _VOID = np.int64, None
+_as_float = _api("PyFloat_AsDouble", np.float64, _ID)
 _error, _raise = _api("PyErr_Occurred", _ID), _api("PyErr_SetObject", _VOID, _ID, _ID)
 _address = _api("PyLong_AsVoidPtr", _ID, _ID)
-_compare = _api("PyUnicode_Compare", types.int32, _ID, _ID)
+_compare = _api("PyUnicode_Compare", np.int32, _ID, _ID)
 _item, _size = _api("PyTuple_GetItem", _ID, _ID, _ID), _api("PyTuple_Size", _ID, _ID)
 retain, release = _api("Py_IncRef", _VOID, _ID), _api("Py_DecRef", _VOID, _ID)
 # Between the two, other threads may run.
 let_others_run, go_on = _api("PyEval_SaveThread", _ID), _api("PyEval_RestoreThread", _VOID, _ID)
 # New objects, and the fields of one, or 0 with an exception.
 new_float, new_int = (
-    _api("PyFloat_FromDouble", _ID, types.float64),
+    _api("PyFloat_FromDouble", _ID, np.float64),
     _api("PyLong_FromLongLong", _ID, _ID),
 )
 new_bool, new_tuple = _api("PyBool_FromLong", _ID, _ID), _api("PyTuple_New", _ID, _ID)
 new_instance = _api("PyType_GenericAlloc", _ID, _ID, _ID)
 fields_of = _api("PyObject_GenericGetDict", _ID, _ID, _ID)
 # The first takes a reference over, the other makes one more.
-set_item = _api("PyTuple_SetItem", types.int32, _ID, _ID, _ID)
-set_field = _api("PyDict_SetItem", types.int32, _ID, _ID, _ID)
+set_item = _api("PyTuple_SetItem", np.int32, _ID, _ID, _ID)
+set_field = _api("PyDict_SetItem", np.int32, _ID, _ID, _ID)
 
 
 class Held(int):
@@ -72,7 +78,7 @@ class _Definition(ctypes.Structure):
 
 
 # METH_FASTCALL | METH_KEYWORDS: (self, arguments, how many without names, names) -> result
-FLAGS, ARGUMENTS = 0x82, (types.int64,) * 4
+FLAGS, ARGUMENTS = 0x82, 4
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.argtypes = [ctypes.POINTER(_Definition), ctypes.py_object, ctypes.c_void_p]
 _new.restype = ctypes.py_object
@@ -90,7 +96,7 @@ def new_function(
     """
     key = method, doc
     if key not in _definitions:
-        address, name = c_address(method, ARGUMENTS), doc.partition("(")[0]
+        address, name = c_address(method, (types.int64,) * ARGUMENTS), doc.partition("(")[0]
         # Of two threads that make it, both get what is kept.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
