@@ -31,6 +31,7 @@ from bvh.runtime.registry import enrolled
 
 __all__ = [
     "BVHWarning", "Dispatcher", "cache_directory", "fingerprint", "notice", "prune_cache", "typeof",
+    "types",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -51,13 +52,13 @@ NOT_FROM_C: Options = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _made_by(maker: str, function: Function, **options: object) -> Any:
+def _made_by(maker: str, function: Function, *more: object, **options: object) -> Any:
     """Return what a function of `compiler.dispatchers`, which imports Numba, makes of another."""
 
     def make(function: Function) -> Any:
         from bvh.runtime.compiler import dispatchers
 
-        return getattr(dispatchers, maker)(function, OPTIONS | options)
+        return getattr(dispatchers, maker)(function, OPTIONS | options, *more)
 
     return Deferred(function, make)
 
@@ -134,42 +135,34 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     return register
 
 
-def entry(function: Function) -> Any:
-    """Compile a kernel that Python calls, and cache its machine code on disk."""
-    return _made_by("entry", function, **NOT_FROM_C)
-
-
 def method(function: Function) -> Any:
     """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
     return _made_by("entry", function, no_cpython_wrapper=True)
 
 
-def entry_point(compiled: Dispatcher, signature: tuple[Type, ...]) -> Callable[..., Any]:
-    """Return the function behind an entry for these types; the first call compiles it."""
-    # It does not look at their types, as Numba's dispatcher does for microseconds: its callers see
-    # to it that they are right. Arrays that are read-only to the kernel may be writable.
-    with raise_lost_interrupts():
-        compiled.compile(signature)
-    point: Callable[..., Any] = compiled.overloads[signature].entry_point
-    return point
+def called_by_numba(function: Function) -> Any:
+    """Compile a kernel that Python calls with arguments that only Numba can take apart."""
+    return _made_by("entry", function, **NOT_FROM_C)
+
+
+def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Any:
+    """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
+    run.__module__, run.__qualname__ = function.__module__, function.__qualname__
+    return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
 Key = tuple[str | type, ...]
 
-# Functions behind entries, by the entry's name and the classes that decide its arguments' types;
-# those entries, and the types.
 entry_points: dict[Key, Callable[..., Any]] = {}
-signatures: dict[Key, tuple[Dispatcher, tuple[Type, ...]]] = {}
 
 
 def kept_entry_point(
-    compiled: Dispatcher, kinds: tuple[type, ...], arguments: Sequence[object]
+    compiled: Any, kinds: tuple[type, ...], arguments: Sequence[object]
 ) -> Callable[..., Any]:
     """Return the function behind an entry for such arguments, whose types follow from `kinds`."""
     key = compiled.__name__, *kinds
     if key not in entry_points:
-        signatures[key] = compiled, tuple(map(typeof, arguments))
-        entry_points[key] = entry_point(*signatures[key])
+        entry_points[key] = compiled.call_for(tuple(arguments))
     return entry_points[key]
 
 

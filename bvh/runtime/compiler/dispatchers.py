@@ -68,11 +68,13 @@ def helper(function: Function, options: Options) -> Dispatcher:
     return made
 
 
-def entry(function: Function, options: Options) -> Dispatcher:
-    """Return a kernel that is cached on disk."""
-    made = compiled(function, options | ENTRY)
+def entry(
+    run: Function, options: Options, function: Function | None = None, kinds: Any = None
+) -> Dispatcher:
+    """Return a kernel that is cached on disk; as another function, for types of arguments."""
+    made = compiled(run, options | ENTRY)
     if isinstance(made, Dispatcher):
-        made._cache = cache = KernelCache(function)
+        made._cache = cache = KernelCache(function or run, kinds)
         made._compiler.compile = cache.attempted(made._compiler.compile)
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)
