@@ -20,7 +20,7 @@ POLL_SECONDS = 0.05
 
 
 class Activation:
-    """The lock of the thread that imports Numba; Numba itself cannot be imported by two together."""
+    """The lock of the thread that imports Numba, which two cannot import together."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -45,7 +45,6 @@ def guard_compiler() -> None:
 
     numbas, llvms = compiler_lock.global_compiler_lock, getattr(ffi.lib, "_lock", None)
     _holders[:] = [x for x in (numbas, activation, llvms) if hasattr(x, "_lock")]
-
 
 
 class _Fork(threading.local):

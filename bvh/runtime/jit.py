@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bvh.runtime.cache.kernel_cache import (
     BVHWarning,
@@ -24,8 +24,8 @@ from bvh.runtime.compiler.code_types import (
     Value,
 )
 from bvh.runtime.compiler.deferred import Deferred, at_activation
-from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.compiler.lazy_modules import typeof, types
+from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 
@@ -52,7 +52,7 @@ NOT_FROM_C: Options = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _made_by(maker: str, function: Function, *more: object, **options: object) -> Any:
+def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
     """Return what a function of `compiler.dispatchers`, which imports Numba, makes of another."""
 
     def make(function: Function) -> Any:
@@ -60,20 +60,20 @@ def _made_by(maker: str, function: Function, *more: object, **options: object) -
 
         return getattr(dispatchers, maker)(function, OPTIONS | options, *more)
 
-    return Deferred(function, make)
+    return cast(Dispatcher, Deferred(function, make))
 
 
-def kernel(function: Function) -> Any:
+def kernel(function: Function) -> Dispatcher:
     """Compile a helper that kernels call; it is not cached on its own."""
     return _made_by("helper", function, **NOT_FROM_PYTHON)
 
 
-def inlined(function: Function) -> Any:
+def inlined(function: Function) -> Dispatcher:
     """Compile a small helper that is always inlined into its callers."""
     return _made_by("helper", function, **NOT_FROM_PYTHON | {"forceinline": True})
 
 
-def alone(function: Function) -> Any:
+def alone(function: Function) -> Dispatcher:
     """Compile a function that kernels call by its address."""
     return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
@@ -135,17 +135,17 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     return register
 
 
-def method(function: Function) -> Any:
+def method(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
     return _made_by("entry", function, no_cpython_wrapper=True)
 
 
-def called_by_numba(function: Function) -> Any:
+def called_by_numba(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls with arguments that only Numba can take apart."""
     return _made_by("entry", function, **NOT_FROM_C)
 
 
-def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Any:
+def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
     """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)

@@ -29,7 +29,14 @@ from bvh.runtime.compiler.code_types import (
     Values,
 )
 from bvh.runtime.compiler.deferred import activate, real_of
-from bvh.runtime.compiler.lazy_modules import cgutils, ir, numpy_support, type_of_kind, typeof, types
+from bvh.runtime.compiler.lazy_modules import (
+    cgutils,
+    ir,
+    numpy_support,
+    type_of_kind,
+    typeof,
+    types,
+)
 from bvh.runtime.jit import address_of, alone, llvm_operation
 
 # Compiled functions that are kept for the next query, one for each type of data.
@@ -176,13 +183,14 @@ def _read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Va
     return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
 
-def _loader(kind: Type) -> Load:
+def _loader(kind: Type) -> Any:
     """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
 
     @llvm_operation
     def load(typingctx: TypingContext, address: Type) -> Operation:
         def codegen(context, builder, sig, args):
-            return _read(context, builder, kind, builder.inttoptr(args[0], ir.IntType(64).as_pointer()))[0]
+            at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            return _read(context, builder, kind, at)[0]
 
         return kind(types.int64), codegen
 
@@ -204,7 +212,7 @@ def _call_at(
     return value
 
 
-def _by_address(interface: Interface) -> Callable[[int, tuple[object, ...]], object]:
+def _by_address(interface: Interface) -> Any:
     """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
 
     @llvm_operation

@@ -200,7 +200,7 @@ def structure_for(kind: Type) -> str:
         return f"{layout}{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
     if isinstance(kind, types.NoneType):
         return "none"
-    return numpy_support.as_dtype(kind).str[1:]
+    return str(numpy_support.as_dtype(kind).str[1:])
 
 
 # Steps of a program that takes arguments apart: what the next object in order must be.

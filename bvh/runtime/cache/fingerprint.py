@@ -131,7 +131,8 @@ def _surroundings() -> tuple[str, ...]:
     cpu = target()
     cpus = [cpu.level]
     if cpu.level == NATIVE:
-        cpus += [cpu.cpu, *sorted(name for name, present in parsed(cpu.features).items() if present)]
+        features = parsed(cpu.features)
+        cpus += [cpu.cpu, *sorted(filter(features.get, features))]
     # SVML is a library that vectorized mathematics may call, where it is installed.
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]

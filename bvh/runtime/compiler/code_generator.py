@@ -14,7 +14,15 @@ from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
-from bvh.runtime.compiler.cpu_levels import NATIVE, Target, chosen_target, levels_of, numba_features, parsed, target_of
+from bvh.runtime.compiler.cpu_levels import (
+    NATIVE,
+    Target,
+    chosen_target,
+    levels_of,
+    numba_features,
+    parsed,
+    target_of,
+)
 from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False

@@ -13,7 +13,9 @@ it does not, or Numba is told of a CPU, Numba is asked.
 import os
 import sys
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bvh.runtime.compiler.deferred import activate
 
@@ -84,11 +86,9 @@ def numba_settings() -> Settings | None:
 
 def numpy_features() -> dict[str, bool]:
     """Return the features of this CPU by numpy's names; empty where it is not known."""
-    try:
-        from numpy._core import _multiarray_umath as core
-    except ImportError:
-        # Before numpy 2.
-        from numpy.core import _multiarray_umath as core  # type: ignore[no-redef]
+    # The latter name is that of numpy 1.
+    core: Any = getattr(np, "_core", None) or np.core
+    core = core._multiarray_umath
     return dict(getattr(core, "__cpu_features__", {})) if sys.maxsize > 2**32 else {}
 
 

@@ -75,7 +75,8 @@ class Deferred:
 
     def __init__(self, function: Function, make: Callable[[Function], Any]) -> None:
         update_wrapper(self, function)
-        self.py_func, self._make = function, make
+        self.py_func: Any = function
+        self._make: Any = make
 
     @property
     def real(self) -> Any:

@@ -1,4 +1,4 @@
-"""Numba's dispatchers of kernels, with the compilers of this package where they suit its version."""
+"""Numba's dispatchers of kernels, with our compilers where they suit its version."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""Modules of Numba and LLVM for code that runs when kernels are compiled, imported at its first use."""
+"""Modules of Numba and LLVM for code that runs when kernels are compiled."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -6,7 +6,7 @@ what they compile to.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +40,13 @@ def _made(count: int, maker: str, *given: Any) -> list[Deferred]:
     def all_of_them() -> Any:
         return getattr(import_module("bvh.runtime.simd.fields"), maker)(*given)
 
-    made = [Deferred(all_of_them, lambda make, i=i: make()[i].real) for i in range(count)]
-    for accessor in made:
-        at_activation(lambda accessor=accessor: accessor.real)
+    made = []
+    for i in range(count):
+        made.append(Deferred(all_of_them, partial(_chosen, i)))
+        # Numba looks for all intrinsics before it compiles.
+        at_activation(partial(getattr, made[i], "real"))
     return made
+
+
+def _chosen(i: int, make: Callable[[], Any]) -> Any:
+    return make()[i].real

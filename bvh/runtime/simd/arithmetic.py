@@ -1,4 +1,4 @@
-"""Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers, cycles."""
+"""Operations on vectors beyond operators: select, fma, minima, conversions; bits, cycles."""
 
 from collections.abc import Callable
 
@@ -22,6 +22,7 @@ from bvh.runtime.simd.vectors import (
     operands,
     result_type,
 )
+
 
 @literal_operation
 def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
