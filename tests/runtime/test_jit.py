@@ -258,6 +258,7 @@ import bvh
 # Some of the meshes below are open.
 warnings.simplefilter("ignore", bvh.BVHWarning)
 from numba.core.dispatcher import Dispatcher
+from bvh.runtime.compiler.deferred import real_of
 parts = []
 bvh.warmup(lambda *call: parts.append(call))
 
@@ -266,8 +267,9 @@ def signatures():
         # By where it is defined, as modules that are imported late import it, too.
         f"{value.py_func.__module__}.{value.py_func.__name__}": len(value.signatures)
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
-        for key, value in vars(module).items()
-        if isinstance(value, Dispatcher) and type(value._cache).__name__ == "KernelCache"
+        for key, thing in vars(module).items()
+        if isinstance(value := real_of(thing), Dispatcher)
+        and type(value._cache).__name__ == "KernelCache"
         # Not helpers of kernels with users' code, nor what is compiled for a user's function.
         and not ("no_cpython_wrapper" in value.targetoptions or key == "_visit")
     }
