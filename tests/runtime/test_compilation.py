@@ -71,9 +71,9 @@ def test_an_entry_holds_its_helpers() -> None:
     values, out = np.arange(6.0).reshape(3, 2), np.empty(3)
     _sums(values, out)
     assert out.tolist() == (2.0 * values.sum(axis=1) + 2.0).tolist()
-    [compiled] = _sums.specialisations[0].kept.overloads.values()
+    [compiled] = _sums.overloads.values()
     helper = next(iter(_doubled.overloads.values()))
-    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name)
     if jit.ENTRY:
         defined = [
             line for line in compiled.library.get_llvm_str().splitlines() if "define" in line
