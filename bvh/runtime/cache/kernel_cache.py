@@ -23,10 +23,10 @@ import numba
 from numba.core import caching, compiler
 
 from bvh.runtime import forks
-from bvh.runtime.cache.fingerprint import PACKAGE
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target

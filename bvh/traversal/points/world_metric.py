@@ -46,7 +46,6 @@ and b by the bound in its row: the stretched distance of all that is at most
 The rounding of vertices is added.
 """
 
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
