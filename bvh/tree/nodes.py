@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import next_above
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.tree.frame import centre, scale
 
 SMALLEST_PLANE = 2.0**-100

@@ -111,7 +111,7 @@ def test_names_of_folders_are_right(hashed: set[str]) -> None:
 SOURCE = '''
 """A module."""
 
-from bvh.runtime.jit import entry
+from bvh.runtime.entries import entry
 SIZE = 8
 
 
