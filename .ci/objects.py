@@ -246,7 +246,8 @@ def _manifest(functions: list[Function], symbols: list[str], level: str) -> dict
             kernels.setdefault(entry, {})[function.structure] = found
     return {
         "version": __version__, "level": level, "width": WIDTHS[level],
-        "sources": [by_bytes(sources), by_syntax(sources)], "kernels": kernels, "methods": methods,
+        "sources": [*sources], "bytes": by_bytes(sources), "syntax": by_syntax(sources),
+        "kernels": kernels, "methods": methods,
     }  # fmt: skip
 
 
