@@ -21,7 +21,7 @@ IMPORTED = time.time()
 KERNEL_FOLDERS = ("geometry", "runtime", "traversal", "tree")
 # So is a file elsewhere that compiles kernels; all that these import for kernels is hashed, too.
 _COMPILES = re.compile(
-    rb"\bjit import (?:\([^)]*?|[^\n(]*?)\b"
+    rb"\b(?:jit|entries) import (?:\([^)]*?|[^\n(]*?)\b"
     rb"(?:by_type|entry|inlined|kernel|literal_operation|llvm_operation|stay_outlined)\b"
     rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
 )
