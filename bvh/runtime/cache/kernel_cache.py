@@ -19,10 +19,10 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from bvh.runtime.cache.fingerprint import PACKAGE
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.compile_notice import CompileNotice
