@@ -34,7 +34,8 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import TypingError, by_type, entry, inlined, types, warms
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import TypingError, by_type, inlined, types, warms
 from bvh.runtime.simd import peek, pointer, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, stack_memory
 from bvh.traversal.points.closest_point import TreeTarget, nearest_to

@@ -22,8 +22,9 @@ from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, points
+from bvh.runtime.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # The planes of an axis-aligned box in the form that `planes.crossed_later` takes.
 UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))

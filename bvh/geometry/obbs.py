@@ -24,8 +24,9 @@ from bvh.geometry.planes import FLOOR, SUM_ERROR, height_sign, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.geometry.transforms import column_of, inverse_entry, refuse, rows_of
 from bvh.runtime.arguments import kernel_input, points
+from bvh.runtime.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 

@@ -15,7 +15,8 @@ from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input, reals
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # Largest accepted entry of an inverse: its products with coordinates must stay finite.
 MAX_INVERSE = 1e300

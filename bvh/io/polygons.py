@@ -15,7 +15,8 @@ from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import finite, largest, vector
 from bvh.geometry.arithmetic.predicates import orient2d
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
-from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 
 # Vertices of polygons one behind another, and where each polygon begins.

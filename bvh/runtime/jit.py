@@ -160,52 +160,47 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     return register
 
 
-def entry(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls, and cache its machine code on disk."""
-    return _cached(function, NOT_FROM_C)
-
-
 def method(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
     return _cached(function, {"no_cpython_wrapper": True})
 
 
-def _cached(function: Function, wrappers: Options) -> Dispatcher:
-    compiled = _compiled(function, **wrappers | ENTRY)
+def called_by_numba(function: Function) -> Dispatcher:
+    """Compile a kernel that Python calls with arguments that only Numba can take apart."""
+    return _cached(function, NOT_FROM_C)
+
+
+def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
+    """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
+    run.__module__, run.__qualname__ = function.__module__, function.__qualname__
+    return _cached(run, {"no_cpython_wrapper": True}, function, kinds)
+
+
+def _cached(
+    run: Function, wrappers: Options, function: Function | None = None,
+    kinds: tuple[Type, ...] | None = None,
+) -> Dispatcher:  # fmt: skip
+    compiled = _compiled(run, **wrappers | ENTRY)
     if isinstance(compiled, Dispatcher):
-        compiled._cache = cache = KernelCache(function)
+        compiled._cache = cache = KernelCache(function or run, kinds)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)
     return compiled
 
 
-def entry_point(compiled: Dispatcher, signature: tuple[Type, ...]) -> Callable[..., Any]:
-    """Return the function behind an entry for these types; the first call compiles it."""
-    # It does not look at their types, as Numba's dispatcher does for microseconds: its callers see
-    # to it that they are right. Arrays that are read-only to the kernel may be writable.
-    with raise_lost_interrupts():
-        compiled.compile(signature)
-    point: Callable[..., Any] = compiled.overloads[signature].entry_point
-    return point
-
-
 Key = tuple[str | type, ...]
 
-# Functions behind entries, by the entry's name and the classes that decide its arguments' types;
-# those entries, and the types.
 entry_points: dict[Key, Callable[..., Any]] = {}
-signatures: dict[Key, tuple[Dispatcher, tuple[Type, ...]]] = {}
 
 
 def kept_entry_point(
-    compiled: Dispatcher, kinds: tuple[type, ...], arguments: Sequence[object]
+    compiled: Any, kinds: tuple[type, ...], arguments: Sequence[object]
 ) -> Callable[..., Any]:
     """Return the function behind an entry for such arguments, whose types follow from `kinds`."""
     key = compiled.__name__, *kinds
     if key not in entry_points:
-        signatures[key] = compiled, tuple(map(typeof, arguments))
-        entry_points[key] = entry_point(*signatures[key])
+        entry_points[key] = compiled.call_for(tuple(arguments))
     return entry_points[key]
 
 

@@ -20,7 +20,8 @@ from bvh.geometry.transforms import affine_maps, transformed_point
 from bvh.picking.placed_trees import PlacedTree
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
-from bvh.runtime.jit import entry, warms
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import warms
 from bvh.scene import instances
 
 Ints = NDArray[Any]

@@ -21,7 +21,8 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree import wide_nodes

@@ -17,7 +17,8 @@ OFF = {"BVH_CACHE_DIR": "off"}
 FORK = """
 import json, os, signal, threading, time
 from bvh.runtime import forks
-from bvh.runtime.jit import entry, llvm_operation, types
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import llvm_operation, types
 
 started = threading.Event()
 

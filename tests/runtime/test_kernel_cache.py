@@ -10,7 +10,8 @@ import numba
 import pytest
 
 from bvh.runtime.cache import kernel_cache, kernel_files
-from bvh.runtime.jit import TypingError, entry, llvm_operation
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import TypingError, llvm_operation
 
 cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")
 

@@ -6,14 +6,12 @@ signed, and 2**25 products can be added before carries must be propagated. It is
 product of four), needs no scaling and never fails; filters make its use rare.
 """
 
-import math
-
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum, scale_by
 from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
@@ -324,8 +322,7 @@ def _round(sign, m, sticky, unit):
         return sign * SMALLEST
     if unit + drop + 53 > 1100:
         return sign * LARGEST
-    result = math.ldexp(float(mantissa), unit + drop)
-    return sign * min(result, LARGEST)
+    return sign * min(scale_by(float(mantissa), unit + drop), LARGEST)
 
 
 @kernel

@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic import rationals
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import entry_point, typeof, warms
+from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
 from bvh.traversal.overlaps import distance_memory as layout
 from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
@@ -27,8 +27,6 @@ from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
 Reals = NDArray[np.float64]
 
 # Kept from call to call: to make scratch takes longer than a query.
-# The kernel, called without Numba's dispatcher, which takes longer than a small query.
-KERNEL: Any = None
 SHELF = Shelf(layout.new_search_memory)
 # To fit the oriented boxes of so many nodes takes about as long as one query.
 NODES_A_QUERY = 16
@@ -103,23 +101,13 @@ def find_closest_pair(
     # With the boxes and maps that the addresses are of.
     own, other, status = table_of(arrays, 1), table_of(others, 1), LATER
     given = own[0], other[0], motions, one.limit, one.hint
-    run = KERNEL or _kernel(given, one.found)
     while status != DONE and (cancel is None or not cancel[0]):
-        status = run(*given, one.search, 1, STEPS, one.found)
+        status = closest_pairs(*given, one.search, 1, STEPS, one.found)
         if status == UNDECIDED:
             decide(one.kept)
     near = clearances_of((one.distance[0], one.position.copy(), one.prim_id.copy()))
     ONE_SHELF.give_back(one)
     return near
-
-
-def _kernel(given: tuple[NDArray[Any], ...], found: NDArray[np.int64]) -> Any:
-    """Return the kernel, called without Numba's dispatcher; the first call compiles it."""
-    global KERNEL
-    with SHELF.scratch() as memory:
-        arguments = *map(kernel_input, given), memory.table, 1, STEPS, found
-        KERNEL = entry_point(closest_pairs, tuple(map(typeof, arguments)))
-    return KERNEL
 
 
 def find_closest_pairs(
@@ -136,14 +124,13 @@ def find_closest_pairs(
     own, other = table_of(arrays, count), table_of(others, count)
     arguments = own[0], other[0], addresses(None, None, moves), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32)
-    run = KERNEL or _kernel(arguments, out)
 
     def work(begin: int, end: int) -> None:
         with SHELF.scratch() as memory:
             search = memory.search
             search.state[layout.QUERY], search.state[layout.HEIGHT] = begin, -1
             while search.state[layout.QUERY] < end and not ended[0]:
-                status = run(*arguments, memory.table, end, STEPS, out)
+                status = closest_pairs(*arguments, memory.table, end, STEPS, out)
                 if status == UNDECIDED:
                     decide(search)
 

@@ -24,9 +24,7 @@ from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptR
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
-from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
-from bvh.runtime.simd import peek, pointer_to, poke
-from bvh.runtime.user_calls import call_stored
+from bvh.runtime.jit import entry_points
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
@@ -115,34 +113,8 @@ class Searched:
 # Addresses: `searched`, of the first argument; `memory`, of float64 to be filled, and the others.
 
 
-@entry
-def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f):
-    """Call a kernel for a ray, whose range is in memory, or for a point and a largest distance."""
-    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f)
-    for i in range(6):
-        poke(numbers, i, given[i])
-    # Behind that array's address, shape and stride.
-    call_stored(kinds, kernel, searched, memory + 24)
-
-
-# The function behind this entry for the types of a kernel, and the kernel's address, by the keys of
-# `jit.signatures`; None where there is no address.
-calls: dict[tuple[Any, ...], Any] = {}
-
-
 def kept_call(key: tuple[Any, ...]) -> Any:
-    """Return the function that calls a kernel, and the kernel's address, or None.
-
-    None before a batch has compiled the kernel, for whose types the function is compiled; there is
-    no address of one for users' primitives.
-    """
-    if key not in calls and key in entry_points:
-        compiled, signature = signatures[key]
-        address = address_of(compiled, types.none(*signature))
-        kinds = types.TypeRef(types.Tuple(signature))
-        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 6)
-        calls[key] = (entry_point(call_kernel, given), address) if address else None
-    return calls.get(key)
+    return None
 
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:

@@ -23,10 +23,10 @@ import numba
 from numba.core import caching, compiler
 
 from bvh.runtime import forks
-from bvh.runtime.cache.fingerprint import PACKAGE
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target
@@ -134,8 +134,9 @@ class KernelCache(caching.NullCache):
     import need not wait for them.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], kinds: Any = None) -> None:
+        # With `kinds`, all signatures stand for arguments of these types.
+        self._function, self._kinds = function, kinds
         self._enabled = True
         # Of each compilation under way, innermost last: the key that it has locked, or None.
         self._claimed: list[object] = []
@@ -151,7 +152,7 @@ class KernelCache(caching.NullCache):
         function: Any = self._function
         closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)
-        return signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
+        return self._kinds or signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
         context = kernel_context()
@@ -161,7 +162,7 @@ class KernelCache(caching.NullCache):
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         # A user's function is identified by its address, which differs in each process.
-        kept = self._enabled and not _has_function(signature)
+        kept = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
@@ -188,7 +189,7 @@ class KernelCache(caching.NullCache):
     def save_overload(self, signature: Any, result: Any) -> None:
         tally.compiled += 1
         try:
-            kept = self._enabled and not _has_function(signature)
+            kept = self._enabled and not _has_function(self._kinds or signature)
             # Addresses among its constants are of no use to another process.
             if kept and not result.library.has_dynamic_globals:
                 self._files.save(self._key(signature), result._reduce())

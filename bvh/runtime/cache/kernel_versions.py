@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint, kernel_sources
+from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import Root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_sources import kernel_sources
 
 # Names of folders of kernels.
 VERSION = re.compile("[0-9a-f]{20}")

@@ -74,8 +74,9 @@ fma.__doc__ = "The same; of float32 lanes rounded twice where the CPU cannot fus
 
 @literal_operation
 def sqrt(typingctx: TypingContext, a: Type) -> Operation:
-    """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
-    if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
+    """Return the square roots of floats or of lanes of them, rounded correctly; NaN below zero."""
+    # As an instruction: `math.sqrt` would be a call of C.
+    if not isinstance(getattr(a, "dtype", a), types.Float):
         return None
     return a(a), emits(lambda b, x: call(b, "llvm.sqrt", [x]))
 

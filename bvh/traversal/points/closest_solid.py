@@ -1,7 +1,8 @@
 """The nearest spheres or capsules of points, in float64 throughout."""
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
-from bvh.runtime.jit import by_type, entry, inlined
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import peek, pointer, poke
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.points.point_bounds import EVEN, local_point, push_near, square_limit

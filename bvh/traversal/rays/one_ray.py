@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, method, types
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined, kernel, method
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays import python_calls as calls
@@ -230,13 +231,6 @@ def _cast_with_users_code(
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)
     kernel: Callable[..., Any] = cast_at_custom
-    # Otherwise the kernel is compiled for the function itself, and its data.
-    if isinstance(custom.intersect, int):
-        key = "cast_at", Custom
-        if key not in entry_points:
-            signature = types.int64, *(types.float64,) * 8, types.UniTuple(types.int64, 3)
-            entry_points[key] = entry_point(cast_at_custom, signature)
-        kernel = entry_points[key]
 
     def cast(
         ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Shelf, reserve_call_memory, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees

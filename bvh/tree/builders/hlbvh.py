@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, discard
-from bvh.runtime.jit import entry, inlined, kernel
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders import records as record

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, discard
-from bvh.runtime.jit import entry, inlined
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf

@@ -1,0 +1,87 @@
+"""Kernels that Python calls, compiled for the types of their arguments."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from bvh.runtime import jit
+from bvh.runtime.invocation import Call, Specialisation, called_from_python
+from bvh.runtime.jit import Dispatcher, types
+from bvh.runtime.words import (
+    canonical,
+    flat,
+    is_returned,
+    is_stored,
+    kernel_of_words,
+    structure_for,
+    structure_of,
+)
+
+
+class Entry:
+    """A function that Python calls, and that is compiled.
+
+    A call finds the first of its specialisations that takes the arguments. They check them
+    themselves, so that this takes no time.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._calls: list[Call] = []
+        self.specialisations: list[Specialisation] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        for call in self._calls:
+            result = call(*arguments)
+            if result is not NotImplemented:
+                return result
+        return self.call_for(arguments)(*arguments)
+
+    @functools.cached_property
+    def numbas(self) -> Dispatcher:
+        """The function as Numba compiles and calls it, for arguments that are no words."""
+        return jit.called_by_numba(self.py_func)
+
+    @functools.cached_property
+    def helper(self) -> Dispatcher:
+        """The function as other kernels call it."""
+        return jit.kernel(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.helper._numba_type_
+
+    def call_for(self, arguments: tuple[Any, ...]) -> Call:
+        """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
+        kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
+        if not all(map(is_stored, kinds)):
+            return self.numbas
+        structure = ",".join(map(structure_of, arguments))
+        found = next((s for s in self.specialisations if s.structure == structure), None)
+        if found is None:
+            found = self.specialised(kinds, structure)
+        if found is None:
+            return self.numbas
+        call = called_from_python(found, arguments)
+        self._calls.append(call)
+        return call
+
+    def specialised(self, kinds: tuple[Any, ...], structure: str) -> Specialisation | None:
+        """Compile the kernel for arguments of some types."""
+        compiled = kernel_of_words(self.py_func, kinds)
+        address = jit.c_address(compiled, (types.int64,))
+        returned = compiled.overloads[types.int64,].signature.return_type.instance_type
+        if not is_returned(returned):
+            return None
+        found = Specialisation(
+            structure, address, tuple(map(structure_for, flat(returned))),
+            isinstance(returned, types.BaseTuple), compiled,
+        )  # fmt: skip
+        self.specialisations.append(found)
+        return found
+
+
+def entry(function: Callable[..., Any]) -> Entry:
+    """Compile a kernel that Python calls, and cache its machine code on disk."""
+    return Entry(function)

@@ -1,0 +1,247 @@
+"""Calls of kernels from Python: a built-in function takes arguments apart, and calls by address.
+
+Numba does so by functions that it compiles for each kernel. This is one for all: a program, made
+from the first arguments of a kernel, tells what the others must be (see `words.program_of`).
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.runtime import python_calls as calls
+from bvh.runtime.c_calls import call_c
+from bvh.runtime.jit import kernel, method
+from bvh.runtime.python_calls import F8, I4, I8, word
+from bvh.runtime.simd import peek, pointer_to, poke
+from bvh.runtime.tuple_references import stack_memory
+from bvh.runtime.words import (
+    ARRAY,
+    ERROR,
+    FLOAT,
+    INTEGER,
+    OBJECT,
+    RESULTS,
+    STATUS,
+    TRUTH,
+    TUPLE,
+    TYPES,
+    program_of,
+    raise_error,
+    words_of,
+)
+
+Call = Callable[..., Any]
+
+# Words that there is memory for in a call, and how deep tuples may be nested.
+MOST_WORDS, DEEPEST = 512, 8
+
+# What the function finds in memory: the kernel, the program, how many steps it has, how many
+# arguments and results, where arguments begin, the kinds of results, whether they are a tuple;
+# objects that it compares with or calls; words that are the same for arrays of bytes and of truths.
+(
+    KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE, NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE,
+    FALSE, TRUE8, FALSE8, BYTE, BOOL,
+) = range(calls.OWN, calls.OWN + 17)  # fmt: skip
+
+# C order and aligned, of the flags of an array.
+PLAIN = 0x101
+# Of the word of a dtype: its kind, its character, its byte order and its number, without flags.
+DTYPE = np.int64(~0xFF000000)
+
+
+class Specialisation(NamedTuple):
+    """A kernel for arguments of one structure."""
+
+    structure: str  # see `structure_of`
+    address: int  # of a function of words
+    results: tuple[str, ...]  # their structures
+    in_tuple: bool  # whether they are one
+    kept: object  # what owns the machine code
+
+
+@kernel
+def _take_apart(words, given, memory):
+    """Write the words of arguments; return whether they are as the program has them."""
+    # The stack holds, for each tuple that is open, the address of its next item and how many are
+    # left.
+    stack, level = pointer_to(stack_memory(16 * DEEPEST), I8), np.int64(0)
+    steps, at = pointer_to(peek(words, PROGRAM), I8), peek(words, BEGIN)
+    poke(stack, 0, given)
+    poke(stack, 1, peek(words, GIVEN))
+    for step in range(peek(words, STEPS)):
+        while peek(stack, 2 * level + 1) == 0:
+            level -= 1
+        place = peek(stack, 2 * level)
+        poke(stack, 2 * level, place + 8)
+        poke(stack, 2 * level + 1, peek(stack, 2 * level + 1) - 1)
+        what, like, number = (
+            peek(steps, 3 * step),
+            peek(steps, 3 * step + 1),
+            peek(steps, 3 * step + 2),
+        )
+        thing = word(place)
+        kind, part = calls.type_of(words, thing), thing + peek(words, calls.HEAD)
+        if what == TUPLE:
+            if (kind != like and kind != peek(words, calls.TUPLE)) or word(part) != number:
+                return False
+            level += 1
+            poke(stack, 2 * level, thing + peek(words, calls.ITEMS))
+            poke(stack, 2 * level + 1, number)
+        elif what == ARRAY:
+            is_array = kind == peek(words, calls.ARRAY)
+            if not (is_array or calls.is_subtype(words, kind, peek(words, calls.ARRAY))):
+                return False
+            axes = peek(pointer_to(part + 8, I4), 0)
+            if axes != number or word(part + 48) & PLAIN != PLAIN:
+                return False
+            dtype = word(word(part + 40) + peek(words, calls.HEAD) + 8) & DTYPE
+            as_bytes = dtype == peek(words, BOOL) and like == peek(words, BYTE)
+            if dtype != like and not as_bytes:
+                return False
+            poke(memory, at, word(part))
+            shape = pointer_to(word(part + 16), I8)
+            for axis in range(number):
+                poke(memory, at + 1 + axis, peek(shape, axis))
+            at += 1 + number
+        elif what == OBJECT:
+            if thing != like:
+                return False
+        else:
+            if what == INTEGER:
+                if kind == peek(words, calls.INTEGER):
+                    value = calls.as_int(words, thing)
+                elif kind == peek(words, INT64):
+                    value = word(part)
+                else:
+                    return False
+            elif what == FLOAT:
+                if kind != peek(words, calls.FLOAT) and kind != peek(words, DOUBLE):
+                    return False
+                value = word(part)
+            elif what == TRUTH:
+                true = thing == peek(words, TRUE) or thing == peek(words, TRUE8)
+                if not (true or thing == peek(words, FALSE) or thing == peek(words, FALSE8)):
+                    return False
+                value = np.int64(true)
+            else:
+                if kind != like:
+                    return False
+                # Its last bytes may be those of something else.
+                value = word(part) & (
+                    (np.int64(1) << 8 * number) - 1 if number < 8 else np.int64(-1)
+                )
+            poke(memory, at, value)
+            at += 1
+    return True
+
+
+@kernel
+def _new_number(words, kind, place):
+    """Return the result at an address as an object, or 0 with an exception."""
+    if kind == FLOAT:
+        return calls.new_float(words, peek(pointer_to(place, F8), 0))
+    return (
+        calls.new_int(words, word(place)) if kind == INTEGER else calls.new_bool(words, word(place))
+    )
+
+
+@kernel
+def _returned(words, address):
+    """Return the results as an object, or 0 with an exception."""
+    count, kinds = peek(words, BEGIN) - RESULTS, pointer_to(peek(words, KINDS), I8)
+    if count == 0:
+        calls.retain(words, peek(words, calls.NONE))
+        return peek(words, calls.NONE)
+    if peek(words, IN_TUPLE) == 0:
+        return _new_number(words, peek(kinds, 0), address + 8 * RESULTS)
+    made = calls.new_tuple(words, count)
+    for i in range(count if made != 0 else 0):
+        part = _new_number(words, peek(kinds, i), address + 8 * (RESULTS + i))
+        if part == 0:
+            calls.release(words, made)
+            return np.int64(0)
+        calls.set_item(words, made, i, part)
+    return made
+
+
+@kernel
+def _failed(words, memory):
+    """Raise the exception of a kernel; return 0."""
+    given = calls.new_tuple(words, 2)
+    if given != 0:
+        calls.set_item(words, given, 0, calls.new_int(words, peek(memory, STATUS)))
+        calls.set_item(words, given, 1, calls.new_int(words, peek(memory, ERROR)))
+        calls.call_object(words, peek(words, RAISE), given)
+        calls.release(words, given)
+    return np.int64(0)
+
+
+@method
+def invoke(held, given, count, names):
+    """Call a kernel."""
+    words, address = calls.words_of(held), stack_memory(8 * MOST_WORDS)
+    memory = pointer_to(address, I8)
+    fits = names == 0 and count == peek(words, GIVEN) and _take_apart(words, given, memory)
+    if calls.failed(words) != 0:
+        return np.int64(0)
+    if not fits:
+        calls.retain(words, peek(words, NOT_IMPLEMENTED))
+        return peek(words, NOT_IMPLEMENTED)
+    others = calls.let_others_run(words)
+    call_c(peek(words, KERNEL), (address,), I8)
+    calls.go_on(words, others)
+    return _returned(words, address) if peek(memory, STATUS) == 0 else _failed(words, memory)
+
+
+def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
+    """Return the function that calls a kernel for such arguments.
+
+    It returns NotImplemented for others.
+    """
+    (_, _, count), *program = program_of(arguments)
+    begin = RESULTS + len(kernel.results)
+    size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
+    known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
+    if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= DEEPEST:
+        return _called_by_ctypes(kernel, arguments)
+    steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
+    kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
+    own = (
+        kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
+        int(kernel.in_tuple), NotImplemented, raise_error, np.int64, np.float64, True, False,
+        np.True_, np.False_, _word(np.dtype(np.uint8)), _word(np.dtype(np.bool_)),
+        (kernel, program, steps, kinds),
+    )  # fmt: skip
+    return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", own)
+
+
+def _word(like: object) -> int:
+    """Return what a step compares with: of a dtype its word, of other objects their address."""
+    if not isinstance(like, np.dtype):
+        return id(like)
+    return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
+
+
+def _called_by_ctypes(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
+    """Do the same in Python: for more arguments, and where Python's objects cannot be read."""
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(kernel.address)
+    (_, _, count), *program = program_of(arguments)
+    begin = RESULTS + len(kernel.results)
+
+    def call(*arguments: Any) -> Any:
+        given = words_of(arguments, iter(program)) if len(arguments) == count else None
+        if given is None:
+            return NotImplemented
+        words = np.array([*[0] * begin, *given], np.int64)
+        run(words.ctypes.data)
+        if words[STATUS]:
+            raise_error(*words[:RESULTS].tolist())
+        found = [
+            words[RESULTS + i : RESULTS + i + 1].view(f"{structure}").item(0)
+            for i, structure in enumerate(kernel.results)
+        ]
+        return tuple(found) if kernel.in_tuple else found[0] if found else None
+
+    return call

@@ -1,0 +1,268 @@
+"""Kernels as C functions of one address: arguments and results are words of 8 bytes in memory.
+
+| words | contents |
+|---|---|
+| `STATUS` | 0, or the status of a kernel that has raised: only users' functions do |
+| `ERROR` | the address of what Numba knows of that exception |
+| from `RESULTS` on | results, one word each |
+| then | arguments, with nested tuples flattened |
+
+An array in C order is the address of its data and its shape; any other array also has its strides.
+A number is its bits, a truth 0 or 1; None and functions take no room. No reference is counted, so
+that the caller keeps arrays alive.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.np import numpy_support
+
+from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
+from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operation, types
+
+STATUS, ERROR, RESULTS = range(3)
+
+WORD = ir.IntType(64)
+SINGLE = {ir.FloatType(): ir.IntType(32), ir.DoubleType(): WORD}
+
+
+def is_stored(kind: Type) -> bool:
+    """Return whether values of a type are arrays and numbers, or tuples of them."""
+    if isinstance(kind, types.BaseTuple):
+        return all(map(is_stored, kind))
+    if type(kind) is types.Array:
+        return kind.layout == "C" and isinstance(kind.dtype, types.Number | types.Boolean)
+    numbers = types.Integer | types.Float | types.Complex | types.Boolean
+    return isinstance(kind, numbers | types.NoneType | types.Dispatcher | types.TypeRef)
+
+
+def canonical(kind: Type) -> Type:
+    """Return the type for which kernels are compiled: arrays may be written, no value is known."""
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types(
+            tuple(map(canonical, kind)), getattr(kind, "instance_class", None)
+        )
+    if type(kind) is types.Array:
+        return types.Array(kind.dtype, kind.ndim, kind.layout)
+    return types.unliteral(kind)
+
+
+def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
+    """Return the value of a type that begins at a word in memory, and where the next one begins."""
+
+    def word(i: int) -> Value:
+        return builder.gep(at, [ir.Constant(WORD, i)])
+
+    if isinstance(kind, types.BaseTuple):
+        parts = []
+        for part in kind:
+            value, at = read(context, builder, part, at)
+            parts.append(value)
+        return context.make_tuple(builder, kind, parts), at
+    if isinstance(kind, types.Array):
+        # A large part of Numba, imported only when a kernel is compiled.
+        from numba.np import arrayobj
+
+        array = context.make_array(kind)(context, builder)
+        size = ir.Constant(WORD, numpy_support.as_dtype(kind.dtype).itemsize)
+        shape = [builder.load(word(1 + i)) for i in range(kind.ndim)]
+        count = 1 + kind.ndim
+        if kind.layout == "C":
+            strides = [size]
+            for length in reversed(shape[1:]):
+                strides.insert(0, builder.mul(strides[0], length))
+        else:
+            strides = [builder.load(word(count + i)) for i in range(kind.ndim)]
+            count += kind.ndim
+        arrayobj.populate_array(
+            array, data=builder.inttoptr(builder.load(at), array.data.type), shape=shape,
+            strides=strides[: kind.ndim], itemsize=size, meminfo=None,
+        )  # fmt: skip
+        return array._getvalue(), word(count)
+    if isinstance(kind, types.NoneType | types.Dispatcher | types.TypeRef):
+        return context.get_dummy_value(), at
+    stored = context.get_data_type(kind).as_pointer()
+    value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
+    return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
+
+
+def _bits(builder: Builder, kind: Type, value: Value) -> Value:
+    """Return a number as a word."""
+    if value.type in SINGLE:
+        value = builder.bitcast(value, SINGLE[value.type])
+    signed = getattr(kind, "signed", False)
+    return builder.sext(value, WORD) if signed else builder.zext(value, WORD)
+
+
+def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> Any:
+    """Return the kernel (address of words) that calls a function with arguments of some types."""
+    helper = inlined(function)
+
+    @llvm_operation
+    def call(typingctx: TypingContext, words: Type) -> Operation:
+        # Not before: a kernel that is stored needs no helper.
+        helper.compile(kinds)
+        result = helper.overloads[kinds]
+
+        def codegen(context, builder, sig, args):
+            at = builder.inttoptr(args[0], WORD.as_pointer())
+
+            def place(i: int) -> Value:
+                return builder.gep(at, [ir.Constant(WORD, i)])
+
+            results = flat(result.signature.return_type)
+            begin, values = place(RESULTS + len(results)), []
+            for kind in kinds:
+                value, begin = read(context, builder, kind, begin)
+                values.append(value)
+            if not is_returned(result.signature.return_type):
+                return context.get_dummy_value()
+            context.add_linking_libs([result.library])
+            status, found = context.call_internal_no_propagate(
+                builder, result.fndesc, result.signature, values
+            )
+            with cgutils.if_unlikely(builder, status.is_error):
+                builder.store(builder.ptrtoint(status.excinfoptr, WORD), place(ERROR))
+            code = builder.select(status.is_error, status.code, ir.Constant(status.code.type, 0))
+            builder.store(builder.sext(code, WORD), place(STATUS))
+            parts = [found]
+            if isinstance(result.signature.return_type, types.BaseTuple):
+                parts = cgutils.unpack_tuple(builder, found)
+            for i, kind in enumerate(results):
+                builder.store(_bits(builder, kind, parts[i]), place(RESULTS + i))
+            return context.get_dummy_value()
+
+        return types.TypeRef(result.signature.return_type)(types.int64), codegen
+
+    def run(words):
+        # Its type tells that of the results, also where the kernel is stored.
+        return call(words)
+
+    return compiled_call(run, function, kinds)
+
+
+@llvm_operation
+def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation:
+    """Leave the calling function as one that has raised."""
+
+    def codegen(context, builder, sig, args):
+        convention = context.call_conv
+        known = convention._get_excinfo_argument(builder.function).type.pointee
+        raised = convention._get_return_status(
+            builder, builder.trunc(args[0], ir.IntType(32)), builder.inttoptr(args[1], known)
+        )
+        with builder.if_then(raised.is_error):
+            convention.return_status_propagate(builder, raised)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@called_by_numba
+def raise_error(status, error):
+    """Raise the exception of a kernel."""
+    _propagate(status, error)
+
+
+def is_returned(result: Type) -> bool:
+    """Return whether words hold a result: numbers and truths."""
+    numbers = types.Integer | types.Float | types.Boolean
+    return all(isinstance(kind, numbers) for kind in flat(result))
+
+
+def flat(result: Type) -> list[Type]:
+    """Return the types of the words of a result."""
+    if isinstance(result, types.BaseTuple):
+        return list(result.types)
+    return [] if isinstance(result, types.NoneType) else [result]
+
+
+def structure_of(value: Any) -> str:
+    """Return a text that is the same for all values that one kernel takes."""
+    if isinstance(value, tuple):
+        name = "" if type(value) is tuple else type(value).__name__
+        return f"{name}({','.join(map(structure_of, value))})"
+    if isinstance(value, np.ndarray):
+        layout = "" if value.flags.c_contiguous else "strided "
+        return f"{layout}{value.dtype.str[1:]}[{value.ndim}]"
+    if isinstance(value, bool | int | float):
+        return {bool: "b1", int: "i8"}.get(type(value), "f8")
+    if isinstance(value, np.generic):
+        return value.dtype.str[1:]
+    return "none" if value is None else f"object {id(value)}"
+
+
+def structure_for(kind: Type) -> str:
+    """Return the structure of values of a type."""
+    if isinstance(kind, types.BaseTuple):
+        name = kind.instance_class.__name__ if hasattr(kind, "instance_class") else ""
+        return f"{name}({','.join(map(structure_for, kind))})"
+    if isinstance(kind, types.Array):
+        layout = "" if kind.layout == "C" else "strided "
+        return f"{layout}{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
+    if isinstance(kind, types.NoneType):
+        return "none"
+    return numpy_support.as_dtype(kind).str[1:]
+
+
+# Steps of a program that takes arguments apart: what the next object in order must be.
+TUPLE, ARRAY, INTEGER, FLOAT, TRUTH, SCALAR, OBJECT = range(7)
+TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
+
+
+def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
+    """Yield the steps that take arguments like a value apart: (what, object, number).
+
+    | what | object | number |
+    |---|---|---|
+    | TUPLE | its class; a plain tuple will do, too | its size |
+    | ARRAY | its dtype; truths will do for bytes | its dimensions |
+    | SCALAR | its type, of numpy | - |
+    | OBJECT | the object itself, such as None or a function | - |
+    """
+    if isinstance(value, tuple):
+        yield TUPLE, type(value), len(value)
+        for part in value:
+            yield from program_of(part)
+    elif isinstance(value, np.ndarray):
+        yield ARRAY, value.dtype, value.ndim
+    elif (structure := structure_of(value)) in TYPES:
+        yield TYPES[structure], None, 0
+    elif isinstance(value, np.generic):
+        yield SCALAR, type(value), 0
+    else:
+        yield OBJECT, value, 0
+
+
+def words_of(values: tuple[Any, ...], steps: Iterator[tuple[int, Any, int]]) -> list[int] | None:
+    """Return the words of arguments, taken apart by a program; None if they do not fit."""
+    words: list[int] = []
+    for value, (what, like, number) in zip(values, steps, strict=False):
+        if what == TUPLE:
+            if type(value) not in (like, tuple) or len(value) != number:
+                return None
+            parts = words_of(value, steps)
+            if parts is None:
+                return None
+            words += parts
+        elif what == ARRAY:
+            if not isinstance(value, np.ndarray) or value.ndim != number:
+                return None
+            good = value.dtype == like or (like == np.uint8 and value.dtype == np.bool_)
+            if not (good and value.flags.c_contiguous and value.flags.aligned):
+                return None
+            words += value.ctypes.data, *value.shape
+        elif what == OBJECT:
+            if value is not like:
+                return None
+        else:
+            if TYPES.get(structure_of(value), SCALAR) != what:
+                return None
+            if what == SCALAR and type(value) is not like:
+                return None
+            bits = np.asarray(value)
+            words.append(int(bits.view(f"u{bits.itemsize}").astype(np.uint64).view(np.int64)))
+    return words
