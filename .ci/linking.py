@@ -9,6 +9,7 @@ A library needs nothing but the functions in `FOREIGN`, of the C library that it
 
 from __future__ import annotations
 
+import platform
 import re
 import struct
 import subprocess
@@ -45,16 +46,21 @@ PLATFORMS = {
     "windows-amd64": Platform("x86_64-pc-windows-msvc", _X86, ".dll", "win_amd64"),
 }  # fmt: skip
 
-# Functions of the C library: exact, but for the cosine of bounds that only discard boxes
-# (`ROUNDED_FREELY` of tests/promises/test_same_bits.py). CPUs before x86-64-v3 have no `fma`.
-FOREIGN = {"acos", "cos", "fma", "fmaf", "fmod", "ldexp", "memcpy", "memmove", "memset"}
+# Functions of the C library, all exact. CPUs before x86-64-v3 have no instruction for `fma`.
+FOREIGN = {"fma", "fmaf", "memcpy", "memmove", "memset"}
 # By library, on Windows. How a stack grows by more than a page is the system's to say.
 IMPORTS = {"ucrtbase.dll": FOREIGN, "ntdll.dll": {"__chkstk"}}
 
 
-def link(objects: Sequence[Path], platform: str, library: Path) -> list[str]:
+def this_platform() -> str:
+    """Return the name of this machine's platform, as `PLATFORMS` has it, if it is one of them."""
+    system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
+    return f"{system}-{platform.machine()}".lower()
+
+
+def link(objects: Sequence[Path], name: str, library: Path) -> list[str]:
     """Link object files; return the functions that the library calls and does not define."""
-    kind = PLATFORMS[platform]
+    kind = PLATFORMS[name]
     with tempfile.TemporaryDirectory() as folder:
         if kind.suffix == ".so":
             called = _link_elf(objects, kind.triple, library)
@@ -62,7 +68,7 @@ def link(objects: Sequence[Path], platform: str, library: Path) -> list[str]:
             called = _link_pe(objects, kind.triple, library, Path(folder))
         else:
             called = _link_macho(objects, library, Path(folder))
-    if foreign := set(called) - FOREIGN - {"__chkstk"}:
+    if foreign := set(called).difference(*IMPORTS.values()):
         library.unlink()
         raise ValueError(f"{library.name} calls {', '.join(sorted(foreign))}")
     return sorted(called)
