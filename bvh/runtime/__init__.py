@@ -19,5 +19,7 @@ Each file imports only from those above it.
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
+| `c_calls.py` | Calls of C functions by their addresses inside kernels: machine code names none of them |
+| `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
 | `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |
 """

@@ -1,6 +1,7 @@
 """Kernels that Python calls, compiled for the types of their arguments."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,7 @@ class Entry:
 
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
+        inspect.signature(self.py_func).bind(*arguments)
         kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
         if not all(map(is_stored, kinds)):
             return self.numbas

@@ -34,16 +34,17 @@ from bvh.runtime.words import (
 
 Call = Callable[..., Any]
 
-# Words that there is memory for in a call, and how deep tuples may be nested.
-MOST_WORDS, DEEPEST = 512, 8
+# Words and tuples that there is memory for in a call, and its bytes.
+MOST_WORDS, MOST_TUPLES = 512, 64
+WORD_BYTES, TUPLE_BYTES = 8 * MOST_WORDS, 16 * MOST_TUPLES
 
-# What the function finds in memory: the kernel, the program, how many steps it has, how many
-# arguments and results, where arguments begin, the kinds of results, whether they are a tuple;
-# objects that it compares with or calls; words that are the same for arrays of bytes and of truths.
-(
-    KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE, NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE,
-    FALSE, TRUE8, FALSE8, BYTE, BOOL,
-) = range(calls.OWN, calls.OWN + 17)  # fmt: skip
+# What the function finds in memory: the kernel, the program and its number of steps, the numbers of
+# arguments and of the words before them, the kinds of results and whether they are a tuple;
+KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE = range(calls.OWN, calls.OWN + 7)
+# objects that it compares with or calls, and the words of dtypes of bytes and of truths.
+NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE, FALSE, TRUE8, FALSE8, BYTE, BOOL = range(
+    calls.OWN + 7, calls.OWN + 17
+)
 
 # C order and aligned, of the flags of an array.
 PLAIN = 0x101
@@ -66,7 +67,7 @@ def _take_apart(words, given, memory):
     """Write the words of arguments; return whether they are as the program has them."""
     # The stack holds, for each tuple that is open, the address of its next item and how many are
     # left.
-    stack, level = pointer_to(stack_memory(16 * DEEPEST), I8), np.int64(0)
+    stack, level = pointer_to(stack_memory(TUPLE_BYTES), I8), np.int64(0)
     steps, at = pointer_to(peek(words, PROGRAM), I8), peek(words, BEGIN)
     poke(stack, 0, given)
     poke(stack, 1, peek(words, GIVEN))
@@ -181,7 +182,7 @@ def _failed(words, memory):
 @method
 def invoke(held, given, count, names):
     """Call a kernel."""
-    words, address = calls.words_of(held), stack_memory(8 * MOST_WORDS)
+    words, address = calls.words_of(held), stack_memory(WORD_BYTES)
     memory = pointer_to(address, I8)
     fits = names == 0 and count == peek(words, GIVEN) and _take_apart(words, given, memory)
     if calls.failed(words) != 0:
@@ -204,7 +205,7 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     begin = RESULTS + len(kernel.results)
     size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
     known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= DEEPEST:
+    if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES:
         return _called_by_ctypes(kernel, arguments)
     steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)

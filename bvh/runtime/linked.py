@@ -9,6 +9,8 @@ other sources, compiles its kernels. ``BVH_KERNELS=off`` makes any package do so
 import ctypes
 import json
 import os
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from bvh.runtime.cache.kernel_sources import (
 from bvh.runtime.compiler.cpu_levels import natural_width, parsed, wanted_target
 
 LIBRARIES = PACKAGE / "linked"
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 
 class LinkedKernel(NamedTuple):
@@ -29,23 +32,31 @@ class LinkedKernel(NamedTuple):
 
     address: int
     results: tuple[str, ...]  # structures
-    is_tuple: bool  # whether the results are one
+    in_tuple: bool  # whether they are one
 
 
 def linked_kernel(entry: str, structure: str) -> LinkedKernel | None:
     """Return the linked function of an entry for arguments of a structure, or None."""
     found = _library()
-    if found is None or structure not in found[1].get(entry, ()):
+    if found is None or structure not in found[1]["kernels"].get(entry, ()):
         return None
-    library, kernels = found
-    symbol, results, is_tuple = kernels[entry][structure]
-    return LinkedKernel(_address(library, symbol), tuple(results), is_tuple)
+    library, manifest = found
+    symbol, results, in_tuple = manifest["kernels"][entry][structure]
+    return LinkedKernel(_address(library, symbol), tuple(results), in_tuple)
 
 
-def linked_method(name: str) -> int:
+def linked_method(function: Callable[..., Any]) -> int:
     """Return the address of a linked function that Python calls as it calls C; 0 without one."""
     found = _library()
-    return 0 if found is None else _address(found[0], found[1]["methods"][name])
+    symbol = found and found[1]["methods"].get(f"{function.__module__}.{method_name(function)}")
+    return _address(found[0], symbol) if found and symbol else 0
+
+
+def method_name(function: Callable[..., Any]) -> str:
+    """Return the name of a method in manifests, with that of the class that it was made for."""
+    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    classes = (cell.__name__ for cell in cells if isinstance(cell, type))
+    return "_".join((function.__name__, *classes))
 
 
 def _address(library: ctypes.CDLL, symbol: str) -> int:
@@ -54,7 +65,7 @@ def _address(library: ctypes.CDLL, symbol: str) -> int:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
-    """Return the library and what its manifest says of its kernels."""
+    """Return the library and its manifest."""
     wanted = os.environ.get("BVH_KERNELS", "").lower()
     if wanted == "off":
         return None
@@ -65,7 +76,7 @@ def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
 
 
 def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
-    """Return the library and its kernels, or None and why there is none."""
+    """Return the library and its manifest, or None and why there is none."""
     cpu = wanted_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
@@ -73,7 +84,7 @@ def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
             return None, f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
         if not _is_made_of_sources(manifest):
             return None, "the library was made of other sources"
-        return (ctypes.CDLL(str(LIBRARIES / manifest["library"])), manifest["kernels"]), ""
+        return (ctypes.CDLL(str(LIBRARIES / f"{cpu.level}{SUFFIX}")), manifest), ""
     except OSError as error:
         return None, str(error)
 

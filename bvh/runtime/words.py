@@ -220,7 +220,7 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
     |---|---|---|
     | TUPLE | its class; a plain tuple will do, too | its size |
     | ARRAY | its dtype; truths will do for bytes | its dimensions |
-    | SCALAR | its type, of numpy | - |
+    | SCALAR | its type, of numpy | its bytes |
     | OBJECT | the object itself, such as None or a function | - |
     """
     if isinstance(value, tuple):
@@ -232,7 +232,7 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
     elif (structure := structure_of(value)) in TYPES:
         yield TYPES[structure], None, 0
     elif isinstance(value, np.generic):
-        yield SCALAR, type(value), 0
+        yield SCALAR, type(value), value.itemsize
     else:
         yield OBJECT, value, 0
 

@@ -152,7 +152,7 @@ class KernelCache(caching.NullCache):
         function: Any = self._function
         closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)
-        return self._kinds or signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
+        return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
         context = kernel_context()

@@ -7,8 +7,10 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 """
 
 from functools import lru_cache
+from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
@@ -63,6 +65,21 @@ class KernelContext(cpu.CPUContext):
             self.install_registry(known)
         if not self._registries:
             super().load_additional_registries()
+
+    def create_cfunc_wrapper(
+        self, library: Any, fndesc: Any, env: object, call_helper: object
+    ) -> None:
+        # Kernels never raise. Numba's tells exceptions by functions of Python's.
+        module = self.create_module("cfunc_wrapper")
+        result, kinds = fndesc.restype, fndesc.argtypes
+        own = ir.Function(
+            module, self.call_conv.get_function_type(result, kinds), fndesc.llvm_func_name
+        )
+        kind = ir.FunctionType(self.get_value_type(result), map(self.get_value_type, kinds))
+        made = ir.Function(module, kind, fndesc.llvm_cfunc_wrapper_name)
+        builder = ir.IRBuilder(made.append_basic_block())
+        builder.ret(self.call_conv.call_function(builder, own, result, kinds, made.args)[1])
+        library.add_ir_module(module)
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
         # Numba asks for this at each use of an array, and imports all registries, which have none.

@@ -19,7 +19,6 @@ Each file imports only from those above it.
 | `hit_points.py` | Hit points: where hits on triangles are, and the unit normals there, HALF hits side by side |
 | `instanced_rays.py` | Single rays in a scene: from its TLAS to its BLAS and back |
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
-| `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
 | `one_ray.py` | One ray from Python: numbers or points in, a tuple or a hit out |
 | `streams.py` | Streams: rays of one octant that visit nodes together, each tested on its own |
 | `moved_rays.py` | Moved rays: rays of a block in the BLAS of an instance, their setup and return |

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
+from bvh.runtime import python_calls as calls
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel, method
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory
-from bvh.traversal.rays import python_calls as calls
 from bvh.traversal.rays.blocks import DOUBLE_ROWS, GROUP, Block, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
@@ -127,28 +127,34 @@ def _new_hit(words, asked, hit, last, size, parts):
     """Return a hit, as an object made as by `filler`, or as a tuple; 0 with an exception."""
     # `parts` is memory for `size` new objects, the last of which is given.
     t, prim, u, v, front = hit
-    poke(parts, 0, calls.new_float(t))
-    poke(parts, 1, calls.new_int(prim))
-    poke(parts, 2, calls.new_float(u))
-    poke(parts, 3, calls.new_float(v))
-    poke(parts, 4, calls.new_bool(front))
+    poke(parts, 0, calls.new_float(words, t))
+    poke(parts, 1, calls.new_int(words, prim))
+    poke(parts, 2, calls.new_float(words, u))
+    poke(parts, 3, calls.new_float(words, v))
+    poke(parts, 4, calls.new_bool(words, front))
     poke(parts, 5, last)
-    made = calls.new_instance(peek(words, KIND), 0) if asked == HIT else calls.new_tuple(size)
-    fields = calls.fields_of(made, 0) if asked == HIT and made != 0 else made
+    made = (
+        calls.new_instance(words, peek(words, KIND), 0)
+        if asked == HIT
+        else calls.new_tuple(words, size)
+    )
+    fields = calls.fields_of(words, made, 0) if asked == HIT and made != 0 else made
     good = fields != 0
     for i in range(size):
         part = peek(parts, i)
         if not good or part == 0:
             good = False
         elif asked == HIT:
-            good = calls.set_field(fields, peek(words, NAMES + len(ARGUMENTS) + i), part) == 0
-            calls.release(part)
+            good = (
+                calls.set_field(words, fields, peek(words, NAMES + len(ARGUMENTS) + i), part) == 0
+            )
+            calls.release(words, part)
         else:
-            calls.set_item(made, i, part)
+            calls.set_item(words, made, i, part)
     if asked == HIT and fields != 0:
-        calls.release(fields)
+        calls.release(words, fields)
     if made != 0 and not good:
-        calls.release(made)
+        calls.release(words, made)
     return made if good else 0
 
 
@@ -162,26 +168,26 @@ def _cast_in(row: type) -> Any:
         words, numbers = calls.words_of(held), pointer_to(stack_memory(64), F8)
         asked = _read_question(words, pointer_to(given, I8), count, names, numbers)
         if asked == NOTHING:
-            calls.retain(peek(words, calls.NONE))
+            calls.retain(words, peek(words, calls.NONE))
             return peek(words, calls.NONE)
         if asked == FAILED:
             return 0
         o = peek(numbers, 0), peek(numbers, 1), peek(numbers, 2)
         d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
         ray = o, d, peek(numbers, 6), peek(numbers, 7)
-        others = calls.let_others_run()
+        others = calls.let_others_run(words)
         t, prim, u, v, front = _cast_at(
             row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
         )
-        calls.go_on(others)
+        calls.go_on(words, others)
         if asked == BLOCKED:
-            return calls.new_bool(prim >= 0)
+            return calls.new_bool(words, prim >= 0)
         parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST), 5
         if asked == HIT:
-            calls.retain(last)
+            calls.retain(words, last)
             size = 6
         elif in_scene:
-            last, size = calls.new_int(leaf_of(prim)), 6
+            last, size = calls.new_int(words, leaf_of(prim)), 6
             prim = prim_of(prim) if prim >= 0 else prim
         return _new_hit(words, asked, (t, prim, u, v, front), last, size, parts)
 

@@ -17,49 +17,56 @@ from typing import Any
 
 import numpy as np
 
+from bvh.runtime.c_calls import call_c
 from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, types
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0
-# All objects begin with a counter and, last, the address of their type: then come the value of
-# a float, the size and the items of a tuple, the size of a list and the address of its items; of an
-# array data, number of axes, shape, strides, base, dtype and flags, of which one is ALIGNED.
-HEAD, ITEMS, ALIGNED = object.__basicsize__, tuple.__basicsize__, 0x100
+# The flag of an array whose numbers are at multiples of their size.
+ALIGNED = 0x100
 
-# What a method finds in memory: addresses of types, those of `known_types`, and of other objects;
-# from OWN on, what it is given by `new_function`.
-FLOAT, TUPLE, LIST, ARRAY, FLOAT64, NONE, TYPE_ERROR, MESSAGE, OWN = range(9)
-
-
-def _api(name: str, result: Any, *arguments: Any) -> Any:
-    return types.ExternalFunction(name, result(*arguments))
+# What a method finds in memory: the bytes that objects begin with, and those before the items of a
+# tuple; addresses of types, those of `known_types`, and of other objects; then of functions of
+# Python's; from OWN on, what it is given by `new_function`.
+HEAD, ITEMS, FLOAT, TUPLE, LIST, ARRAY, FLOAT64, INTEGER, NONE, TYPE_ERROR, MESSAGE, API = range(12)
+_functions: list[int] = []
 
 
-# Functions of Python's for kernels, with addresses as integers.
-_ID, _VOID = types.int64, types.void
-_as_float = _api("PyFloat_AsDouble", types.float64, _ID)
-_error, _raise = _api("PyErr_Occurred", _ID), _api("PyErr_SetObject", _VOID, _ID, _ID)
-_address = _api("PyLong_AsVoidPtr", _ID, _ID)
-_compare = _api("PyUnicode_Compare", types.int32, _ID, _ID)
-_item, _size = _api("PyTuple_GetItem", _ID, _ID, _ID), _api("PyTuple_Size", _ID, _ID)
-retain, release = _api("Py_IncRef", _VOID, _ID), _api("Py_DecRef", _VOID, _ID)
+def _api(name: str, result: Any) -> Any:
+    """Return a function of Python's for kernels, with addresses as integers, and words first."""
+    place = API + len(_functions)
+    _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+
+    @inlined
+    def call(words, *arguments):
+        return call_c(peek(words, place), arguments, result)
+
+    return call
+
+
+_as_float, _compare = _api("PyFloat_AsDouble", F8), _api("PyUnicode_Compare", I4)
+as_int, is_subtype = _api("PyLong_AsLongLong", I8), _api("PyType_IsSubtype", I4)
+call_object = _api("PyObject_CallObject", I8)
+_item, _size = _api("PyTuple_GetItem", I8), _api("PyTuple_Size", I8)
+# Whether there is an exception; a new one, of a type.
+failed, raise_error = _api("PyErr_Occurred", I8), _api("PyErr_SetObject", I8)
+retain, release = _api("Py_IncRef", I8), _api("Py_DecRef", I8)
 # Between the two, other threads may run.
-let_others_run, go_on = _api("PyEval_SaveThread", _ID), _api("PyEval_RestoreThread", _VOID, _ID)
+let_others_run, go_on = _api("PyEval_SaveThread", I8), _api("PyEval_RestoreThread", I8)
 # New objects, and the fields of one, or 0 with an exception.
-new_float, new_int = (
-    _api("PyFloat_FromDouble", _ID, types.float64),
-    _api("PyLong_FromLongLong", _ID, _ID),
-)
-new_bool, new_tuple = _api("PyBool_FromLong", _ID, _ID), _api("PyTuple_New", _ID, _ID)
-new_instance = _api("PyType_GenericAlloc", _ID, _ID, _ID)
-fields_of = _api("PyObject_GenericGetDict", _ID, _ID, _ID)
+new_float, new_int = _api("PyFloat_FromDouble", I8), _api("PyLong_FromLongLong", I8)
+new_bool, new_tuple = _api("PyBool_FromLong", I8), _api("PyTuple_New", I8)
+new_instance, fields_of = _api("PyType_GenericAlloc", I8), _api("PyObject_GenericGetDict", I8)
 # The first takes a reference over, the other makes one more.
-set_item = _api("PyTuple_SetItem", types.int32, _ID, _ID, _ID)
-set_field = _api("PyDict_SetItem", types.int32, _ID, _ID, _ID)
+set_item, set_field = _api("PyTuple_SetItem", I4), _api("PyDict_SetItem", I4)
+OWN = API + len(_functions)
+
+# What is before the address of the memory in the object that a method belongs to.
+MARK = np.int64(0x7B76_6820_776F_7264)
 
 
-class Held(int):
-    """The address of what a method finds in memory, which is kept alive."""
+class Held(bytes):
+    """The address of what a method finds in memory, after a mark; the memory is kept alive."""
 
     kept: Any
 
@@ -94,13 +101,19 @@ def new_function(
         # Of two threads that make it, both get what is kept.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
-    objects = None, TypeError, message, *own
+    objects = None, TypeError, message, *_functions, *own
     words = [x if type(x) is int else id(x) for x in objects]
-    array = np.array([*known_types(), *words], np.int64)
-    memory = held(array.ctypes.data)
+    array = np.array([*OFFSETS, *known_types(), *words], np.int64)
+    memory = held(np.array((MARK, array.ctypes.data), np.int64).tobytes())
     memory.kept = array, objects
     made: Callable[..., Any] = _new(ctypes.byref(_definitions[key]), memory, None)
     return made
+
+
+# All objects begin with a counter and, last, the address of their type: then come the value of
+# a float, the size and the items of a tuple, the size of a list and the address of its items; of an
+# array data, number of axes, shape, strides, base, dtype and flags.
+OFFSETS = object.__basicsize__, tuple.__basicsize__
 
 
 @lru_cache(maxsize=1)
@@ -108,21 +121,22 @@ def known_types() -> list[int]:
     """Return the addresses of types whose objects methods can read; zeros if they cannot."""
     number, array, dtype = 0.625, np.arange(3.0), np.dtype(np.float64)
     three = number, 1.5, 2.5
-    some, items, flat = [*three], [*map(id, three)], id(array) + HEAD
+    head, first = OFFSETS
+    some, items, flat = [*three], [*map(id, three)], id(array) + head
     parts = {
-        id(number) + HEAD - 8: [id(float), np.float64(number).view(np.int64).item()],
-        id(three) + HEAD - 8: [id(tuple), 3], id(three) + ITEMS: items,
-        id(some) + HEAD - 8: [id(list), 3], flat - 8: [id(np.ndarray), array.ctypes.data],
+        id(number) + head - 8: [id(float), np.float64(number).view(np.int64).item()],
+        id(three) + head - 8: [id(tuple), 3], id(three) + first: items,
+        id(some) + head - 8: [id(list), 3], flat - 8: [id(np.ndarray), array.ctypes.data],
         flat + 40: [id(dtype)],
     }  # fmt: skip
-    behind = {id(some) + HEAD + 8: items, flat + 16: [3], flat + 24: [8]}
+    behind = {id(some) + head + 8: items, flat + 16: [3], flat + 24: [8]}
     halves = [_words(flat + at, 1)[0] & 0xFFFFFFFF for at in (8, 48)]
     found = all(_words(at, len(words)) == words for at, words in parts.items())
     found = found and halves == [1, array.flags.num]
     found = found and all(_words(_words(at, 1)[0], len(x)) == x for at, x in behind.items())
     # Without the GIL, another thread may change a list meanwhile.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
-    kinds = [id(float), id(tuple), listed, id(np.ndarray), id(dtype)]
+    kinds = [id(float), id(tuple), listed, id(np.ndarray), id(dtype), id(int)]
     return kinds if found else [0] * len(kinds)
 
 
@@ -133,46 +147,55 @@ def _words(at: int, count: int) -> list[int]:
 @inlined
 def words_of(held):
     """Return what a method finds in memory."""
-    return pointer_to(_address(held), I8)
+    at, thing = 2, pointer_to(held, I8)
+    # Some versions have more before the bytes of an object than others.
+    while peek(thing, at) != MARK:
+        at += 1
+    return pointer_to(peek(thing, at + 1), I8)
 
 
 @inlined
-def _word(at):
+def word(at):
+    """Return the word at an address."""
     return peek(pointer_to(at, I8), 0)
+
+
+@inlined
+def type_of(words, thing):
+    """Return the address of the type of an object."""
+    return word(thing + peek(words, HEAD) - 8)
 
 
 @inlined
 def read_float(words, thing, numbers, at):
     """Write a float to memory; return whether it is one."""
-    good = _word(thing + HEAD - 8) == peek(words, FLOAT)
+    good = type_of(words, thing) == peek(words, FLOAT)
     if good:
-        poke(numbers, at, peek(pointer_to(thing + HEAD, F8), 0))
+        poke(numbers, at, peek(pointer_to(thing + peek(words, HEAD), F8), 0))
     return good
 
 
 @kernel
 def read_three(words, thing, numbers, at):
     """Write the floats of a tuple, a list or an array of three to memory; False if it is none."""
-    kind, items, good = _word(thing + HEAD - 8), np.int64(0), True
+    kind, part, items = type_of(words, thing), thing + peek(words, HEAD), np.int64(0)
     if kind == peek(words, ARRAY):
-        axes, flags = peek(pointer_to(thing + HEAD + 8, I4), 0), _word(thing + HEAD + 48)
+        axes, flags = peek(pointer_to(part + 8, I4), 0), word(part + 48)
         whole = axes == 1 and flags & ALIGNED != 0
-        if not whole or _word(thing + HEAD + 40) != peek(words, FLOAT64):
+        if not whole or word(part + 40) != peek(words, FLOAT64) or word(word(part + 16)) != 3:
             return False
-        if _word(_word(thing + HEAD + 16)) != 3:
-            return False
-        data, step = _word(thing + HEAD), _word(_word(thing + HEAD + 24))
+        data, step = word(part), word(word(part + 24))
         for i in range(3):
             poke(numbers, at + i, peek(pointer_to(data + i * step, F8), 0))
         return True
     if kind == peek(words, TUPLE):
-        items = thing + ITEMS
+        items = thing + peek(words, ITEMS)
     elif kind == peek(words, LIST):
-        items = _word(thing + HEAD + 8)
-    if items == 0 or _word(thing + HEAD) != 3:
-        return False
-    for i in range(3):
-        good &= read_float(words, _word(items + 8 * i), numbers, at + i)
+        items = word(part + 8)
+    good = items != 0 and word(part) == 3
+    if good:
+        for i in range(3):
+            good &= read_float(words, word(items + 8 * i), numbers, at + i)
     return good
 
 
@@ -181,16 +204,20 @@ def read_numbers(words, first, given, count, names, numbers, least, most):
     """Write arguments to memory, in the order of the names at `first`; False with an exception."""
     # Those from `least` on need not be given.
     seen, needed = np.int64(0), (np.int64(1) << least) - 1
-    for k in range(count + (_size(names) if names != 0 else 0)):
+    for k in range(count + (_size(words, names) if names != 0 else 0)):
         i = min(k, most) if k < count else np.int64(0)
-        while k >= count and i < most and _compare(_item(names, k - count), peek(words, first + i)):
+        while (
+            k >= count
+            and i < most
+            and _compare(words, _item(words, names, k - count), peek(words, first + i))
+        ):
             i += 1
         # One too many, or unknown; or given twice.
         if i == most or seen >> i & 1:
             needed = np.int64(-1)
         else:
             seen |= np.int64(1) << i
-            poke(numbers, i, _as_float(peek(given, k)))
+            poke(numbers, i, _as_float(words, peek(given, k)))
     if seen & needed != needed:
-        _raise(peek(words, TYPE_ERROR), peek(words, MESSAGE))
-    return _error() == 0
+        raise_error(words, peek(words, TYPE_ERROR), peek(words, MESSAGE))
+    return failed(words) == 0

@@ -1,0 +1,25 @@
+"""Calls of C functions by their addresses inside kernels: machine code names none of them."""
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from llvmlite import ir
+from numba.core import cgutils
+
+from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
+from bvh.runtime.jit import llvm_operation, types
+
+
+@llvm_operation
+def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type) -> Operation:
+    """Call the C function at an address with a tuple of numbers; return one of the type of `like`.
+
+    The result of a function that has none is undefined.
+    """
+    # C extends truths as it likes.
+    kinds = [types.int64 if kind == types.boolean else types.unliteral(kind) for kind in arguments]
+
+    def codegen(context, builder, sig, args):
+        values = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(context.get_value_type(like), [value.type for value in values])
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
+
+    return like(types.int64, types.Tuple(kinds), like), codegen
