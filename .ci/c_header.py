@@ -44,7 +44,8 @@ TAIL = """
 # Of the items of arrays.
 ITEMS = {
     "f8": "double", "f4": "float", "i8": "int64_t", "i4": "int32_t", "i2": "int16_t",
-    "i1": "int8_t", "u8": "uint64_t", "u4": "uint32_t", "u2": "uint16_t", "u1": "uint8_t", "b1": "uint8_t",
+    "i1": "int8_t", "u8": "uint64_t", "u4": "uint32_t", "u2": "uint16_t", "u1": "uint8_t",
+    "b1": "uint8_t",
 }  # fmt: skip
 # Of numbers; others fill a word.
 NUMBERS = {"f8": "double", "f4": "bvh_f4", "u8": "uint64_t"}

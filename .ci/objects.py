@@ -33,6 +33,13 @@ from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
 WIDTHS = {"x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "aarch64": 4}
 
 
+# How Numba counts references to arrays, which kernels that are given words do not own.
+UNCOUNTED = """
+define linkonce_odr void @NRT_incref(ptr) alwaysinline { ret void }
+define linkonce_odr void @NRT_decref(ptr) alwaysinline { ret void }
+"""
+
+
 class Function(NamedTuple):
     """A function of the library; lists of them are stored as plain tuples."""
 
@@ -179,7 +186,7 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
     builder = passes.create_pass_builder(machine, passes.create_pipeline_tuning_options())
     manager = passes.create_new_module_pass_manager()
     manager.add_global_dead_code_eliminate_pass()
-    whole = llvm.parse_assembly("")
+    whole = llvm.parse_assembly(UNCOUNTED)
     for function, symbol in zip(functions, symbols, strict=True):
         module = llvm.parse_bitcode(function.code)
         for own in _defined(module):
@@ -191,13 +198,13 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
         for helper in _defined(module):
             helper.linkage = "linkonce_odr" if helper.is_function else "private"
         called.linkage, called.name = "external", symbol
-        if whole.name == "<string>":
-            whole = module
-        else:
-            whole.link_in(module)
+        whole.link_in(module)
     for own in _defined(whole):
         if own.name not in symbols:
             own.linkage = "internal"
+    manager = passes.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_global_dead_code_eliminate_pass()
     manager.run(whole, builder)
     whole.verify()
     return whole
