@@ -91,6 +91,8 @@ def compile_again(path: str, level: str) -> None:
     from foreign_targets import compile_for
 
     compile_for(level)
+    from numba import types
+
     from bvh.runtime.python_calls import ARGUMENTS
     from bvh.runtime.words import kernel_of_words
 
@@ -99,10 +101,10 @@ def compile_again(path: str, level: str) -> None:
         module = import_module(function.module)
         if function.kinds is None:
             found = dict(_methods(module))[function.entry]
-            found.compile(ARGUMENTS)
+            found.compile((types.int64,) * ARGUMENTS)
         else:
             found = kernel_of_words(getattr(module, function.entry).py_func, function.kinds)
-            found.compile((ARGUMENTS[0],))
+            found.compile((types.int64,))
         made.append(function._replace(**_code_of(found)))
     Path(path).write_bytes(pickle.dumps([*map(tuple, made)]))
 
@@ -133,14 +135,14 @@ def _functions() -> Iterator[Function]:
 def _methods(module: Any) -> Iterator[tuple[str, Any]]:
     """Yield the methods of a module, and those in its dictionaries, with their names."""
     from bvh.runtime.cache.kernel_cache import KernelCache
+    from bvh.runtime.compiler.deferred import Deferred
     from bvh.runtime.linked import method_name
 
     for value in vars(module).values():
         for method in value.values() if isinstance(value, dict) else (value,):
-            function = getattr(method, "py_func", None)
-            if isinstance(getattr(method, "_cache", None), KernelCache) and function:
-                if function.__module__ == module.__name__:
-                    yield method_name(function), method
+            if isinstance(method, Deferred) and method.__module__ == module.__name__:
+                if isinstance(getattr(method.real, "_cache", None), KernelCache):
+                    yield method_name(method.py_func), method
 
 
 def _code_of(compiled: Any) -> dict[str, Any]:

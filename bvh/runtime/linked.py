@@ -21,7 +21,7 @@ from bvh.runtime.cache.kernel_sources import (
     has_sources,
     kernel_sources,
 )
-from bvh.runtime.compiler.cpu_levels import natural_width, parsed, wanted_target
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
 
 LIBRARIES = PACKAGE / "linked"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -77,7 +77,7 @@ def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
 
 def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
     """Return the library and its manifest, or None and why there is none."""
-    cpu = wanted_target()
+    cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
         if manifest["width"] != (width := natural_width(parsed(cpu.features))):

@@ -80,7 +80,7 @@ class _Definition(ctypes.Structure):
 
 
 # METH_FASTCALL | METH_KEYWORDS: (self, arguments, how many without names, names) -> result
-FLAGS, ARGUMENTS = 0x82, (types.int64,) * 4
+FLAGS, ARGUMENTS = 0x82, 4
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.argtypes = [ctypes.POINTER(_Definition), ctypes.py_object, ctypes.c_void_p]
 _new.restype = ctypes.py_object
@@ -98,7 +98,7 @@ def new_function(
     """
     key = method, doc
     if key not in _definitions:
-        address = linked_method(method.py_func) or c_address(method, ARGUMENTS)
+        address = linked_method(method.py_func) or c_address(method, (types.int64,) * ARGUMENTS)
         name = doc.partition("(")[0]
         # Of two threads that make it, both get what is kept.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))

@@ -7,10 +7,10 @@ its error bound where it is used, and leaves what it cannot decide to exact sums
 """
 
 import numpy as np
-from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import by_type, emits, inlined, llvm_operation, types
+from bvh.runtime.compiler.lazy_modules import ir, types
+from bvh.runtime.jit import by_type, emits, inlined, llvm_operation
 from bvh.runtime.simd import HAS_FMA, as_floats, as_ints, fused, peek
 
 INF = np.inf

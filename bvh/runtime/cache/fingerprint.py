@@ -9,14 +9,11 @@ import platform
 import sys
 from collections.abc import Mapping
 
-import llvmlite
-import numba
 import numpy as np
-from numba.core import config
 
 from bvh.runtime.cache.kernel_sources import by_bytes, by_syntax
-from bvh.runtime.compiler.code_generator import host_features, target
-from bvh.runtime.compiler.cpu_levels import NATIVE, natural_width
+from bvh.runtime.compiler.cpu_levels import NATIVE, chosen_target, natural_width, parsed
+from bvh.runtime.compiler.deferred import activate
 
 
 def exact_fingerprint(sources: Mapping[str, bytes]) -> str:
@@ -30,15 +27,23 @@ def fingerprint(sources: Mapping[str, bytes]) -> str:
 
 
 def _surroundings() -> tuple[str, ...]:
+    activate()
+    import llvmlite
+    import numba
+    from numba.core import config
+
+    from bvh.runtime.compiler.code_generator import target
+
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
     # Implementation, version and build of Python; the system's kind, machine and C library.
     kind = importlib.machinery.EXTENSION_SUFFIXES[0], sys.platform, platform.machine()
     cpu = target()
     cpus = [cpu.level]
     if cpu.level == NATIVE:
-        cpus += [cpu.cpu, *sorted(name for name, present in host_features().items() if present)]
+        features = parsed(cpu.features)
+        cpus += [cpu.cpu, *sorted(filter(features.get, features))]
     # SVML is a library that vectorized mathematics may call, where it is installed.
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    settings.append(f"width={natural_width(host_features())}")
+    settings.append(f"width={natural_width(parsed(chosen_target().features))}")
     return *versions, *kind, *cpus, *settings

@@ -68,7 +68,9 @@ def start() -> None:
         folder: Any = cache_folder()
         first = not any(RAYS in name for name in folder.names())
         _start(*PARTS[_scenes])
-        if first and jit.HELPER:
+        from bvh.runtime.compiler import dispatchers
+
+        if first and dispatchers.HELPER:
             # A builder takes less time than rays, which these are a part of.
             enrolled("helpers of rays")()
             helpers.store()

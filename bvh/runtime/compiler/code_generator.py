@@ -14,7 +14,15 @@ from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
-from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
+from bvh.runtime.compiler.cpu_levels import (
+    NATIVE,
+    Target,
+    chosen_target,
+    levels_of,
+    numba_features,
+    parsed,
+    target_of,
+)
 from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
@@ -32,8 +40,10 @@ def leave_to_numba() -> None:
 @lru_cache(maxsize=1)
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
-    wanted = wanted_target()
-    known = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    wanted = chosen_target()
+    # What is compiled must run, also where Numba and numpy disagree about the CPU.
+    runs = wanted.level == NATIVE or wanted.level in levels_of(*numba_features())
+    known = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
     return target_of(NATIVE) if _left_to_numba or not known else wanted
 
 
