@@ -1,15 +1,16 @@
-"""Libraries of compiled kernels in the wheel: hatchling runs it, `.ci/link` makes them.
+"""Libraries of linked kernels in the wheel: hatchling runs it.
 
-BVH_LINK names a platform, as `.ci/link` does, or is `here` for this machine's. Without it the wheel
-is for all platforms and carries none; its kernels are compiled when they are first called.
+BVH_LINK is a folder that `.ci/link` has made for a platform, or `here`: then kernels are compiled and
+linked for this machine, which takes minutes. Without it the wheel is for all platforms and carries
+no library; its kernels are compiled when they are first called.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,25 @@ SETTING = "BVH_LINK"
 
 class Carried(BuildHookInterface):
     def dependencies(self) -> list[str]:
-        """Return what compiles and links."""
+        """Return what compiles and links, where that is wanted."""
         core = self.build_config.builder.metadata.core.dependencies
-        return [*core, "ziglang>=0.15"] if os.environ.get(SETTING) else []
+        return [*core, "ziglang>=0.15"] if os.environ.get(SETTING) == "here" else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        platform = os.environ.get(SETTING, "")
-        if not platform or version == "editable":
+        wanted = os.environ.get(SETTING)
+        if not wanted or version == "editable":
             return
         sys.path.insert(0, str(Path(__file__).parent))
-        import linking
+        from linking import PLATFORMS, this_platform
 
-        if platform == "here":
-            platform = linking.this_platform()
-        self.folder = Path(self.directory, f"linked-{platform}")
-        command = [str(Path(__file__).with_name("link")), "--platform", platform]
-        subprocess.run([sys.executable, *command, "--out", str(self.folder)], check=True)
-        build_data["force_include"][str(self.folder)] = "bvh/linked"
+        folder = Path(wanted)
+        if wanted == "here":
+            self._made = tempfile.TemporaryDirectory()
+            folder = Path(self._made.name, this_platform())
+            program = Path(__file__).with_name("link")
+            subprocess.run([sys.executable, program, "--out", folder.parent], check=True)
+        if folder.name not in PLATFORMS or not folder.is_dir():
+            raise ValueError(f"{SETTING} must be here or a folder of {', '.join(PLATFORMS)}, got {wanted!r}")
+        build_data["force_include"][str(folder)] = "bvh/linked"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{linking.PLATFORMS[platform].tags}"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder)
+        build_data["tag"] = f"py3-none-{PLATFORMS[folder.name].tags}"

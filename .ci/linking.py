@@ -47,7 +47,7 @@ PLATFORMS = {
 }  # fmt: skip
 
 # Functions of the C library, all exact. CPUs before x86-64-v3 have no instruction for `fma`.
-FOREIGN = {"fma", "fmaf", "memcpy", "memmove", "memset"}
+FOREIGN = {"fma", "fmaf", "fmod", "memcpy", "memmove", "memset"}
 # By library, on Windows. How a stack grows by more than a page is the system's to say.
 IMPORTS = {"ucrtbase.dll": FOREIGN, "ntdll.dll": {"__chkstk"}}
 
