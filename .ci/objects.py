@@ -170,14 +170,27 @@ def write(path: str, level: str, folder: str, *triples: str) -> None:
 
 
 def _symbols(functions: list[Function]) -> list[str]:
-    """Return the names of the functions in C: those of their entries, the second one with a 2."""
+    """Return the names of the functions in C: of entries, with the classes that tell them apart."""
+    by_entry: dict[tuple[str, str], list[Function]] = {}
+    for function in functions:
+        by_entry.setdefault(function[:2], []).append(function)
     seen: Counter[str] = Counter()
     symbols = []
     for function in functions:
-        name = re.sub(r"\W+", "_", function.entry).strip("_")
+        name = "bvh_" + function.entry.strip("_")
+        all_kinds = (other.kinds or () for other in by_entry[function[:2]])
+        for kind, *others in zip(function.kinds or (), *all_kinds, strict=True):
+            if len(set(map(_label, others))) > 1:
+                name += f"_{_label(kind)}"
         seen[name] += 1
-        symbols.append(f"bvh_{name}" + (f"_{seen[name]}" if seen[name] > 1 else ""))
+        symbols.append(f"{name}_{seen[name]}" if seen[name] > 1 else name)
     return symbols
+
+
+def _label(kind: Any) -> str:
+    """Return a word for a type."""
+    named = getattr(kind, "instance_class", None)
+    return named.__name__ if named else re.sub(r"\W+", "", str(kind).partition("(")[0])
 
 
 def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
@@ -246,7 +259,8 @@ def _manifest(functions: list[Function], symbols: list[str], level: str) -> dict
             kernels.setdefault(entry, {})[function.structure] = found
     return {
         "version": __version__, "level": level, "width": WIDTHS[level],
-        "sources": [by_bytes(sources), by_syntax(sources)], "kernels": kernels, "methods": methods,
+        "sources": [*sources], "bytes": by_bytes(sources), "syntax": by_syntax(sources),
+        "kernels": kernels, "methods": methods,
     }  # fmt: skip
 
 
