@@ -1,8 +1,8 @@
 """Libraries of linked kernels in the wheel: hatchling runs it.
 
-BVH_LINK is a folder that `.ci/link` has made for a platform, or `here`: then kernels are compiled and
-linked for this machine, which takes minutes. Without it the wheel is for all platforms and carries
-no library; its kernels are compiled when they are first called.
+BVH_LINK is a folder that `.ci/link` has made for a platform, or `here`: then kernels are compiled
+and linked for this machine, which takes minutes. Without it the wheel is for all platforms and
+carries no library; its kernels are compiled when they are first called.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Carried(BuildHookInterface):
             program = Path(__file__).with_name("link")
             subprocess.run([sys.executable, program, "--out", folder.parent], check=True)
         if folder.name not in PLATFORMS or not folder.is_dir():
-            raise ValueError(f"{SETTING} must be here or a folder of {', '.join(PLATFORMS)}, got {wanted!r}")
+            names = ", ".join(PLATFORMS)
+            raise ValueError(f"{SETTING} must be here or a folder {names}, got {wanted!r}")
         build_data["force_include"][str(folder)] = "bvh/linked"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORMS[folder.name].tags}"

@@ -1,10 +1,10 @@
 """Links object files into a library that is loaded by address, for any platform, on any machine.
 
 The linker is Zig's (`ziglang` on PyPI): LLVM's for Linux and Windows and its own for macOS, whose
-libraries it signs, in one package that `pip` installs on every system. Debian's `lld` has all three,
-but makes no import libraries for Windows, and other systems have it in other versions or not at all.
+libraries it signs, in one package that `pip` installs on every system. Debian's `lld` has all
+three, but makes no import libraries for Windows; other systems have other versions or none.
 
-A library needs nothing but the functions in `FOREIGN`, of the C library that its platform always has.
+A library needs nothing but the functions in `FOREIGN`, of the C library that each platform has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Object files linked for every platform: what a library calls, and that the host's can be called."""
+"""Object files linked for every platform: what a library calls, and that the host's can be."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def linking(monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("linking")
 
 
-def linked(linking: Any, platform: str, folder: Path, called: str = "fma") -> tuple[Path, list[str]]:
+Linked = tuple[Path, list[str]]
+
+
+def linked(linking: Any, platform: str, folder: Path, called: str = "fma") -> Linked:
     """Link the sample for a platform; return the library, and what it calls."""
     kind = linking.PLATFORMS[platform]
     export = "dllexport" if kind.suffix == ".dll" else ""
@@ -75,7 +78,9 @@ def linked(linking: Any, platform: str, folder: Path, called: str = "fma") -> tu
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("platform", ["linux-x86_64", "linux-aarch64", "macos-arm64", "windows-amd64"])
+@pytest.mark.parametrize(
+    "platform", ["linux-x86_64", "linux-aarch64", "macos-arm64", "windows-amd64"]
+)
 def test_every_platform(linking: Any, platform: str, tmp_path: Path) -> None:
     library, called = linked(linking, platform, tmp_path)
     assert called == EXPECTED[platform.partition("-")[0]]
@@ -108,7 +113,10 @@ def test_other_functions_are_refused(linking: Any, platform: str, tmp_path: Path
 
 def dynamic_section(content: bytes) -> list[tuple[int, int]]:
     """Return the tags and values of an ELF file's dynamic section."""
-    begin, size, count = *struct.unpack_from("<32xQ", content), *struct.unpack_from("<54xHH", content)
+    begin, size, count = (
+        *struct.unpack_from("<32xQ", content),
+        *struct.unpack_from("<54xHH", content),
+    )
     for i in range(count):
         kind, at, length = struct.unpack_from("<I4xQ16xQ", content, begin + i * size)
         if kind == 2:
