@@ -28,7 +28,6 @@ from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.compile_notice import CompileNotice
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.lazy_modules import types
-from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
@@ -178,8 +177,6 @@ class KernelCache:
                     found = self._load(key)
                 if found is None:
                     helpers.search(cache_folder(), *kernel_shelves())
-                    if kept and notice.wanted:
-                        enrolled("compiles ahead")()
             except BaseException:
                 self._ended()
                 raise

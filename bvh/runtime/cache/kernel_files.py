@@ -65,9 +65,6 @@ class KernelLocks:
     has none, or the wait is too long, a kernel is compiled twice.
     """
 
-    # Whether no more are taken: others shall not wait for a process of low priority.
-    waived = False
-
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
         if hasattr(os, "register_at_fork"):
@@ -75,8 +72,6 @@ class KernelLocks:
 
     def take(self, folder: KernelFolder, name: str) -> bool:
         """Wait for a lock; return False if another process may still have it."""
-        if self.waived:
-            return False
         until = time.monotonic() + PATIENCE_SECONDS
         while folder.path / name not in self._files:
             try:
