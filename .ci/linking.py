@@ -58,6 +58,15 @@ def this_platform() -> str:
     return f"{system}-{platform.machine()}".lower()
 
 
+def platforms_of(text: str) -> list[str]:
+    """Return the platforms that an option names: some with commas between, `here`, or `all`."""
+    names = list(PLATFORMS) if text == "all" else text.split(",")
+    names = [this_platform() if name == "here" else name for name in names]
+    if unknown := set(names) - set(PLATFORMS):
+        raise SystemExit(f"there are {', '.join(PLATFORMS)}, not {', '.join(sorted(unknown))}")
+    return names
+
+
 def link(objects: Sequence[Path], name: str, library: Path) -> list[str]:
     """Link object files; return the functions that the library calls and does not define."""
     kind = PLATFORMS[name]
