@@ -9,27 +9,31 @@ import numpy as np
 import pytest
 
 from bvh.runtime import jit
+from bvh.runtime.compiler import dispatchers
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from tests.children import answer, start
 
-lean = pytest.mark.skipif(not jit.ENTRY, reason="this version of Numba compiles kernels itself")
+lean = pytest.mark.skipif(
+    not dispatchers.ENTRY, reason="this version of Numba compiles kernels itself"
+)
 
 ASK = """
 import json, sys
 {before}
 import numpy as np
 from bvh import ray_triangle
-from bvh.runtime import jit
+from bvh.runtime.compiler import dispatchers
 rng = np.random.default_rng(3)
 corners = rng.normal(size=(3, 200, 3))
 hit, t, u, v = ray_triangle(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), *corners)
-print(json.dumps({{"lean": bool(jit.ENTRY), "t": t.tobytes().hex(), "u": u[hit].tobytes().hex()}}))
+lean = bool(dispatchers.ENTRY)
+print(json.dumps({{"lean": lean, "t": t.tobytes().hex(), "u": u[hit].tobytes().hex()}}))
 """
 
 
 def entry(function: Any) -> Any:
     """Compile an entry that is not kept on disk, where nothing tells that this file changes."""
-    return numba.njit(**jit.OPTIONS | jit.ENTRY)(function)
+    return numba.njit(**jit.OPTIONS | dispatchers.ENTRY)(function)
 
 
 @kernel
@@ -74,7 +78,7 @@ def test_an_entry_holds_its_helpers() -> None:
     [compiled] = _sums.overloads.values()
     helper = next(iter(_doubled.overloads.values()))
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name)
-    if jit.ENTRY:
+    if dispatchers.ENTRY:
         defined = [
             line for line in compiled.library.get_llvm_str().splitlines() if "define" in line
         ]
@@ -131,7 +135,7 @@ def test_numba_alone_compiles_the_same(before: str) -> None:
     ]
     ours, alone = map(answer, asked)
     assert not alone.pop("lean")
-    assert ours.pop("lean") == bool(jit.ENTRY)
+    assert ours.pop("lean") == bool(dispatchers.ENTRY)
     assert ours == alone
 
 
