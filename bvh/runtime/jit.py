@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -11,8 +10,6 @@ from typing import Any, TypeVar
 
 import numba
 from numba import extending, typeof, types
-from numba.core import event, sigutils
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning, TypingError
 
@@ -24,7 +21,7 @@ from bvh.runtime.cache.kernel_cache import (
     notice,
     prune_cache,
 )
-from bvh.runtime.compiler.code_generator import host_features, leave_to_numba
+from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import (
     CodeGenerator,
     Operation,
@@ -33,6 +30,7 @@ from bvh.runtime.compiler.code_types import (
     TypingContext,
     Value,
 )
+from bvh.runtime.compiler.pipelines import entry_compiler, helper_compiler, of_general_types
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
@@ -46,19 +44,8 @@ F = TypeVar("F", bound=Callable[..., object])
 Function = Callable[..., object]
 Options = dict[str, object]
 
-try:
-    if os.environ.get("BVH_PLAIN_COMPILER") == "1":
-        raise ImportError("asked for")
-    from bvh.runtime.compiler.compilation import EntryCompiler
-    from bvh.runtime.compiler.kept_helpers import KeptHelperCompiler
-except (ImportError, AttributeError):
-    # Another version of Numba: it compiles kernels as it does any function, and takes longer.
-    leave_to_numba()
-    HELPER: Options = {}
-    ENTRY: Options = {}
-else:
-    HELPER = {"pipeline_class": KeptHelperCompiler}
-    ENTRY = {"pipeline_class": EntryCompiler}
+HELPER: Options = {"pipeline_class": helper_compiler}
+ENTRY: Options = {"pipeline_class": entry_compiler}
 
 # Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
@@ -93,28 +80,8 @@ def inlined(function: Function) -> Dispatcher:
 
 
 def _for_types(compiled: Dispatcher) -> Dispatcher:
-    """Compile a helper for the types of its arguments, constants included."""
-    # Numba compiles it again for each value of a constant, such as the row that an accessor reads.
-    if isinstance(compiled, Dispatcher):
-        template = compiled.get_call_template
-
-        def of_types(args, kws):
-            general = tuple(types.unliteral(arg) for arg in args)
-            return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
-
-        def compile_quietly(signature):
-            kinds, result = sigutils.normalize_signature(signature)
-            if kinds not in compiled.overloads:
-                told = event.trigger_event("numba:compile", {"dispatcher": compiled, "args": kinds})
-                with global_compiler_lock, compiled._compiling_counter, told:
-                    compiled.add_overload(compiled._compiler.compile(kinds, result))
-            return compiled.overloads[kinds].entry_point
-
-        compiled.get_call_template = of_types
-        if HELPER:
-            # Numba times each, by events of all that it calls.
-            compiled.compile = compile_quietly
-    return compiled
+    # Numba's simulators have no dispatchers.
+    return of_general_types(compiled) if isinstance(compiled, Dispatcher) else compiled
 
 
 def alone(function: Function) -> Dispatcher:

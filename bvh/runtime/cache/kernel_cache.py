@@ -14,7 +14,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
@@ -29,8 +28,9 @@ from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
-from bvh.runtime.compiler.code_generator import kernel_context, target
+from bvh.runtime.compiler.code_generator import kernel_context, known_of_target, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.compiler.pipelines import own_pipelines
 from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
@@ -52,7 +52,7 @@ def fingerprint() -> str:
     return version_of(PACKAGE).fingerprint
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
@@ -79,14 +79,14 @@ def cache_directory() -> Path | None:
     return path
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
     path = cache_directory()
     return None if path is None else cache_root(path.parent).folder(path.name)
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def kernel_shelves() -> tuple[KernelFolder, ...]:
     """Return the folders that are searched, but not written to, before a kernel is compiled."""
     # Folders that are missing, or hold no kernels of this version, are skipped.
@@ -141,7 +141,7 @@ class KernelCache(caching.NullCache):
         # Of each compilation under way, innermost last: the key that it has locked, or None.
         self._claimed: list[object] = []
 
-    @cached_property
+    @property
     def _files(self) -> KernelFiles:
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
@@ -166,6 +166,8 @@ class KernelCache(caching.NullCache):
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
+            # If they fail, kernels are others, in another folder.
+            own_pipelines()
             self._claimed.append(key)
             notice.begin(self._line(kept))
             try:

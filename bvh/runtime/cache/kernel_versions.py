@@ -5,13 +5,13 @@ import gc
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint, kernel_sources
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import Root, cache_roots, shelf_roots
+from bvh.runtime.compiler.code_generator import known_of_target
 
 # Names of folders of kernels.
 VERSION = re.compile("[0-9a-f]{20}")
@@ -36,7 +36,7 @@ class KernelVersion(NamedTuple):
                 folder.write(self.note, self.fingerprint.encode())
 
 
-@lru_cache(maxsize=2)
+@known_of_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
     sources = kernel_sources(package)

@@ -6,8 +6,9 @@ package. They can call and inline functions of this package, which are linked as
 is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
@@ -17,7 +18,11 @@ from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
 from bvh.runtime.interrupts import deferred_interrupts
 
+T = TypeVar("T")
+
 _left_to_numba = False
+# What forgets all that follows from the CPU that kernels are compiled for.
+_forgets: list[Callable[[], None]] = []
 
 # Code generators of functions for types of arguments.
 _found: dict[tuple[object, object], object] = {}
@@ -27,9 +32,18 @@ def leave_to_numba() -> None:
     """Let Numba's own generator compile kernels; call it before anything is compiled."""
     global _left_to_numba
     _left_to_numba = True
+    for forget in _forgets:
+        forget()
 
 
-@lru_cache(maxsize=1)
+def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a function finds, which follows from the CPU that kernels are compiled for."""
+    kept = lru_cache(maxsize=2)(find)
+    _forgets.append(kept.cache_clear)
+    return kept
+
+
+@known_of_target
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
     wanted = wanted_target()
@@ -42,7 +56,7 @@ def host_features() -> dict[str, bool]:
     return parsed(target().features)
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
     numbas = registry.cpu_target.target_context
