@@ -34,8 +34,10 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.compiler.deferred import Deferred
+from bvh.runtime.compiler.lazy_modules import errors, types
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import TypingError, by_type, inlined, types, warms
+from bvh.runtime.jit import by_type, inlined, warms
 from bvh.runtime.simd import peek, pointer, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, stack_memory
 from bvh.traversal.points.closest_point import TreeTarget, nearest_to
@@ -90,7 +92,8 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
                 check(*given, **named)
             return function
 
-        return refuse  # type: ignore[return-value]
+        # Whoever finds it in a function of theirs must be told of the choice.
+        return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
 
@@ -100,7 +103,7 @@ def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):
-            raise TypingError(f"{name} must be a contiguous, writable array of {dtype}")
+            raise errors.TypingError(f"{name} must be a contiguous, writable array of {dtype}")
 
 
 @_in_loops()

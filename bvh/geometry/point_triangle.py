@@ -14,8 +14,6 @@ or underflow, exact sums decide.
 Regions of the nearest point: Ericson 2005, "Real-Time Collision Detection", 5.1.5.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic import feature_distances, floats
@@ -24,6 +22,7 @@ from bvh.geometry.arithmetic.feature_distances import GREAT
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import sqrt
 
 # Of cross products of double-doubles, and dot products with them (see `feature_distances`).
 DOUBT = 2.0**-98
@@ -93,12 +92,12 @@ def between(p, v0, v1, v2):
     e1, e2 = minus(a, b), minus(a, c)
     g = (a[0] - s * e1[0] - t * e2[0], a[1] - s * e1[1] - t * e2[1], a[2] - s * e1[2] - t * e2[2])
     error = FILTER_ERROR * size
-    top = math.sqrt(dot(g, g)) + error
+    top = sqrt(dot(g, g)) + error
     if inside:
         # Across the face: the normal gives the direction more accurately than a difference does.
         n = cross(e1, e2)
         g = n if dot(n, a) >= 0.0 else negated(n)
-    length = math.sqrt(dot(g, g))
+    length = sqrt(dot(g, g))
     if not length > 0.0:
         return 0.0, top
     return min(dot(g, a), min(dot(g, b), dot(g, c))) / length - error, top

@@ -5,15 +5,13 @@ sets if they overlap, a separating plane if not. Where neither is found, which t
 within some 2**-45, the result is UNSURE, and `rationals` decides.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, dot_size, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot, minus
 from bvh.geometry.point_triangle import nearest_weights
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import poke
+from bvh.runtime.simd import poke, sqrt
 
 APART, MEET, UNSURE = 0, 1, -1
 
@@ -50,7 +48,7 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
         dot(x, a) - ERROR * dot_size(x, a),
         min(dot(x, b) - ERROR * dot_size(x, b), dot(x, c) - ERROR * dot_size(x, c)),
     )
-    length = math.sqrt(dot(x, x) + TINY) * (1.0 + ERROR)
+    length = sqrt(dot(x, x) + TINY) * (1.0 + ERROR)
     if far - TINY > (radius * length) * (1.0 + ERROR) + TINY:
         return APART
     return UNSURE

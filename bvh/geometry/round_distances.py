@@ -4,8 +4,6 @@ The distance from what is r away from a point or an axis is (d**2 - r**2) / (d +
 the numerator cancels: double-doubles have it, or exact sums.
 """
 
-import math
-
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum, take_sign
 from bvh.geometry.arithmetic.feature_distances import offset, to_edge
@@ -14,6 +12,7 @@ from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.capsules import frame_of, is_decided
 from bvh.geometry.spheres import REACH, exact_surface, is_accurate
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import sqrt
 
 # A direction that `frame_of` leaves as it is: lengths are distances there.
 UNSCALED = (0.5, 0.0, 0.0)
@@ -57,7 +56,7 @@ def _to_sphere(p, center, r, shift):
     c, lift = floats.dd_sub(whole, square), 0
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
         c, lift = exact_surface(p, center, r, 2 * e)
-    return _as_distance(c[0], math.sqrt(whole[0]) + unit, e - lift + shift)
+    return _as_distance(c[0], sqrt(whole[0]) + unit, e - lift + shift)
 
 
 @kernel
@@ -113,8 +112,8 @@ def distance_to_capsule(p, a, b, r):
     c = floats.dd_sub(across, square)
     if not (usable and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])):
         return _to_side(p, a, b, r, shift)
-    side = math.sqrt(length[0])
-    return _as_distance(c[0], side * (math.sqrt(across[0]) + scale * side), e + shift)
+    side = sqrt(length[0])
+    return _as_distance(c[0], side * (sqrt(across[0]) + scale * side), e + shift)
 
 
 @kernel

@@ -12,7 +12,6 @@ Ray Tracing Gems, chapter 7.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
 from bvh.runtime.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+from bvh.runtime.simd import sqrt
 
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
 # underflow.
@@ -86,7 +86,7 @@ def _add_discriminant(total, o, d, center, r):
 @inlined
 def dd_sqrt(f):
     """Return the square root of a positive double-double (one step of Newton's method)."""
-    s = math.sqrt(f[0])
+    s = sqrt(f[0])
     p, e = floats.two_product(s, s)
     return floats.fast_two_sum(s, (((f[0] - p) - e) + f[1]) / (2.0 * s))
 

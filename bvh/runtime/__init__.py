@@ -14,6 +14,7 @@ Each file imports only from those above it.
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
+| `linked.py` | Kernels linked ahead of time: the library in the package, if it has one for this CPU |
 | `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |

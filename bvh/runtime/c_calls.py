@@ -1,11 +1,8 @@
 """Calls of C functions by their addresses inside kernels: machine code names none of them."""
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from llvmlite import ir
-from numba.core import cgutils
-
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import llvm_operation, types
+from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
+from bvh.runtime.jit import llvm_operation
 
 
 @llvm_operation

@@ -8,6 +8,7 @@ from typing import Any
 from bvh.runtime import jit
 from bvh.runtime.invocation import Call, Specialisation, called_from_python
 from bvh.runtime.jit import Dispatcher, types
+from bvh.runtime.linked import linked_kernel
 from bvh.runtime.words import (
     canonical,
     flat,
@@ -56,21 +57,28 @@ class Entry:
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
         inspect.signature(self.py_func).bind(*arguments)
-        kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
-        if not all(map(is_stored, kinds)):
-            return self.numbas
         structure = ",".join(map(structure_of, arguments))
         found = next((s for s in self.specialisations if s.structure == structure), None)
-        if found is None:
-            found = self.specialised(kinds, structure)
+        found = found or self._linked(structure) or self._compiled(structure, arguments)
         if found is None:
             return self.numbas
         call = called_from_python(found, arguments)
         self._calls.append(call)
         return call
 
-    def specialised(self, kinds: tuple[Any, ...], structure: str) -> Specialisation | None:
-        """Compile the kernel for arguments of some types."""
+    def _linked(self, structure: str) -> Specialisation | None:
+        """Return the kernel for such arguments, if it is linked."""
+        linked = linked_kernel(f"{self.__module__}.{self.__name__}", structure)
+        if linked is None:
+            return None
+        self.specialisations.append(Specialisation(structure, *linked, None))
+        return self.specialisations[-1]
+
+    def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
+        """Compile the kernel for such arguments, if they are words."""
+        kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
+        if not all(map(is_stored, kinds)):
+            return None
         compiled = kernel_of_words(self.py_func, kinds)
         address = jit.c_address(compiled, (types.int64,))
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type

@@ -12,19 +12,39 @@ import threading
 import time
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from llvmlite.binding import ffi
-from numba.core import compiler_lock
-
 from bvh.runtime.interrupts import deferred_interrupts
 
 # The longest that a fork waits; any single query compiles faster.
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
-# Numba's and llvmlite's locks, in the order in which compilers take them.
-_locks = compiler_lock.global_compiler_lock, getattr(ffi.lib, "_lock", None)
-_holders: list[Any] = [holder for holder in _locks if hasattr(holder, "_lock")]
+
+class Activation:
+    """The lock of the thread that imports Numba, which two cannot import together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+activation = Activation()
+# It, and Numba's and llvmlite's once they are there, in the order in which compilers take them: who
+# compiles a user's function may find a kernel in it, for which Numba is told of the others.
+_holders: list[Any] = [activation]
+
+
+def guard_compiler() -> None:
+    """Have forks wait for Numba, too; called with `activation`, after Numba is imported."""
+    from llvmlite.binding import ffi
+    from numba.core import compiler_lock
+
+    numbas, llvms = compiler_lock.global_compiler_lock, getattr(ffi.lib, "_lock", None)
+    _holders[:] = [x for x in (numbas, activation, llvms) if hasattr(x, "_lock")]
 
 
 class _Fork(threading.local):

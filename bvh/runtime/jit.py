@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
-from typing import Any, TypeVar
-
-import numba
-from numba import extending, typeof, types
-from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaDebugInfoWarning, TypingError
+from typing import Any, TypeVar, cast
 
 from bvh.runtime.cache.kernel_cache import (
     BVHWarning,
-    KernelCache,
     cache_directory,
     fingerprint,
     notice,
     prune_cache,
 )
-from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import (
     CodeGenerator,
+    Dispatcher,
     Operation,
     Signature,
     Type,
     TypingContext,
     Value,
 )
-from bvh.runtime.compiler.pipelines import entry_compiler, helper_compiler, of_general_types
+from bvh.runtime.compiler.deferred import Deferred, at_activation
+from bvh.runtime.compiler.lazy_modules import typeof, types
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 
 __all__ = [
-    "BVHWarning", "Dispatcher", "TypingError", "cache_directory", "fingerprint", "host_features",
-    "notice", "prune_cache", "typeof", "types",
+    "BVHWarning", "Dispatcher", "cache_directory", "fingerprint", "notice", "prune_cache", "typeof",
+    "types",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., object])
 Function = Callable[..., object]
 Options = dict[str, object]
-
-HELPER: Options = {"pipeline_class": helper_compiler}
-ENTRY: Options = {"pipeline_class": entry_compiler}
-
-# Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.
-warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -64,37 +52,52 @@ NOT_FROM_C: Options = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _compiled(function: Function, **options: object) -> Dispatcher:
-    """Return the function with these options, to be compiled when it is first called."""
-    return numba.njit(**OPTIONS | options)(function)
+def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
+    """Return what a function of `compiler.dispatchers`, which imports Numba, makes of another."""
+
+    def make(function: Function) -> Any:
+        from bvh.runtime.compiler import dispatchers
+
+        return getattr(dispatchers, maker)(function, OPTIONS | options, *more)
+
+    return cast(Dispatcher, Deferred(function, make))
 
 
 def kernel(function: Function) -> Dispatcher:
     """Compile a helper that kernels call; it is not cached on its own."""
-    return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER))
+    return _made_by("helper", function, **NOT_FROM_PYTHON)
 
 
 def inlined(function: Function) -> Dispatcher:
     """Compile a small helper that is always inlined into its callers."""
-    return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True}))
-
-
-def _for_types(compiled: Dispatcher) -> Dispatcher:
-    # Numba's simulators have no dispatchers.
-    return of_general_types(compiled) if isinstance(compiled, Dispatcher) else compiled
+    return _made_by("helper", function, **NOT_FROM_PYTHON | {"forceinline": True})
 
 
 def alone(function: Function) -> Dispatcher:
     """Compile a function that kernels call by its address."""
-    return _compiled(function, **NOT_FROM_PYTHON)
+    return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
 
-# Makes an intrinsic from a function that returns (signature, codegen).
-llvm_operation: Callable[[Callable[..., Operation]], Callable[..., Any]] = extending.intrinsic
-# The same; constant arguments keep their values in their types.
-literal_operation: Callable[[Callable[..., Operation]], Callable[..., Any]] = extending.intrinsic(
-    prefer_literal=True
-)
+def _operation(function: Callable[..., Operation], literal: bool) -> Any:
+    def make(function: Callable[..., Operation]) -> Any:
+        from bvh.runtime.compiler.dispatchers import intrinsic
+
+        return intrinsic(function, literal)
+
+    made = Deferred(function, make)
+    # Numba looks for all before it compiles.
+    at_activation(lambda: made.real)
+    return made
+
+
+def llvm_operation(function: Callable[..., Operation]) -> Any:
+    """Make an intrinsic from a function that returns (signature, codegen)."""
+    return _operation(function, False)
+
+
+def literal_operation(function: Callable[..., Operation]) -> Any:
+    """Make an intrinsic, too; constant arguments keep their values in their types."""
+    return _operation(function, True)
 
 
 def emits(emit: Callable[..., Value]) -> CodeGenerator:
@@ -120,8 +123,13 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     # With `inline` that is always inlined into its callers, as by `inlined`.
 
     def register(choose: F) -> F:
-        options = OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
-        extending.overload(function or choose, jit_options=options)(choose)
+        def tell() -> None:
+            from bvh.runtime.compiler.dispatchers import choosing
+
+            options = OPTIONS | NOT_FROM_PYTHON | {"forceinline": inline}
+            choosing(function or choose, choose, options)
+
+        at_activation(tell)
         return choose
 
     return register
@@ -129,31 +137,18 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
 
 def method(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
-    return _cached(function, {"no_cpython_wrapper": True})
+    return _made_by("entry", function, no_cpython_wrapper=True)
 
 
 def called_by_numba(function: Function) -> Dispatcher:
     """Compile a kernel that Python calls with arguments that only Numba can take apart."""
-    return _cached(function, NOT_FROM_C)
+    return _made_by("entry", function, **NOT_FROM_C)
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
     """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
-    return _cached(run, {"no_cpython_wrapper": True}, function, kinds)
-
-
-def _cached(
-    run: Function, wrappers: Options, function: Function | None = None,
-    kinds: tuple[Type, ...] | None = None,
-) -> Dispatcher:  # fmt: skip
-    compiled = _compiled(run, **wrappers | ENTRY)
-    if isinstance(compiled, Dispatcher):
-        compiled._cache = cache = KernelCache(function or run, kinds)
-        compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
-        # The first call with such arguments loads or compiles, and frees what that leaves behind.
-        compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)
-    return compiled
+    return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
 Key = tuple[str | type, ...]

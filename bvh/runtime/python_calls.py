@@ -19,6 +19,7 @@ import numpy as np
 
 from bvh.runtime.c_calls import call_c
 from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, types
+from bvh.runtime.linked import linked_method
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0
@@ -79,7 +80,7 @@ class _Definition(ctypes.Structure):
 
 
 # METH_FASTCALL | METH_KEYWORDS: (self, arguments, how many without names, names) -> result
-FLAGS, ARGUMENTS = 0x82, (types.int64,) * 4
+FLAGS, ARGUMENTS = 0x82, 4
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.argtypes = [ctypes.POINTER(_Definition), ctypes.py_object, ctypes.c_void_p]
 _new.restype = ctypes.py_object
@@ -97,7 +98,8 @@ def new_function(
     """
     key = method, doc
     if key not in _definitions:
-        address, name = c_address(method, ARGUMENTS), doc.partition("(")[0]
+        address = linked_method(method.py_func) or c_address(method, (types.int64,) * ARGUMENTS)
+        name = doc.partition("(")[0]
         # Of two threads that make it, both get what is kept.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")

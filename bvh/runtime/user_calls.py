@@ -15,29 +15,34 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.np import numpy_support
 
 from bvh.runtime.compiler.code_types import (
     Builder,
     Context,
+    Dispatcher,
     Operation,
+    Signature,
     Type,
     TypingContext,
     Value,
     Values,
 )
-from bvh.runtime.jit import Dispatcher, address_of, alone, llvm_operation, typeof, types
+from bvh.runtime.compiler.deferred import activate, real_of
+from bvh.runtime.compiler.lazy_modules import (
+    cgutils,
+    ir,
+    numpy_support,
+    type_of_kind,
+    typeof,
+    types,
+)
+from bvh.runtime.jit import address_of, alone, llvm_operation
 
 # Compiled functions that are kept for the next query, one for each type of data.
 MAX_KEPT = 256
 
-WORD = ir.IntType(64)
-F8, I4, I8 = types.float64, types.int32, types.int64
-VECTOR = types.UniTuple(F8, 3)
+F8, I4, I8, VECTOR = np.float64, np.int32, np.int64, (np.float64,) * 3
 
 T = TypeVar("T")
 # Reads data at an address.
@@ -48,10 +53,14 @@ class Interface(NamedTuple):
     """Signature of users' functions of one purpose."""
 
     parameters: tuple[str, ...]
-    kinds: tuple[Type, ...]  # of all parameters but the data
-    result: Type
+    kinds: tuple[Any, ...]  # of all parameters but the data: numpy's, or tuples of them
+    result: Any
     # (function, load) -> the function to compile
     around: Callable[[Dispatcher, Load], Callable[..., object]]
+
+    def signature(self) -> Signature:
+        """Return Numba's signature of a function of data at an address."""
+        return type_of_kind(self.result)(*map(type_of_kind, self.kinds), types.int64)
 
 
 class UserCall(NamedTuple):
@@ -88,11 +97,11 @@ def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 FILTER = Interface(
-    ("ray_id", "prim_id", "t", "u", "v", "data"), (I8, I8, F8, F8, F8), types.boolean, _filter
+    ("ray_id", "prim_id", "t", "u", "v", "data"), (I8, I8, F8, F8, F8), np.bool_, _filter
 )
 SCENE_FILTER = Interface(
     ("ray_id", "instance_id", "prim_id", "t", "u", "v", "data"),
-    (I8, I4, I8, F8, F8, F8), types.boolean, _scene_filter,
+    (I8, I4, I8, F8, F8, F8), np.bool_, _scene_filter,
 )  # fmt: skip
 INTERSECT = Interface(
     ("prim_id", "origin", "direction", "t_min", "t_max", "data"),
@@ -116,7 +125,7 @@ def user_call(function: Dispatcher, data: object, interface: Interface) -> UserC
 def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
     """Compile a user's function for data of a type; return its address and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))
-    return address_of(compiled, interface.result(*interface.kinds, I8)), compiled
+    return address_of(compiled, interface.signature()), compiled
 
 
 def _is_flat(kind: Type) -> bool:
@@ -144,7 +153,7 @@ def _read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Va
     """Return the value of a type that begins at a word in memory, and where the next one begins."""
 
     def word(i: int) -> Value:
-        return builder.gep(at, [ir.Constant(WORD, i)])
+        return builder.gep(at, [ir.IntType(64)(i)])
 
     if isinstance(kind, types.BaseTuple):
         parts = []
@@ -174,15 +183,16 @@ def _read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Va
     return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
 
-def _loader(kind: Type) -> Load:
+def _loader(kind: Type) -> Any:
     """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
 
     @llvm_operation
     def load(typingctx: TypingContext, address: Type) -> Operation:
         def codegen(context, builder, sig, args):
-            return _read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
+            at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            return _read(context, builder, kind, at)[0]
 
-        return kind(I8), codegen
+        return kind(types.int64), codegen
 
     return load
 
@@ -202,18 +212,18 @@ def _call_at(
     return value
 
 
-def _by_address(interface: Interface) -> Callable[[int, tuple[object, ...]], object]:
+def _by_address(interface: Interface) -> Any:
     """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
 
     @llvm_operation
     def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
-        kinds = (*interface.kinds, I8)
+        result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):
             values = cgutils.unpack_tuple(builder, args[1])
-            return _call_at(context, builder, args[0], interface.result, kinds, values)
+            return _call_at(context, builder, args[0], result, kinds, values)
 
-        return interface.result(I8, types.Tuple(kinds)), codegen
+        return result(types.int64, types.Tuple(kinds)), codegen
 
     return call
 
@@ -243,11 +253,11 @@ def call_stored(
         leaves, values = [], []
         head, *tail = kinds.instance_type
         for address, parts in ((args[2], (head,)), (args[3], tail)):
-            at = builder.inttoptr(address, WORD.as_pointer())
+            at = builder.inttoptr(address, ir.IntType(64).as_pointer())
             for kind in (leaf for part in parts for leaf in _flat(part)):
                 if kind == types.boolean:
-                    value = builder.icmp_unsigned("!=", builder.load(at), ir.Constant(WORD, 0))
-                    at = builder.gep(at, [ir.Constant(WORD, 1)])
+                    value = builder.icmp_unsigned("!=", builder.load(at), ir.IntType(64)(0))
+                    at = builder.gep(at, [ir.IntType(64)(1)])
                 else:
                     value, at = _read(context, builder, kind, at)
                 leaves.append(kind)
@@ -255,7 +265,7 @@ def call_stored(
         _call_at(context, builder, args[1], types.none, leaves, values)
         return context.get_dummy_value()
 
-    return types.none(kinds, I8, I8, I8), codegen
+    return types.none(kinds, *(types.int64,) * 3), codegen
 
 
 def stored_words(value: Any) -> list[int]:
@@ -269,6 +279,10 @@ def stored_words(value: Any) -> list[int]:
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
     """Return a compiled function; raise a TypeError if kernels cannot call it."""
+    activate()
+    from numba.core.dispatcher import Dispatcher
+
+    function = real_of(function)
     got = getattr(function, "__name__", None) or type(function).__name__
     if not isinstance(function, Dispatcher) or function.targetoptions.get("forceobj", False):
         raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")

@@ -16,17 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.np import numpy_support
 
 from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
-from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operation, types
+from bvh.runtime.compiler.lazy_modules import cgutils, ir, numpy_support, types
+from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operation
 
 STATUS, ERROR, RESULTS = range(3)
-
-WORD = ir.IntType(64)
-SINGLE = {ir.FloatType(): ir.IntType(32), ir.DoubleType(): WORD}
 
 
 def is_stored(kind: Type) -> bool:
@@ -54,7 +49,7 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
     """Return the value of a type that begins at a word in memory, and where the next one begins."""
 
     def word(i: int) -> Value:
-        return builder.gep(at, [ir.Constant(WORD, i)])
+        return builder.gep(at, [ir.IntType(64)(i)])
 
     if isinstance(kind, types.BaseTuple):
         parts = []
@@ -67,7 +62,7 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
         from numba.np import arrayobj
 
         array = context.make_array(kind)(context, builder)
-        size = ir.Constant(WORD, numpy_support.as_dtype(kind.dtype).itemsize)
+        size = ir.IntType(64)(numpy_support.as_dtype(kind.dtype).itemsize)
         shape = [builder.load(word(1 + i)) for i in range(kind.ndim)]
         count = 1 + kind.ndim
         if kind.layout == "C":
@@ -91,10 +86,10 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
 
 def _bits(builder: Builder, kind: Type, value: Value) -> Value:
     """Return a number as a word."""
-    if value.type in SINGLE:
-        value = builder.bitcast(value, SINGLE[value.type])
-    signed = getattr(kind, "signed", False)
-    return builder.sext(value, WORD) if signed else builder.zext(value, WORD)
+    if isinstance(kind, types.Float):
+        value = builder.bitcast(value, ir.IntType(kind.bitwidth))
+    extend = builder.sext if getattr(kind, "signed", False) else builder.zext
+    return extend(value, ir.IntType(64))
 
 
 def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> Any:
@@ -108,10 +103,10 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
         result = helper.overloads[kinds]
 
         def codegen(context, builder, sig, args):
-            at = builder.inttoptr(args[0], WORD.as_pointer())
+            at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
 
             def place(i: int) -> Value:
-                return builder.gep(at, [ir.Constant(WORD, i)])
+                return builder.gep(at, [ir.IntType(64)(i)])
 
             results = flat(result.signature.return_type)
             begin, values = place(RESULTS + len(results)), []
@@ -125,9 +120,9 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
                 builder, result.fndesc, result.signature, values
             )
             with cgutils.if_unlikely(builder, status.is_error):
-                builder.store(builder.ptrtoint(status.excinfoptr, WORD), place(ERROR))
+                builder.store(builder.ptrtoint(status.excinfoptr, ir.IntType(64)), place(ERROR))
             code = builder.select(status.is_error, status.code, ir.Constant(status.code.type, 0))
-            builder.store(builder.sext(code, WORD), place(STATUS))
+            builder.store(builder.sext(code, ir.IntType(64)), place(STATUS))
             parts = [found]
             if isinstance(result.signature.return_type, types.BaseTuple):
                 parts = cgutils.unpack_tuple(builder, found)
@@ -205,7 +200,7 @@ def structure_for(kind: Type) -> str:
         return f"{layout}{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
     if isinstance(kind, types.NoneType):
         return "none"
-    return numpy_support.as_dtype(kind).str[1:]
+    return str(numpy_support.as_dtype(kind).str[1:])
 
 
 # Steps of a program that takes arguments apart: what the next object in order must be.

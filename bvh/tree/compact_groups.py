@@ -24,7 +24,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import exponent, power_of_two
 from bvh.runtime import simd
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH
 
 GRID, IDS = 9, 10
@@ -42,9 +42,9 @@ ROUNDED = 1.5 * 2.0**52
 
 F, I2 = np.float32, np.int16(0)
 
-_grid, _ = simd.field(types.int16, *range(GRID * WIDTH, GRID * WIDTH + 4))
-_, _load_corners, _ = simd.rows(types.int16, *range(0, GRID * WIDTH, WIDTH))
-_, _, _store_ids = simd.rows(types.int32, IDS * WIDTH)
+_grid, _ = simd.field(np.int16, *range(GRID * WIDTH, GRID * WIDTH + 4))
+_, _load_corners, _ = simd.rows(np.int16, *range(0, GRID * WIDTH, WIDTH))
+_, _, _store_ids = simd.rows(np.int32, IDS * WIDTH)
 
 
 @inlined

@@ -20,7 +20,7 @@ from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import kernel, warms
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.simd import WIDTH, sqrt
 from bvh.runtime.threads import Shelf, share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.builders.space import local_triangle
@@ -42,7 +42,9 @@ def _rows_below(data, first, last):
         for c in range(WIDTH):
             code = child_code(data, node_at(node) + c)
             if code > 0:
-                first[node, c], last[node, c] = first[code].min(), last[code].max()
+                for i in range(WIDTH):
+                    first[node, c] = min(first[node, c], first[code, i])
+                    last[node, c] = max(last[node, c], last[code, i])
             elif code < 0:
                 row, count = leaf_rows(code)
                 first[node, c], last[node, c] = row, row + count
@@ -76,7 +78,7 @@ def _area(polygon, count):
     for i in range(1, count - 1):
         n = cross(minus(vector(polygon, i), c), minus(vector(polygon, i + 1), c))
         x, y, z = x + n[0], y + n[1], z + n[2]
-    return math.sqrt(x * x + y * y + z * z)
+    return sqrt(x * x + y * y + z * z)
 
 
 @kernel

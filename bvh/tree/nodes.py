@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.floats import next_above
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined
@@ -51,7 +51,7 @@ def local_boxes(
 def above(x):
     """Return the float32 next above x, or SMALLEST_PLANE where x is nearer to zero than that."""
     smallest = np.float32(SMALLEST_PLANE)
-    return smallest if abs(x) < smallest else np.nextafter(x, np.float32(INF))
+    return smallest if abs(x) < smallest else next_above(x)
 
 
 @entry

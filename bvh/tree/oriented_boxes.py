@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, greater, lesser, lowest, peek, poke, rows, select, splat
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
@@ -32,7 +32,7 @@ MARGIN = 2.0**-19
 
 
 # The rows of a node: of one child, and of all.
-_numbers, _lanes, _ = rows(types.float32, *range(0, BOX_SIZE, WIDTH))
+_numbers, _lanes, _ = rows(np.float32, *range(0, BOX_SIZE, WIDTH))
 
 
 @inlined

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, sides
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
-from bvh.runtime.jit import by_type, inlined, typeof, types
+from bvh.runtime.compiler.lazy_modules import typeof, types
+from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect

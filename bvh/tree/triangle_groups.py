@@ -222,7 +222,7 @@ group_at = inlined(lambda group: group * GROUP_SIZE)
 # That of an id, by the number group * WIDTH + lane.
 id_at = inlined(lambda number: group_at(number // WIDTH) + number % WIDTH)
 # Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
-_, _load_three, _ = simd.rows(types.float32, 0, WIDTH, 2 * WIDTH)
+_, _load_three, _ = simd.rows(np.float32, 0, WIDTH, 2 * WIDTH)
 _three = inlined(lambda groups, at: _load_three(groups, at, WIDTH))
 group_origin = inlined(lambda groups, at: _three(groups, at + V0 * WIDTH))
 group_edges = inlined(

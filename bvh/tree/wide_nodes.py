@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import group_at
 
@@ -68,9 +68,9 @@ node_of = inlined(lambda at: at // NODE_SIZE)
 octant_shift = inlined(lambda octant: octant * LANE_BITS)
 
 # Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.
-child_code, child_codes, set_child_code = simd.rows(types.int32, CODES * WIDTH)
+child_code, child_codes, set_child_code = simd.rows(np.int32, CODES * WIDTH)
 # They are to be shifted by `octant_shift`.
-child_order, child_orders, set_child_orders = simd.rows(types.int32, ORDER * WIDTH)
+child_order, child_orders, set_child_orders = simd.rows(np.int32, ORDER * WIDTH)
 
 
 @inlined
@@ -94,7 +94,7 @@ def all_planes(x, y, z):
 # A lower and an upper coordinate of a child's box.
 child_lower = inlined(lambda data, at, axis: simd.peek(data, at + (LOWER + axis) * WIDTH))
 child_upper = inlined(lambda data, at, axis: simd.peek(data, at + (UPPER + axis) * WIDTH))
-_read_box, _load_boxes, _ = simd.rows(types.float32, *range(0, 6 * WIDTH, WIDTH))
+_read_box, _load_boxes, _ = simd.rows(np.float32, *range(0, 6 * WIDTH, WIDTH))
 
 
 @inlined

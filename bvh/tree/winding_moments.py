@@ -11,7 +11,6 @@ bit on every CPU, and in whichever tree.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.simd import sqrt
 from bvh.runtime.threads import reserve_call_memory
 from bvh.tree import multipoles
 from bvh.tree.build import prepare
@@ -181,7 +181,7 @@ def _radius(triangles, frame, order, shape):
         for v in _local_corners(triangles, frame, order[i]):
             r = minus(v, centre)
             far = max(far, dot(r, r))
-    return math.sqrt(far)
+    return sqrt(far)
 
 
 @inlined
@@ -194,7 +194,7 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
             (a[0] + b[0] + c[0]) / 3.0, (a[1] + b[1] + c[1]) / 3.0, (a[2] + b[2] + c[2]) / 3.0
         )  # fmt: skip
         n = _area_vector(a, b, c)
-        _weigh(shape, math.sqrt(dot(n, n)), centre)
+        _weigh(shape, sqrt(dot(n, n)), centre)
     _set_centre(shape, centre)
     centre = _centre(shape)
     shape[BEGIN], shape[END] = first, first + count

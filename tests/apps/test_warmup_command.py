@@ -41,7 +41,7 @@ def test_what_compiles_warns_of_nothing(part: str) -> None:
         warnings.simplefilter("always", bvh.BVHWarning)
         all_recipes()[part]()
     assert not [one for one in caught if issubclass(one.category, bvh.BVHWarning)]
-    assert closest_points.signatures
+    assert closest_points.specialisations
 
 
 def test_an_interrupt_waits_for_no_kernel_under_way() -> None:

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import pytest
 
-from bvh.runtime.cache.kernel_cache import KernelCache
+from bvh.runtime.entries import Entry
 from bvh.runtime.jit import all_recipes, families, warmup
 from tests.cases.guarded_code import guarded
 from tests.children import answer, start
@@ -75,8 +75,7 @@ def entries() -> dict[str, Any]:
     found = {}
     for module in [m for name, m in sys.modules.items() if name.startswith("bvh.")]:
         for name, value in vars(module).items():
-            kept = isinstance(getattr(value, "_cache", None), KernelCache)
-            if kept and value.__module__ == module.__name__:
+            if isinstance(value, Entry) and value.__module__ == module.__name__:
                 found[f"{module.__name__}.{name}"] = value
     return found
 
@@ -86,7 +85,8 @@ def codes(folder: str = "bvh") -> list[tuple[str, str]]:
     return [
         (name, str(compiled.library._get_module_for_linking()))
         for name, entry in sorted(entries().items())
-        for compiled in entry.overloads.values()
+        for specialisation in entry.specialisations
+        for compiled in specialisation.kept.overloads.values()
         if name.startswith(f"{folder}.")
     ]
 

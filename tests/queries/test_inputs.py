@@ -345,12 +345,12 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     for make in FACE_FORMS.values():
         BVH.from_triangles(vertices, make(faces))
     BVH.from_triangles([], []).closest_hit(*rays)
-    kinds = map(str, closest_hits.signatures)
+    kinds = map(str, closest_hits.specialisations)
     assert len([kind for kind in kinds if "TriangleRow" in kind and "ClosestGoal" in kind]) == 1
     # "high" has one more, with spatial splits.
-    kinds = map(str, binned_sah.build_subtree.signatures)
+    kinds = map(str, binned_sah.build_subtree.specialisations)
     assert len([kind for kind in kinds if "none" in kind]) == 1
-    assert len(build._record_triangles.signatures) == 1
+    assert len(build._record_triangles.specialisations) == 1
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.float32, np.int32, np.int64, "mixed"])

@@ -50,7 +50,7 @@ def forms(row: list[float]) -> list[Any]:
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects have their parts where methods do not expect them."""
-    monkeypatch.setattr(python_calls, "known_types", lambda: [0] * 5)
+    monkeypatch.setattr(python_calls, "known_types", lambda: [0] * 6)
 
 
 def fresh(name: str) -> Any:

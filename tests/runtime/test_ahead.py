@@ -52,14 +52,14 @@ from bvh.runtime import jit
 from bvh.scene.scene import Scene
 from bvh.traversal.rays import closest_hit
 jit.recipes["first rays{0}"]()
-ahead = len(closest_hit.closest_hits.signatures)
+ahead = len(closest_hit.closest_hits.specialisations)
 tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
 asked = tree
 if "{0}":
     asked = Scene()
     asked.add(tree)
 found = asked.closest_hit(np.zeros((1, 3)), np.ones((1, 3)), 0.0, np.inf, threads=1)
-print(json.dumps([ahead, len(closest_hit.closest_hits.signatures), found.prim_id.tolist()]))
+print(json.dumps([ahead, len(closest_hit.closest_hits.specialisations), found.prim_id.tolist()]))
 """
 
 

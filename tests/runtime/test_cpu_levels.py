@@ -39,7 +39,7 @@ def users(values):
     return values
 
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-code = "".join(_local_boxes.inspect_asm().values())
+code = "".join(_local_boxes.specialisations[0].kept.inspect_asm().values())
 generator = registry.cpu_target.target_context.codegen()
 print(json.dumps({{
     "level": target().level, "width": WIDTH, "fma": HAS_FMA, "fingerprint": fingerprint(),

@@ -14,17 +14,12 @@ import pytest
 
 import bvh
 from bvh.runtime import jit
-from bvh.runtime.cache import fingerprint as fingerprints
 from bvh.runtime.cache import kernel_cache, kernel_versions
-from bvh.runtime.cache.fingerprint import (
-    KERNEL_FOLDERS,
-    WITHOUT_KERNELS,
-    exact_fingerprint,
-    fingerprint,
-    kernel_sources,
-)
+from bvh.runtime.cache import kernel_sources as sources_of_kernels
+from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import cache_root
+from bvh.runtime.cache.kernel_sources import KERNEL_FOLDERS, WITHOUT_KERNELS, kernel_sources
 from tests.children import answer, start
 from tests.oracles.kernel_sources import Package
 
@@ -73,7 +68,7 @@ def test_entries_in_memory_come_from_hashed_files(hashed: set[str], parsed: Pack
 @pytest.fixture
 def unedited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files that a test writes be older than the process."""
-    monkeypatch.setattr(fingerprints, "IMPORTED", time.time() + 3600)
+    monkeypatch.setattr(sources_of_kernels, "IMPORTED", time.time() + 3600)
 
 
 @pytest.mark.usefixtures("unedited")
@@ -201,7 +196,7 @@ def test_sources_that_were_edited_after_the_import_are_unknown(
 ) -> None:
     """This process compiles what it has imported, which is not what others read."""
     source = package / "tree" / "kernel.py"
-    monkeypatch.setattr(fingerprints, "IMPORTED", time.time() - 10)
+    monkeypatch.setattr(sources_of_kernels, "IMPORTED", time.time() - 10)
     assert not kernel_sources(package)
     os.utime(source, (0, time.time() - 20))
     assert kernel_sources(package)

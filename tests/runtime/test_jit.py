@@ -25,7 +25,7 @@ from bvh.runtime.jit import cache_directory
 from bvh.tree.nodes import _local_boxes, local_boxes
 {before}
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-stats = _local_boxes.stats
+[stats] = [s.kept.stats for s in _local_boxes.specialisations]
 print(json.dumps({{
     "upper": round(float(boxes[0, 3])), "folder": str(cache_directory()),
     "loaded": sum(stats.cache_hits.values()), "compiled": sum(stats.cache_misses.values()),
@@ -39,9 +39,9 @@ def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[st
 
 
 def files(folder: Path) -> dict[Path, int]:
-    """Return all kernels below a folder with their times, without notes and helpers."""
+    """Return all kernels below a folder with their times, but for what calls them, and notes."""
     found = (path for path in folder.rglob("*") if path.is_file())
-    beside = "sources-", "helpers."
+    beside = "sources-", "helpers.", "bvh.runtime.invocation."
     return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith(beside)}
 
 
@@ -257,19 +257,18 @@ import numpy as np
 import bvh
 # Some of the meshes below are open.
 warnings.simplefilter("ignore", bvh.BVHWarning)
-from numba.core.dispatcher import Dispatcher
+from bvh.runtime.entries import Entry
 parts = []
 bvh.warmup(lambda *call: parts.append(call))
 
 def signatures():
     return {
         # By where it is defined, as modules that are imported late import it, too.
-        f"{value.py_func.__module__}.{value.py_func.__name__}": len(value.signatures)
+        f"{value.py_func.__module__}.{value.py_func.__name__}": len(value.specialisations)
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
-        if isinstance(value, Dispatcher) and type(value._cache).__name__ == "KernelCache"
-        # Not helpers of kernels with users' code, nor what is compiled for a user's function.
-        and not ("no_cpython_wrapper" in value.targetoptions or key == "_visit")
+        # Not what is compiled for a user's function.
+        if isinstance(value, Entry) and key != "_visit"
     }
 
 warm = signatures()

@@ -199,7 +199,7 @@ def test_pickles_and_copies(kind: str, rng: np.random.Generator) -> None:
     rays = rays_at(tree, rng)
     hits, any_hit = tree.closest_hit(*rays), tree.any_hit(*rays)
     assert hits.mask.sum() > 20
-    compiled = len(closest_hits.signatures)
+    compiled = len(closest_hits.specialisations)
     buffers: list[Any] = []
     apart = pickle.dumps(tree, protocol=5, buffer_callback=buffers.append)
     copies = [pickle.loads(pickle.dumps(tree, protocol)) for protocol in (2, 3, 4, 5)]
@@ -214,7 +214,7 @@ def test_pickles_and_copies(kind: str, rng: np.random.Generator) -> None:
         nodes, groups, primitives, frame, bits = other.arrays
         arrays = (*nodes, groups, *primitives, frame, bits, other.bounds)
         assert not any(a.flags.writeable for a in arrays)
-    assert len(closest_hits.signatures) == compiled
+    assert len(closest_hits.specialisations) == compiled
 
 
 @pytest.mark.slow

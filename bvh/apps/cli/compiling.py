@@ -14,8 +14,7 @@ from typer import Exit, Option
 import bvh
 from bvh.apps.cli.console import bar, out
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
-from bvh.runtime.compiler.code_generator import target
-from bvh.runtime.compiler.cpu_levels import target_of
+from bvh.runtime.compiler.cpu_levels import chosen_target, target_of
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, cache_directory, families, fingerprint, notice, prune_cache
 
@@ -40,14 +39,14 @@ def warmup_command(
     for name in chosen:
         if name not in known:
             raise ValueError(f"--parts must be some of {', '.join(known)}; got {name!r}")
-    levels = _listed(cpu) or [target().level]
+    levels = _listed(cpu) or [chosen_target().level]
     for level in levels:
         target_of(level, "--cpu")
     if to is not None:
         _must_be_private(to)
     for level in levels:
         began = time.perf_counter()
-        if to is None and level == target().level:
+        if to is None and level == chosen_target().level:
             fill(processes, chosen)
             where = str(cache_directory() or "memory only")
         else:
@@ -101,7 +100,7 @@ def _open_to_readers(folder: Path) -> None:
 
 def fill(processes: int, parts: Sequence[str]) -> None:
     """Compile parts of the package, for the level of this process."""
-    with bar(f"compiling for {target().level}") as progress:
+    with bar(f"compiling for {chosen_target().level}") as progress:
         if processes == 1 or cache_directory() is None:
             for done, name in enumerate(parts):
                 progress(done, len(parts))

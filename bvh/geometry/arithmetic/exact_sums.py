@@ -6,16 +6,12 @@ signed, and 2**25 products can be added before carries must be propagated. It is
 product of four), needs no scaling and never fails; filters make its use rare.
 """
 
-import math
-
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
 
-from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum, scale_by
 from bvh.runtime.compiler.code_types import Operation, TypingContext
-from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
+from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
+from bvh.runtime.jit import kernel, llvm_operation, stay_outlined
 
 BASE = 6528  # the smallest product, six denormals, is a multiple of 2**-6444: limb 2
 LIMBS = 401  # the largest, six times 2**1024, ends below 2**(6144 + BASE) = 2**(32 * 396)
@@ -324,8 +320,7 @@ def _round(sign, m, sticky, unit):
         return sign * SMALLEST
     if unit + drop + 53 > 1100:
         return sign * LARGEST
-    result = math.ldexp(float(mantissa), unit + drop)
-    return sign * min(result, LARGEST)
+    return sign * min(scale_by(float(mantissa), unit + drop), LARGEST)
 
 
 @kernel

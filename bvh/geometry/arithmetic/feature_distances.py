@@ -6,8 +6,6 @@ end: where a double-double is not accurate to a few units in the last place of t
 plane or an edge, the volume or area that it comes from is summed exactly.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic import floats
@@ -15,6 +13,7 @@ from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, leading,
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import sqrt
 
 # Cross products of double-doubles, and dot products with them, lose less than 2**-98 of the sizes
 # of their terms. A result of at least 2**-45 of these is accurate to 2**-53, with a wide margin.
@@ -32,7 +31,7 @@ def as_double(d, e):
 @inlined
 def root_of(x):
     """Return the square root of a double-double, rounded to a double."""
-    r = math.sqrt(x[0])
+    r = sqrt(x[0])
     if r == 0.0:
         return 0.0
     p, e = floats.two_product(r, r)

@@ -7,11 +7,11 @@ its error bound where it is used, and leaves what it cannot decide to exact sums
 """
 
 import numpy as np
-from llvmlite import ir
 
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import by_type, emits, inlined, llvm_operation, types
-from bvh.runtime.simd import HAS_FMA, fused, peek
+from bvh.runtime.compiler.lazy_modules import ir, types
+from bvh.runtime.jit import by_type, emits, inlined, llvm_operation
+from bvh.runtime.simd import HAS_FMA, as_floats, as_ints, fused, peek
 
 INF = np.inf
 NAN = np.nan
@@ -55,6 +55,14 @@ def scale_by(x, k):
     half = min(max(k, -1022), 1023)
     rest = min(max(k - half, -1022), 1023)
     return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
+
+
+@inlined
+def next_above(x):
+    """Return the float32 next above x."""
+    # Zero is positive here.
+    at = as_ints(x + np.float32(0.0))
+    return as_floats(np.int32(at + (1 if at >= 0 else -1))) if x < INF else x
 
 
 # The largest absolute component of a 3-tuple.

@@ -13,14 +13,14 @@ value and size, and is left undecided.
 """
 
 import numpy as np
-from llvmlite import ir
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import cross_size, difference, dot_size, exponent
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
-from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined, types
+from bvh.runtime.compiler.lazy_modules import ir, types
+from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined
 
 AREA_ERROR = 6.0 * 2.0**-53
 VOLUME_ERROR = 12.0 * 2.0**-53

@@ -18,8 +18,6 @@ by their features: Larsen, Gottschalk, Lin, Manocha 1999, "Fast proximity querie
 volumes".
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic import feature_distances, floats
@@ -29,6 +27,7 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.geometry.pairs.triangle_overlap import before
 from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_edge
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import sqrt
 
 # `distance_bounds`: see its docstring. Beyond these sizes its products could over- or underflow.
 FILTER_ERROR = 2.0**-45
@@ -141,8 +140,8 @@ def distance_bounds(a, b):
     error = FILTER_ERROR * size
     gg, low = dot(g, g), 0.0
     if gg > TINY:
-        low = (_least(g, p) + _least(negated(g), q)) / math.sqrt(gg) - error
-    return low, math.sqrt(square) + error, g
+        low = (_least(g, p) + _least(negated(g), q)) / sqrt(gg) - error
+    return low, sqrt(square) + error, g
 
 
 @inlined
@@ -183,8 +182,8 @@ def _surely_apart(w, u, v):
     # Whether lines are surely not nearest on both segments: fewer than 16 roundings on any path.
     a, b, c, e, f, den = _lines(w, u, v)
     s, t = b * f - c * e, a * f - b * c
-    far = math.sqrt(dot(w, w)) + math.sqrt(a) + math.sqrt(e)
-    wide_s, wide_t = SIGN_ERROR * math.sqrt(a) * e * far, SIGN_ERROR * a * math.sqrt(e) * far
+    far = sqrt(dot(w, w)) + sqrt(a) + sqrt(e)
+    wide_s, wide_t = SIGN_ERROR * sqrt(a) * e * far, SIGN_ERROR * a * sqrt(e) * far
     return s < -wide_s or s - den > wide_s or t < -wide_t or t - den > wide_t
 
 
@@ -293,7 +292,7 @@ def triangle_distance(a, b):
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
     q = all_scaled((minus(o, o), minus(b[1], o), minus(b[2], o)), f)
     square, _, _, _ = nearest_features(p, q)
-    limit = math.sqrt(square) + FILTER_ERROR
+    limit = sqrt(square) + FILTER_ERROR
     limit *= limit * (1.0 + FILTER_ERROR)
     nearest, doubt = (INF, a[0], b[0]), False
     for i in range(3):
@@ -328,7 +327,7 @@ def triangle_distance(a, b):
     sure, low, high_ = True, d, d
     if unlike:
         # Products may have underflowed: it is near the distance of points of both, or less.
-        sure, low, high_ = False, 0.0, math.sqrt(limit)
+        sure, low, high_ = False, 0.0, sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False
         low, high_ = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60

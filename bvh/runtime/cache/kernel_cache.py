@@ -18,27 +18,21 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-import numba
-from numba.core import caching, compiler
-
-from bvh.runtime import forks
-from bvh.runtime.cache.fingerprint import PACKAGE
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
-from bvh.runtime.compiler.code_generator import kernel_context, known_of_target, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
-from bvh.runtime.compiler.pipelines import own_pipelines
+from bvh.runtime.compiler.cpu_levels import known_of_target
+from bvh.runtime.compiler.deferred import real_of
+from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
 STALE_AFTER_DAYS = 30
-
-# Imported for what it does at a fork.
-assert forks
 
 notice = CompileNotice()
 
@@ -127,7 +121,7 @@ def prune_cache() -> list[Path]:
     return removed
 
 
-class KernelCache(caching.NullCache):
+class KernelCache:
     """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved.
 
     The fingerprint and the folders are found when the function is first compiled or loaded: an
@@ -141,6 +135,11 @@ class KernelCache(caching.NullCache):
         # Of each compilation under way, innermost last: the key that it has locked, or None.
         self._claimed: list[object] = []
 
+    cache_path = None
+
+    def flush(self) -> None:
+        """Do nothing: kernels are never compiled again."""
+
     @property
     def _files(self) -> KernelFiles:
         function: Any = self._function
@@ -150,11 +149,15 @@ class KernelCache(caching.NullCache):
     def _key(self, signature: Any) -> object:
         """Return what, beside the fingerprint, tells compiled functions of one name apart."""
         function: Any = self._function
-        closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)
         return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
+        from numba.core import compiler
+
+        from bvh.runtime.compiler.code_generator import kernel_context
+
         context = kernel_context()
         context.refresh()
         stored = self._files.load(key)
@@ -166,6 +169,8 @@ class KernelCache(caching.NullCache):
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
+            from bvh.runtime.compiler.pipelines import own_pipelines
+
             # If they fail, kernels are others, in another folder.
             own_pipelines()
             self._claimed.append(key)
@@ -202,6 +207,8 @@ class KernelCache(caching.NullCache):
 
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
+        from bvh.runtime.compiler.code_generator import target
+
         # Short enough for a terminal, which would break it inside of the level.
         what = f"bvh: compiling for {target().level}"
         if kept and cache_folder() is not None:
@@ -232,8 +239,8 @@ class KernelCache(caching.NullCache):
 def _has_function(kinds: Any) -> bool:
     """Return whether argument types contain a compiled function, also inside tuples."""
     return any(
-        isinstance(kind, numba.types.Dispatcher)
-        or (isinstance(kind, numba.types.BaseTuple) and _has_function(kind))
+        isinstance(kind, types.Dispatcher)
+        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
         for kind in kinds
     )
 

@@ -8,17 +8,12 @@ import os
 import pickle
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import serialize
-
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.cache.plain_files import lock_file
-
-dumps: Callable[[object], bytes] = serialize.dumps
 
 # The longest wait for another process; no kernel takes that long. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
@@ -42,6 +37,13 @@ class BVHWarning(UserWarning):
     ...     tree.contains([0.2, 0.2, 0.2])
     False
     """
+
+
+def dumps(data: object) -> bytes:
+    """Pickle data as Numba does: functions by their code."""
+    from numba.core import serialize
+
+    return bytes(serialize.dumps(data))
 
 
 def refuse(error: Untrusted) -> None:

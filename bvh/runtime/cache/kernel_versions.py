@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint, kernel_sources
+from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import Root, cache_roots, shelf_roots
-from bvh.runtime.compiler.code_generator import known_of_target
+from bvh.runtime.cache.kernel_sources import kernel_sources
+from bvh.runtime.compiler.cpu_levels import known_of_target
 
 # Names of folders of kernels.
 VERSION = re.compile("[0-9a-f]{20}")

@@ -6,6 +6,8 @@ Each file imports only from those above it.
 |---|---|
 | `compile_notice.py` | A line of text on the terminal, or in a notebook, while a kernel is compiled |
 | `code_types.py` | Types of what intrinsics are written with, for annotations |
+| `deferred.py` | Functions that Numba makes when they are first needed, so that imports do without it |
+| `lazy_modules.py` | Modules of Numba and LLVM for code that runs when kernels are compiled |
 | `cpu_levels.py` | The CPU that kernels are compiled for: a level that many CPUs share, or the host itself |
 | `code_generator.py` | The code generator of kernels: a second one of Numba's, for another CPU |
 | `warming.py` | Parts of the package compiled by several processes: who compiles what, and who waits for whom |
@@ -13,5 +15,6 @@ Each file imports only from those above it.
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
 | `pipelines.py` | Which pipelines compile kernels: the package's own, or Numba's where these fail |
+| `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, and cached |
 | `ahead.py` | A process that compiles ahead what mostly follows: rays, while this process compiles a builder |
 """

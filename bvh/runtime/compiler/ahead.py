@@ -21,7 +21,6 @@ from typing import Any
 from bvh.runtime import jit
 from bvh.runtime.cache.kernel_cache import cache_folder, kernel_shelves, notice
 from bvh.runtime.cache.kernel_files import helpers, locked_file, locks
-from bvh.runtime.compiler.pipelines import own_pipelines
 from bvh.runtime.cpus import default_threads, idle_cpus
 from bvh.runtime.registry import enrolled
 
@@ -69,6 +68,8 @@ def start() -> None:
         folder: Any = cache_folder()
         first = not any(RAYS in name for name in folder.names())
         _start(*PARTS[_scenes])
+        from bvh.runtime.compiler.pipelines import own_pipelines
+
         if first and own_pipelines():
             # A builder takes less time than rays, which these are a part of.
             enrolled("helpers of rays")()

@@ -6,23 +6,27 @@ package. They can call and inline functions of this package, which are linked as
 is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
 """
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
 from bvh.runtime.compiler.code_types import Context
-from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
+from bvh.runtime.compiler.cpu_levels import (
+    NATIVE,
+    Target,
+    chosen_target,
+    forget_target,
+    known_of_target,
+    levels_of,
+    numba_features,
+    parsed,
+    target_of,
+)
 from bvh.runtime.interrupts import deferred_interrupts
 
-T = TypeVar("T")
-
 _left_to_numba = False
-# What forgets all that follows from the CPU that kernels are compiled for.
-_forgets: list[Callable[[], None]] = []
 
 # Code generators of functions for types of arguments.
 _found: dict[tuple[object, object], object] = {}
@@ -32,22 +36,16 @@ def leave_to_numba() -> None:
     """Let Numba's own generator compile kernels; call it before anything is compiled."""
     global _left_to_numba
     _left_to_numba = True
-    for forget in _forgets:
-        forget()
-
-
-def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Keep what a function finds, which follows from the CPU that kernels are compiled for."""
-    kept = lru_cache(maxsize=2)(find)
-    _forgets.append(kept.cache_clear)
-    return kept
+    forget_target()
 
 
 @known_of_target
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
-    wanted = wanted_target()
-    known = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    wanted = chosen_target()
+    # What is compiled must run, also where Numba and numpy disagree about the CPU.
+    runs = wanted.level == NATIVE or wanted.level in levels_of(*numba_features())
+    known = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
     return target_of(NATIVE) if _left_to_numba or not known else wanted
 
 

@@ -1,19 +1,23 @@
 """Types of what intrinsics are written with, for annotations: Numba's and LLVM's."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from llvmlite.ir import IRBuilder as Builder
-from llvmlite.ir import Value
-from numba.core.base import BaseContext as Context
-from numba.core.types import Type
-from numba.core.typing.context import BaseContext as TypingContext
-from numba.core.typing.templates import Signature
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder as Builder
+    from llvmlite.ir import Value
+    from numba.core.base import BaseContext as Context
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.types import Type
+    from numba.core.typing.context import BaseContext as TypingContext
+    from numba.core.typing.templates import Signature
+else:
+    # No import waits for Numba.
+    Builder = Value = Context = Dispatcher = Type = TypingContext = Signature = Any
 
 __all__ = [
-    "Builder", "CodeGenerator", "Context", "Operation", "Signature", "Type", "TypedCode",
-    "TypingContext", "Value", "Values",
+    "Builder", "CodeGenerator", "Context", "Dispatcher", "Operation", "Signature", "Type",
+    "TypedCode", "TypingContext", "Value", "Values",
 ]  # fmt: skip
 
 Values: TypeAlias = Sequence[Value]

@@ -5,15 +5,22 @@ on all machines of a cluster, and one wheel for all users of a platform. ``BVH_C
 ``native`` for the CPU that Numba compiles for: the host with all its features, or that of
 ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES``. By default, kernels are compiled for the highest
 level of the host, or for Numba's CPU if one is set.
+
+numpy knows the features of the host as well as LLVM does, so that no import waits for Numba; where
+it does not, or Numba is told of a CPU, Numba is asked.
 """
 
 import os
-from typing import NamedTuple
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
-import llvmlite.binding as llvm
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import config
-from numba.core.codegen import get_host_cpu_features
+import numpy as np
+
+from bvh.runtime.compiler.deferred import activate
+
+T = TypeVar("T")
 
 NATIVE = "native"
 
@@ -62,12 +69,62 @@ def parsed(features: str) -> dict[str, bool]:
     return {name.strip("+-"): name.startswith("+") for name in names if name}
 
 
+class Settings(NamedTuple):
+    """What Numba is told of the CPU; None where it finds that out."""
+
+    name: str | None = None
+    features: str | None = None
+
+
+def numba_settings() -> Settings | None:
+    """Return Numba's settings, or None where there are none, and Numba need not be imported."""
+    names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
+    if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
+        return None
+    activate()
+    from numba.core import config
+
+    return Settings(config.CPU_NAME, config.CPU_FEATURES)
+
+
+def numpy_features() -> dict[str, bool]:
+    """Return the features of this CPU by numpy's names; empty where it is not known."""
+    # The latter name is that of numpy 1.
+    core: Any = getattr(np, "_core", None) or np.core
+    core = core._multiarray_umath
+    return dict(getattr(core, "__cpu_features__", {})) if sys.maxsize > 2**32 else {}
+
+
+# numpy's names of what it calls otherwise. It has none for some, and for others only since version
+# 2.4; CPUs that have the rest of a level have these.
+_NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
+
+
+def numba_features() -> tuple[str, dict[str, bool]]:
+    """Return the architecture of this process, and the features of this CPU, as Numba has them."""
+    activate()
+    import llvmlite.binding as llvm
+    from numba.core.codegen import get_host_cpu_features
+
+    name = llvm.get_process_triple().split("-")[0]
+    # ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
+    return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name), parsed(get_host_cpu_features())
+
+
 def host_levels() -> list[str]:
     """Return the levels that this machine can run, the highest last."""
-    # ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
-    name = llvm.get_process_triple().split("-")[0]
-    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
-    features = parsed(get_host_cpu_features())
+    known = numpy_features()
+    if numba_settings() is None and (known.get("SSE2") or known.get("ASIMD")):
+        architecture = "x86_64" if known.get("SSE2") else "aarch64"
+        names = {name: _NUMPYS.get(name, name.upper()) for name in _V4}
+        features = {name: known.get(other, True) for name, other in names.items()}
+    else:
+        architecture, features = numba_features()
+    return levels_of(architecture, features)
+
+
+def levels_of(architecture: str, features: dict[str, bool]) -> list[str]:
+    """Return the levels that a CPU can run, the highest last."""
     # LLVM does not know the features of some Arm systems; all have the baseline.
     return [
         name
@@ -79,19 +136,24 @@ def host_levels() -> list[str]:
 
 def _numba_has(level: Level) -> bool:
     """Return whether Numba also compiles for CPUs of a level."""
-    if config.CPU_FEATURES is None:
+    config = numba_settings() or Settings()
+    if config.features is None:
         # The host's.
         return True
-    features = parsed(config.CPU_FEATURES)
-    named = LEVELS.get(config.CPU_NAME or "")
+    features = parsed(config.features)
+    named = LEVELS.get(config.name or "")
     return all(features.get(name, named and name in named.features) for name in level.features)
 
 
 def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
     """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
     if wanted == NATIVE:
-        given = config.CPU_FEATURES
-        name = config.CPU_NAME or llvm.get_host_cpu_name()
+        activate()
+        import llvmlite.binding as llvm
+        from numba.core.codegen import get_host_cpu_features
+
+        name, given = numba_settings() or Settings()
+        name = name or llvm.get_host_cpu_name()
         return Target(NATIVE, name, get_host_cpu_features() if given is None else given)
     if wanted not in LEVELS:
         raise ValueError(f"{setting} must be native or one of {', '.join(LEVELS)}, got {wanted!r}")
@@ -117,13 +179,37 @@ def wanted_target() -> Target:
     wanted = os.environ.get("BVH_CPU", "")
     if wanted:
         return target_of(wanted)
-    if config.CPU_NAME in LEVELS and not config.CPU_FEATURES:
+    name, features = numba_settings() or Settings()
+    if name in LEVELS and not features:
         # Numba would use the host's features, or none, instead of the level's.
-        return target_of(config.CPU_NAME, "NUMBA_CPU_NAME")
+        return target_of(name, "NUMBA_CPU_NAME")
     here = host_levels()
-    if config.CPU_NAME is not None or config.CPU_FEATURES is not None or not here:
+    if name is not None or features is not None or not here:
         return target_of(NATIVE)
     return target_of(here[-1])
+
+
+@lru_cache(maxsize=1)
+def chosen_target() -> Target:
+    """Return `wanted_target`, as it was when it was first wanted."""
+    return wanted_target()
+
+
+# What forgets all that is known of the target; see `code_generator.leave_to_numba`.
+_forgets: list[Callable[[], None]] = []
+
+
+def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a function finds, which depends on the CPU that kernels are compiled for."""
+    kept = lru_cache(maxsize=2)(find)
+    _forgets.append(kept.cache_clear)
+    return kept
+
+
+def forget_target() -> None:
+    """Find all anew that depends on the CPU that kernels are compiled for."""
+    for forget in _forgets:
+        forget()
 
 
 def natural_width(features: dict[str, bool]) -> int:

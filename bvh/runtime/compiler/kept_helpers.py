@@ -21,6 +21,7 @@ from bvh.runtime.cache.kernel_cache import instructions
 from bvh.runtime.cache.kernel_files import helpers
 from bvh.runtime.compiler.code_types import Context, Type
 from bvh.runtime.compiler.compilation import HelperCompiler, HelperLibrary, callable_of
+from bvh.runtime.compiler.deferred import real_of
 
 # Numba's own functions whose name and types tell what they do.
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")
@@ -52,7 +53,7 @@ def _identity(function: Any) -> tuple[object, ...] | None:
     """Return what tells functions apart in all processes, or None."""
     cells = []
     for cell in function.__closure__ or ():
-        value = cell.cell_contents
+        value = real_of(cell.cell_contents)
         if isinstance(value, Dispatcher):
             value = _identity(value.py_func)
         if value is None or " at 0x" in repr(value):

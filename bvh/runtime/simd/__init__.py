@@ -1,75 +1,51 @@
 """SIMD vectors: a few lanes of one type, and the operations on them that kernels need.
 
 A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
-are split where it has not: any width compiles anywhere.
+are split where it has not: any width compiles anywhere. Vectors and operations are imported when
+something is compiled: until then, others stand for them.
 
 Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `cpu.py` | The number of lanes of a vector, and whether the CPU fuses multiplications with additions |
+| `accessors.py` | Fields: accessors of the numbers at fixed places of a record, made from place and type |
 | `vectors.py` | Vector type `Vec` and its operators |
-| `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |
-| `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers |
+| `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions; bits, cycles |
 | `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
-| `fields.py` | Fields: accessors of the numbers at fixed places of a record, made from place and type |
+| `references.py` | What `tuple_references` names: references, and tuples without arrays, imported when needed |
+| `fields.py` | What the accessors of `accessors.py` compile to |
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
 """
 
-from bvh.runtime.simd.arithmetic import (
-    HAS_FMA,
-    as_floats,
-    as_ints,
-    convert,
-    fma,
-    fused,
-    greater,
-    highest_bit,
-    lesser,
-    lowest,
-    lowest_bit,
-    popcount,
-    select,
-    sqrt,
-)
-from bvh.runtime.simd.cpu import FEATURES, WIDTH, cycles
-from bvh.runtime.simd.fields import Accessor, field, rows, splat_rows
-from bvh.runtime.simd.lanes import (
-    compress_order,
-    full_like,
-    joined,
-    lane,
-    lane_numbers,
-    mask_bits,
-    mask_of,
-    part,
-    permute,
-    splat,
-)
-from bvh.runtime.simd.memory import (
-    address,
-    gather,
-    load,
-    load_ints,
-    load_threes,
-    peek,
-    peek_int,
-    pointer,
-    pointer_to,
-    poke,
-    poke_int,
-    prefetch_address,
-    shifted,
-    store,
-    store_ints,
-)
-from bvh.runtime.simd.vectors import Vec
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "FEATURES", "HAS_FMA", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints",
-    "compress_order", "convert", "cycles", "field", "fma", "full_like", "fused", "gather",
-    "greater", "highest_bit", "joined", "lane", "lane_numbers", "lesser", "load",
-    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "mask_of", "part", "peek", "peek_int",
-    "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address",
-    "rows", "select", "shifted", "splat", "splat_rows", "sqrt", "store",
-    "store_ints",
-]  # fmt: skip
+from bvh.runtime.compiler.deferred import names_of
+from bvh.runtime.simd.accessors import Accessor, field, rows, splat_rows
+from bvh.runtime.simd.cpu import HAS_FMA, WIDTH
+
+if TYPE_CHECKING:
+    from bvh.runtime.simd.vectors import Vec
+else:
+    # Annotations of what kernels are given.
+    Vec = Any
+
+_OPERATIONS = {
+    "arithmetic": "as_floats as_ints convert cycles fma fused greater highest_bit lesser lowest "
+    "lowest_bit popcount select sqrt",
+    "lanes": "compress_order full_like joined lane lane_numbers mask_bits mask_of part permute "
+    "splat",
+    "memory": "address gather load load_ints load_threes peek peek_int pointer pointer_to poke "
+    "poke_int prefetch_address shifted store store_ints",
+}
+_HOMES = {home: names_of(f"{__name__}.{home}") for home in _OPERATIONS}
+_FOUND = {name: _HOMES[home] for home, names in _OPERATIONS.items() for name in names.split()}
+
+__all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows", *_FOUND]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what stands for an operation."""
+    if name in _FOUND:
+        return _FOUND[name](name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

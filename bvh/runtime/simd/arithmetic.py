@@ -1,11 +1,14 @@
-"""Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers."""
+"""Operations on vectors beyond operators: select, fma, minima, conversions; bits, cycles."""
 
 from collections.abc import Callable
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
+from numba import types
 
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
-from bvh.runtime.jit import emits, host_features, literal_operation, llvm_operation, types
+from bvh.runtime.jit import emits, literal_operation, llvm_operation
+from bvh.runtime.simd.cpu import HAS_FMA
 from bvh.runtime.simd.vectors import (
     BIT,
     INT,
@@ -14,13 +17,11 @@ from bvh.runtime.simd.vectors import (
     Vec,
     call,
     compare,
+    declare,
     indices,
     operands,
     result_type,
 )
-
-# Whether one instruction computes a*b + c.
-HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
 @literal_operation
@@ -74,8 +75,9 @@ fma.__doc__ = "The same; of float32 lanes rounded twice where the CPU cannot fus
 
 @literal_operation
 def sqrt(typingctx: TypingContext, a: Type) -> Operation:
-    """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
-    if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
+    """Return the square roots of floats or of lanes of them, rounded correctly; NaN below zero."""
+    # As an instruction: `math.sqrt` would be a call of C.
+    if not isinstance(getattr(a, "dtype", a), types.Float):
         return None
     return a(a), emits(lambda b, x: call(b, "llvm.sqrt", [x]))
 
@@ -186,3 +188,10 @@ def highest_bit(typingctx: TypingContext, x: Type) -> Operation:
         return builder.sub(ir.Constant(LONG, 63), zeros)
 
     return types.int64(types.int64), emits(emit)
+
+
+@llvm_operation
+def cycles(typingctx: TypingContext) -> Operation:
+    """Return the cycle counter of the CPU; 0 where it cannot be read."""
+    name = "llvm.readcyclecounter"
+    return types.int64(), emits(lambda b: b.call(declare(b, name, [], LONG, plain=True), []))

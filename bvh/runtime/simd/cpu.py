@@ -1,17 +1,9 @@
-"""CPU features, the number of lanes of a vector, and the cycle counter."""
+"""The number of lanes of a vector, and whether the CPU fuses multiplications with additions."""
 
-from bvh.runtime.compiler.code_types import Operation, TypingContext
-from bvh.runtime.compiler.cpu_levels import natural_width
-from bvh.runtime.jit import emits, host_features, llvm_operation, types
-from bvh.runtime.simd.vectors import LONG, declare
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
 
-FEATURES = host_features()
+_features = parsed(chosen_target().features)
 # The number of float32 lanes that suits the CPU.
-WIDTH = natural_width(FEATURES)
-
-
-@llvm_operation
-def cycles(typingctx: TypingContext) -> Operation:
-    """Return the cycle counter of the CPU; 0 where it cannot be read."""
-    name = "llvm.readcyclecounter"
-    return types.int64(), emits(lambda b: b.call(declare(b, name, [], LONG, plain=True), []))
+WIDTH = natural_width(_features)
+# Whether one instruction computes a*b + c.
+HAS_FMA = bool(_features.get("fma") or _features.get("neon"))

@@ -1,13 +1,15 @@
-"""Fields: accessors of the numbers at fixed places of a record, made from place and type.
+"""What the accessors of `accessors.py` compile to.
 
-Whoever owns a layout makes them, and others call them by the name of its module, as in
-`slots.end(memory, slot)`: with the memory, and the index at which the record begins. They are
-intrinsics, which take Numba no longer than `peek` and a sum; a function takes it five milliseconds.
+They are intrinsics, which take Numba no longer than `peek` and a sum; a function takes it five
+milliseconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 from bvh.runtime.compiler.code_types import (
@@ -20,12 +22,12 @@ from bvh.runtime.compiler.code_types import (
     Value,
     Values,
 )
-from bvh.runtime.jit import literal_operation, types
+from bvh.runtime.compiler.lazy_modules import type_of_kind
+from bvh.runtime.jit import literal_operation
+from bvh.runtime.simd.accessors import Accessor
 from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import is_flat, loading, reading, storing, writing
 from bvh.runtime.simd.vectors import LONG, Vec, spread
-
-Accessor = Callable[..., object]
 
 
 def _each(
@@ -84,8 +86,9 @@ def _putting(
     return types.void(*operation[0].args[:2], given), codegen
 
 
-def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
+def field(kind: Any, *places: int) -> tuple[Accessor, Accessor]:
     """Return functions that read and write a number of a type, or a tuple where places are more."""
+    kind = type_of_kind(kind)
     # Those of int32 are read as int64, as all integers inside kernels.
     wide = types.int64 if kind == types.int32 else kind
 
@@ -102,10 +105,10 @@ def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
     return read, write
 
 
-def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
+def rows(kind: Any, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     """Return functions that read a number, load n lanes, and store a number or lanes, narrowed."""
-    # Where places are more than one, these are tuples.
     read, _ = field(kind, *places)
+    kind = type_of_kind(kind)
 
     @literal_operation
     def load(typingctx: TypingContext, memory: Type, index: Type, n: Type) -> Operation:
@@ -124,9 +127,8 @@ def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     return read, load, store
 
 
-def splat_rows(*places: int) -> Accessor:
+def splat_rows(*places: int) -> tuple[Accessor]:
     """Return a function of (memory, stride) that copies a float32 into all lanes of a vector."""
-    # Places are in strides; of more than one it returns a tuple.
     result = _kind_of(Vec(types.float32, WIDTH), places)
 
     def read(typingctx: TypingContext, numbers: Type) -> Operation:
@@ -140,5 +142,4 @@ def splat_rows(*places: int) -> Accessor:
 
         return result(numbers), codegen
 
-    accessor: Accessor = literal_operation(read)
-    return accessor
+    return (literal_operation(read),)

@@ -4,15 +4,20 @@ LLVM does not find the instructions that permute lanes by a vector of indices, a
 lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
 """
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numpy.typing import NDArray
 
+from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
-from bvh.runtime.jit import emits, inlined, literal_operation, types
-from bvh.runtime.simd.cpu import FEATURES, WIDTH
+from bvh.runtime.jit import emits, inlined, literal_operation
+from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import load_bytes
 from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, indices, spread, suffix_of
+
+FEATURES = host_features()
 
 
 @literal_operation

@@ -4,7 +4,9 @@ An index counts elements in memory order. Where a float32 array holds the bits o
 are int32.
 """
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
+from numba import types
 
 from bvh.runtime.compiler.code_types import (
     Builder,
@@ -17,7 +19,7 @@ from bvh.runtime.compiler.code_types import (
     Value,
     Values,
 )
-from bvh.runtime.jit import emits, literal_operation, types
+from bvh.runtime.jit import emits, literal_operation
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
-from numba import extending
+from numba import extending, types
 from numba.core.typing import templates
 
 from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, Value, Values
-from bvh.runtime.jit import types
 
 INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
 LLVM = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, address, field, peek, pointer, pointer_to, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
@@ -49,7 +49,7 @@ MAX_ID = 2**31 - 1
 
 
 # (bits of the squared distance, code, box, code2, box2) of an entry of the stack.
-entry, set_entry = field(types.int64, *range(ENTRY))
+entry, set_entry = field(np.int64, *range(ENTRY))
 
 
 class ClosestSearch(NamedTuple):

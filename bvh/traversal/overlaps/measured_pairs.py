@@ -4,15 +4,13 @@ A vertex of a closed mesh is shared by six faces, so that where two meshes are n
 36 pairs of faces are at one distance. It is measured for one of them.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, vector
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.pairs.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, poke, shifted
+from bvh.runtime.simd import peek, poke, shifted, sqrt
 from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps.side_frames import side_corners
 
@@ -133,7 +131,7 @@ def _at_shared(reals, a, b):
 def lower_bound(reals, key):
     """Return a lower bound of the distance of two faces by that of lanes, squared."""
     return (
-        (math.sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
+        (sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
         / peek(reals, memory.SCALE)
         * ROUNDED
     )

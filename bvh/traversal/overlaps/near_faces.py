@@ -8,15 +8,13 @@ off by 2**-20, products with a direction by 2**-22 of its length, sums of the ha
 2**-18: FACE_ERROR covers it all.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, greater, lesser, load, mask_bits, peek, select, splat
+from bvh.runtime.simd import WIDTH, greater, lesser, load, mask_bits, peek, select, splat, sqrt
 from bvh.traversal.overlaps import distance_memory as memory
 from bvh.traversal.overlaps import near_pairs
 from bvh.traversal.overlaps.near_pairs import bound_of, doubles, reach_of, spread, square_above
@@ -175,7 +173,7 @@ def _put_corners(rows, row, corners):
 def _lower(task, squares, mask):
     """Lower the bound of the search to the least of squared distances between points of faces."""
     state, reals = task.search.state, task.search.reals
-    least = math.sqrt(np.float64(near_pairs.least_of(squares, mask)))
+    least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
     nearest = least + peek(reals, memory.FACE_MARGIN)
     nearest = nearest * (1.0 + 2.0**-18) / peek(reals, memory.SCALE)
     if nearest < peek(reals, memory.BEST):

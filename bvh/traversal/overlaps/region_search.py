@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
 from bvh.runtime import simd
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import by_type, inlined, kernel, types
+from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import WIDTH, field, greater, lesser, mask_bits, peek, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
@@ -41,7 +41,7 @@ GROUP_ERROR = 2.0**-20
 # The state of a search: the query, the stack's height (-1 before its root), results; its position;
 # where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
 QUERY, TOP, COUNT, BASE, LEAF, MANY, AT_ROWS, AT_POLYGON = range(8)
-_saved, _save = field(types.int64, QUERY, TOP, COUNT, BASE, LEAF, MANY)
+_saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, MANY)
 
 
 class Search(NamedTuple):

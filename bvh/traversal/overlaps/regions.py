@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry import region_overlap as overlap
-from bvh.geometry.arithmetic.floats import INF, finite, largest, row_of, vector
+from bvh.geometry.arithmetic.floats import INF, finite, largest, next_above, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
 from bvh.geometry.pairs.triangle_overlap import triangle_meets_box
@@ -65,8 +65,8 @@ def _local_box(region, i, frame, local, scale):
         if not low[axis] <= high[axis]:
             return False
         first, last = F((low[axis] - centre[axis]) * scale), F((high[axis] - centre[axis]) * scale)
-        poke(local, axis, max(np.float64(np.nextafter(first, F(-INF))), -FARTHEST))
-        poke(local, axis + 3, min(np.float64(np.nextafter(last, F(INF))), FARTHEST))
+        poke(local, axis, max(np.float64(-next_above(-first)), -FARTHEST))
+        poke(local, axis + 3, min(np.float64(next_above(last)), FARTHEST))
     return True
 
 

@@ -11,8 +11,6 @@ Both sides are also measured along one direction, which no box is too large for:
 bounds a distance from below.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import (
@@ -27,7 +25,7 @@ from bvh.geometry.arithmetic.floats import (
 from bvh.geometry.arithmetic.vectors import dot, minus, scaled
 from bvh.geometry.transforms import transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, poke
+from bvh.runtime.simd import peek, poke, sqrt
 from bvh.traversal.overlaps.tree_to_tree import applied
 from bvh.tree.frame import bound, centre, farthest
 from bvh.tree.frame import exponent as frame_exponent
@@ -146,7 +144,7 @@ def set_sides(tree, other, own, theirs):
 def set_direction(own, theirs, g):
     """Measure both sides, whose maps are set, along a direction from theirs to this; 0 for none."""
     stay_outlined()
-    length = math.sqrt(dot(g, g))
+    length = sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
     for row in range(3):
         # Where one side is all of space, nothing is known of both.

@@ -18,7 +18,7 @@ from bvh.geometry.pairs.face_overlap import faces_overlap
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import inlined, kernel, stay_outlined, types
+from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.overlaps import tree_to_tree
@@ -75,7 +75,7 @@ class Task(NamedTuple):
 
 
 # (code, box, code2, box2) of an entry of the stack.
-_entry, _set_entry = simd.field(types.int64, *range(ENTRY))
+_entry, _set_entry = simd.field(np.int64, *range(ENTRY))
 
 
 @inlined

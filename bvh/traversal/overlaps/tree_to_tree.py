@@ -16,7 +16,7 @@ from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.transforms import transformed_point
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, Accessor, convert, greater, lesser, peek, splat, store
 from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE
 from bvh.tree.primitives import corners
@@ -41,14 +41,14 @@ LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
     """Return the accessors of three rows; `lower` to `corner` are given the rows and a column."""
-    return simd.rows(types.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
+    return simd.rows(np.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
 
 
 lower, lowers, _ = _three(LOW)
 upper, uppers, _ = _three(HIGH)
 # The other corners are three rows on from each other.
 corner, _, _ = _three(V0)
-largest, _, _ = simd.rows(types.float32, LARGEST * WIDTH)
+largest, _, _ = simd.rows(np.float32, LARGEST * WIDTH)
 
 
 def frame_maps(

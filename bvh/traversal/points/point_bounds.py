@@ -30,8 +30,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF, largest
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import WIDTH, Vec
-from bvh.runtime.simd.lanes import compress_order
+from bvh.runtime.simd import WIDTH, Vec, compress_order
 from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import blurred, dot, group_at, load_group

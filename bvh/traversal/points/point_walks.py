@@ -23,8 +23,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.point_triangle import between, nearest_on_triangle
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH
-from bvh.runtime.simd.lanes import compress_order
+from bvh.runtime.simd import WIDTH, compress_order
 from bvh.runtime.tuple_references import Pointer
 from bvh.traversal.points import point_bounds
 from bvh.traversal.points.counted_faces import counted_bounds, counted_lanes

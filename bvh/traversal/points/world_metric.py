@@ -14,8 +14,10 @@ the axes of the tree, for which
 
 where lambda is the least eigenvalue of the matrix of cosines between the columns. It is 1 where
 they are at right angles: for rotations and reflections, after any scaling along the axes. Shear
-makes it smaller, and the bound looser. The eigenvalues of the cosines are 1 + 2 sqrt(p) cos(angle),
-accurate to far better than 2**-20, which is subtracted.
+makes it smaller, and the bound looser. Their matrix less the identity has the polynomial
+x**3 - 3 p x - 2 a b c, whose least root lies between -2 sqrt(p) and -sqrt(p), where it rises and
+bends down: Newton's steps from -2 sqrt(p) stay below the root. Rounding moves them by far less than
+2**-20, which is subtracted.
 
 The rounding of a moved vertex, 2**-53 of its coordinates, is stretched here, too.
 
@@ -44,14 +46,12 @@ and b by the bound in its row: the stretched distance of all that is at most
 The rounding of vertices is added.
 """
 
-import math
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat
+from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat, sqrt
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares
 from bvh.tree import triangle_groups
 from bvh.tree.frame import exponent as exponent_of
@@ -78,12 +78,15 @@ SHEARED, STEPS = 0.75, 2
 def _least_eigenvalue(a, b, c):
     """Return a lower bound of the eigenvalues of a matrix with unit diagonal and a, b, c off it."""
     p = (a * a + b * b + c * c) / 3.0
-    least = 1.0
-    if p > 0.0:
-        root = math.sqrt(p)
-        angle = math.acos(min(max(a * b * c / (p * root), -1.0), 1.0)) / 3.0
-        least += 2.0 * root * math.cos(angle + 2.0 * math.pi / 3.0)
-    return max(least * (1.0 - 2.0**-20) - 2.0**-20, 0.0)
+    least = -2.0 * sqrt(p)
+    # A step at least halves the distance to the root, which may be a double one.
+    for _ in range(24):
+        square = least * least
+        change = (2.0 * a * b * c - least * (square - 3.0 * p)) / (3.0 * (square - p))
+        if not change > 2.0**-24:
+            break
+        least += change
+    return max((1.0 + least) * (1.0 - 2.0**-20) - 2.0**-20, 0.0)
 
 
 @entry
@@ -103,7 +106,7 @@ def fill_metrics(rows, maps, frames, tree_of, out):
         least = 1.0
         for column in range(3):
             x, y, z = row[ROWS + column], row[ROWS + 3 + column], row[ROWS + 6 + column]
-            row[LENGTHS + column] = math.sqrt(x * x + y * y + z * z)
+            row[LENGTHS + column] = sqrt(x * x + y * y + z * z)
             least = min(least, row[LENGTHS + column])
         row[SCALE] = 0.0
         if least < MIN_LENGTH or abs(e) > MAX_EXPONENT or abs(shift) > MAX_EXPONENT:

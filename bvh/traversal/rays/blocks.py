@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, scale_by
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, Accessor, peek, rows, shifted
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
@@ -51,7 +51,7 @@ _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
 F = np.float32
 
 
-def _row(row: int, kind: types.Type = types.float32) -> tuple[Accessor, Accessor, Accessor]:
+def _row(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
     """Return the accessors of a row."""
     return rows(kind, row * WIDTH)
 
@@ -62,16 +62,16 @@ _, sure_lows, set_sure_low = _row(numbers.SURE_LOW)
 _, sure_highs, set_sure_high = _row(numbers.SURE_HIGH)
 slack, slacks, _ = _row(numbers.SLACK)
 best_low, _, set_best_low = _row(numbers.BEST_LOW)
-octant, octants, set_octant = _row(26, types.int32)
-prim, _, set_prim = _row(27, types.int32)
-prim_instance, _, set_prim_instance = _row(28, types.int32)
-prim_before, _, set_prim_before = _row(29, types.int32)
-leaf_before, _, set_leaf_before = _row(30, types.int32)
+octant, octants, set_octant = _row(26, np.int32)
+prim, _, set_prim = _row(27, np.int32)
+prim_instance, _, set_prim_instance = _row(28, np.int32)
+prim_before, _, set_prim_before = _row(29, np.int32)
+leaf_before, _, set_leaf_before = _row(30, np.int32)
 
 # Of the doubles, at `double_index`.
-entry, entries, set_entry = rows(types.float64, 0)
-entry_rest, entry_rests, set_entry_rest = rows(types.float64, WIDTH)
-shift, shifts, set_shift = rows(types.float64, 2 * WIDTH)
+entry, entries, set_entry = rows(np.float64, 0)
+entry_rest, entry_rests, set_entry_rest = rows(np.float64, WIDTH)
+shift, shifts, set_shift = rows(np.float64, 2 * WIDTH)
 
 
 class Block(NamedTuple):

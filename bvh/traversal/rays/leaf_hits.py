@@ -14,7 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
-from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined, types
+from bvh.runtime.compiler.lazy_modules import types
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
 from bvh.runtime.user_calls import call_filter, call_scene_filter

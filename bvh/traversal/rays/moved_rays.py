@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, power_of_two, two_sum
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined, kernel, stay_outlined, types
+from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import Accessor
 from bvh.traversal.rays import blocks, instance_setup
 from bvh.traversal.rays.blocks import (
@@ -65,7 +65,7 @@ def new_moved_rays() -> MovedRays:
 
 def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
     """Return the accessors of rows of the state."""
-    return simd.rows(types.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
+    return simd.rows(np.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
 
 
 _, _, _set_origins = _row(_ORIGIN, 3)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined, types
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, Accessor, field, peek, pointer_to, poke, rows, shifted
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers
@@ -61,52 +61,52 @@ NO_PRIM, NO_EXACT = -1, -2
 F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
-def _word(kind: types.Type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
+def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
     """Return the accessors of numbers of 64 bits."""
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
 # Of all slots; (low, high) of the k-th candidate, and of all of them as vectors.
-interval, intervals, set_intervals = rows(types.float32, 0, WIDTH)
-waiting_at_node, queue_at_node = field(types.int32, _NODES)
-waiting_at_leaf, queue_at_leaf = field(types.int32, _NODES + _QUEUE)
-waiting_for_ray, queue_for_ray = field(types.int32, _NODES + 2 * _QUEUE)
+interval, intervals, set_intervals = rows(np.float32, 0, WIDTH)
+waiting_at_node, queue_at_node = field(np.int32, _NODES)
+waiting_at_leaf, queue_at_leaf = field(np.int32, _NODES + _QUEUE)
+waiting_for_ray, queue_for_ray = field(np.int32, _NODES + 2 * _QUEUE)
 
 # Of a slot.
-end, set_end = field(types.float32, numbers.END)
-slack, set_slack = field(types.float32, numbers.SLACK)
-best_low, set_best_low = field(types.float32, numbers.BEST_LOW)
-ray, set_ray = field(types.int32, 28)
-top, set_top = field(types.int32, 29)
-child, set_child = field(types.int32, 30)
-instance, set_instance = field(types.int32, 32)
-base, set_base = field(types.int32, 33)
-_planes, _set_planes = field(types.int32, 34, 35, 36)
-_order, _set_order = field(types.int32, 37)
-blas_entry, set_blas_entry = _word(types.float64, 0)
-blas_scale, set_blas_scale = _word(types.float64, 1)
-before_low, set_before_low = _word(types.float64, 2)
-before_high, set_before_high = _word(types.float64, 3)
-exact_t, set_exact_t = _word(types.float64, 4)
-best, set_best = _word(types.int64, 5)
-exact, set_exact = _word(types.int64, 6)
-_arrays, _set_arrays = _word(types.int64, 7, 3)
-_, set_nodes = _word(types.int64, 7)
-tlas_origin, set_tlas_origin = _word(types.float64, 10, 3)
-tlas_direction, set_tlas_direction = _word(types.float64, 13, 3)
+end, set_end = field(np.float32, numbers.END)
+slack, set_slack = field(np.float32, numbers.SLACK)
+best_low, set_best_low = field(np.float32, numbers.BEST_LOW)
+ray, set_ray = field(np.int32, 28)
+top, set_top = field(np.int32, 29)
+child, set_child = field(np.int32, 30)
+instance, set_instance = field(np.int32, 32)
+base, set_base = field(np.int32, 33)
+_planes, _set_planes = field(np.int32, 34, 35, 36)
+_order, _set_order = field(np.int32, 37)
+blas_entry, set_blas_entry = _word(np.float64, 0)
+blas_scale, set_blas_scale = _word(np.float64, 1)
+before_low, set_before_low = _word(np.float64, 2)
+before_high, set_before_high = _word(np.float64, 3)
+exact_t, set_exact_t = _word(np.float64, 4)
+best, set_best = _word(np.int64, 5)
+exact, set_exact = _word(np.int64, 6)
+_arrays, _set_arrays = _word(np.int64, 7, 3)
+_, set_nodes = _word(np.int64, 7)
+tlas_origin, set_tlas_origin = _word(np.float64, 10, 3)
+tlas_direction, set_tlas_direction = _word(np.float64, 13, 3)
 # The error of the origin; negative before the first instance.
-tlas_error, set_tlas_error = _word(types.float64, 16)
-tlas_scale, set_tlas_scale = _word(types.float64, 17)
-tlas_range, set_tlas_range = _word(types.float64, 18, 2)
+tlas_error, set_tlas_error = _word(np.float64, 16)
+tlas_scale, set_tlas_scale = _word(np.float64, 17)
+tlas_range, set_tlas_range = _word(np.float64, 18, 2)
 
 # Of a stack, by the slot plus the height: children, and where the ray enters them.
-stack_child, _, set_stack_children = rows(types.int32, STACKLESS)
-stack_entry, stack_entries, set_stack_entries = rows(types.float32, _STACK_ENTRIES)
+stack_child, _, set_stack_children = rows(np.int32, STACKLESS)
+stack_entry, stack_entries, set_stack_entries = rows(np.float32, _STACK_ENTRIES)
 
 # Of what the filter has found: the slot and its group, bits of lanes; vectors.
-_found_ints, _set_found_ints = field(types.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
+_found_ints, _set_found_ints = field(np.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
 _, _found_lanes, _set_found_lanes = rows(
-    types.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
+    np.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
 )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, power_of_two
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import by_type, inlined, kernel, types
+from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
@@ -65,19 +65,19 @@ F, I4 = np.float32, np.int32
 NO_RAY = 1 << GROUP_RAYS
 LOW_BITS = NO_RAY - 1
 
-bit, set_bit = field(types.int32, 0)
-open_group, set_open_group = field(types.int32, _OPEN)
-queued, queue = field(types.int32, _QUEUES)
-child, set_child = field(types.int32, 0)
-mask, set_mask = field(types.int32, 1)
-alive, set_alive = field(types.int32, 2)
-top, set_top = field(types.int32, 3)
-size, set_size = field(types.int32, 4)
-planes, set_planes = field(types.int32, 5, 6, 7)
-shift, set_shift = field(types.int32, 8)
-ray, set_ray = field(types.int32, _RAYS)
-stack_child, _, set_stack_children = rows(types.int32, _CHILDREN)
-stack_mask, _, set_stack_masks = rows(types.int32, _CHILDREN + _ROW)
+bit, set_bit = field(np.int32, 0)
+open_group, set_open_group = field(np.int32, _OPEN)
+queued, queue = field(np.int32, _QUEUES)
+child, set_child = field(np.int32, 0)
+mask, set_mask = field(np.int32, 1)
+alive, set_alive = field(np.int32, 2)
+top, set_top = field(np.int32, 3)
+size, set_size = field(np.int32, 4)
+planes, set_planes = field(np.int32, 5, 6, 7)
+shift, set_shift = field(np.int32, 8)
+ray, set_ray = field(np.int32, _RAYS)
+stack_child, _, set_stack_children = rows(np.int32, _CHILDREN)
+stack_mask, _, set_stack_masks = rows(np.int32, _CHILDREN + _ROW)
 
 
 class Streams(NamedTuple):

@@ -64,7 +64,7 @@ def test_a_loaded_tree_answers_bit_for_bit(name: str, tmp_path: Path, rng: Rng) 
     tree, path = TREES[name](rng), tmp_path / "tree.bvh"
     rays = rays_for(tree, rng)
     wanted, wanted_any = tree.closest_hit(*rays), tree.any_hit(*rays)
-    compiled = len(closest_hits.signatures)
+    compiled = len(closest_hits.specialisations)
     tree.save(path)
     before = path.read_bytes()
     for mmap in (False, True):
@@ -83,7 +83,7 @@ def test_a_loaded_tree_answers_bit_for_bit(name: str, tmp_path: Path, rng: Rng) 
                 assert type(array) is np.ndarray and not array.flags.writeable
             for array in (nodes.data, groups):
                 assert array.ctypes.data % ALIGNMENT == 0
-    assert len(closest_hits.signatures) == compiled
+    assert len(closest_hits.specialisations) == compiled
     # What is saved again is the same file, over the one that is mapped, too.
     other.save(path)
     assert path.read_bytes() == before

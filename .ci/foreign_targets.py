@@ -1,0 +1,93 @@
+"""Kernels compiled for a CPU that this machine need not have: optimised code, never run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from numba.core import codegen, registry
+
+from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import code_generator, compilation
+from bvh.runtime.compiler.cpu_levels import LEVELS, Target
+
+# What each architecture's code is optimised for; other systems have the same code.
+TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+
+
+class _NoEngine:
+    """In the place of an engine that would load machine code: only its symbols are known."""
+
+    def __init__(self) -> None:
+        self._defined: set[str] = set()
+
+    def add_module(self, module: Any) -> None:
+        self._defined |= {f.name for f in module.functions if not f.is_declaration}
+
+    _load_defined_symbols = add_module
+
+    def is_symbol_defined(self, name: str) -> bool:
+        return name in self._defined
+
+    def get_function_address(self, name: str) -> int:
+        return 0
+
+    def finalize_object(self) -> None:
+        pass
+
+
+class _Library(codegen.JITCodeLibrary):
+    """Code without machine code."""
+
+    def _get_compiled_object(self) -> bytes:
+        return b""
+
+
+def compile_for(level: str) -> None:
+    """Let all kernels that this process compiles from now on be for a level of CPUs."""
+    target = level_target(level)
+    triple = TRIPLES[LEVELS[level].architecture]
+
+    class Generator(codegen.JITCPUCodegen):
+        _library_class = _Library
+
+        def _init(self, module: Any) -> None:
+            # As Numba does, on a machine of that kind.
+            self._tm = machine_of(target, triple)
+            self._tm_features = target.features
+            self._engine = _NoEngine()
+            self._target_data = self._tm.target_data
+            self._data_layout = str(self._target_data)
+            self._loopvect, self._opt_level = False, 0
+
+        def _create_empty_module(self, name: str) -> Any:
+            module = super()._create_empty_module(name)
+            module.triple = triple
+            return module
+
+        def set_env(self, env_name: str, env: Any) -> None:
+            pass
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    generator = Generator("bvh.foreign")
+    context = registry.cpu_target.target_context.subtarget(_internal_codegen=generator)
+    code_generator.target = kernel_cache.target = lambda: target  # type: ignore[assignment]
+    for module in (code_generator, kernel_cache, compilation):
+        module.kernel_context = lambda: context  # type: ignore[attr-defined]
+    compilation.EntryLibrary._get_compiled_object = _Library._get_compiled_object
+
+
+def level_target(level: str) -> Target:
+    """Return the target of a level, which this machine need not be able to run."""
+    known = LEVELS[level]
+    features = [f"+{name}" for name in known.features] + [f"-{name}" for name in known.without]
+    return Target(level, known.cpu, ",".join(features))
+
+
+def machine_of(target: Target, triple: str) -> Any:
+    """Return LLVM's machine for code that may be loaded anywhere."""
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
+    )

@@ -1,0 +1,115 @@
+"""The sources that machine code is made of, and hashes of them.
+
+The hash of their syntax is not changed by comments, docstrings and the places of lines. It takes a
+quarter of a second; that of their bytes takes milliseconds.
+"""
+
+import ast
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[2]
+# When the package was imported, or a little later.
+IMPORTED = time.time()
+
+# All files of these folders are hashed: a constant of any of them may be part of machine code.
+KERNEL_FOLDERS = ("geometry", "runtime", "traversal", "tree")
+# So is a file elsewhere that compiles kernels; all that these import for kernels is hashed, too.
+_COMPILES = re.compile(
+    rb"\b(?:jit|entries) import (?:\([^)]*?|[^\n(]*?)\b"
+    rb"(?:by_type|entry|inlined|kernel|literal_operation|llvm_operation|stay_outlined)\b"
+    rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
+)
+# Nor is there a kernel in these, which therefore need not be read.
+WITHOUT_KERNELS = (
+    "apps", "benchmarks", "compat", "distributed", "docs", "examples", "meshes", "pictures",
+)  # fmt: skip
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def kernel_sources(package: Path) -> dict[str, bytes]:
+    """Return the contents of all files that machine code is made of, by their names."""
+    # None, if the package has no sources, as in frozen programs, or if one has been edited since
+    # the import: then it is not what this process compiles.
+    sources: dict[str, bytes] = {}
+    for name, path in sorted(_python_files(package)):
+        with open(path, "rb") as file:
+            content = file.read()
+            if name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
+                if IMPORTED < os.fstat(file.fileno()).st_mtime <= time.time():
+                    return {}
+                sources[name] = content
+    return sources
+
+
+def _python_files(package: Path) -> Iterator[tuple[str, str]]:
+    """Yield the names and paths of files that may hold kernels."""
+    pending = [""]
+    while pending:
+        above = pending.pop()
+        for entry in os.scandir(package / above) if (package / above).is_dir() else ():
+            name = above + entry.name
+            if entry.name.endswith(".py"):
+                yield name, entry.path
+            elif name not in WITHOUT_KERNELS and entry.is_dir():
+                pending.append(name + "/")
+
+
+def has_sources(package: Path) -> bool:
+    """Return whether a package has files that may hold kernels."""
+    return any(True for _ in _python_files(package))
+
+
+def by_bytes(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
+    """Return a hash of the sources' bytes, and of what else counts."""
+    return _hashed(sources, surroundings, lambda content: content)
+
+
+def by_syntax(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
+    """Return a hash of the sources' syntax, and of what else counts."""
+    return _hashed(sources, surroundings, _syntax)
+
+
+def _hashed(
+    sources: Mapping[str, bytes], surroundings: Sequence[str], meaning: Callable[[bytes], bytes]
+) -> str:
+    digest = hashlib.sha256()
+    for name, content in sources.items():
+        digest.update(name.encode() + b"\0" + meaning(content) + b"\0")
+    for part in surroundings:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _syntax(source: bytes) -> bytes:
+    """Return a text of a file's syntax tree without docstrings, or the file if it has an error."""
+    try:
+        nodes: list[Any] = [ast.parse(source)]
+    except (SyntaxError, ValueError):
+        return source
+    parts: list[str] = []
+    # Level by level. Each field says whether it is a node, so that no two trees have the same text.
+    for node in nodes:
+        kind = type(node)
+        if kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+        parts.append(kind.__name__)
+        for field in kind._fields:
+            values = getattr(node, field, None)
+            if isinstance(values, list):
+                parts.append(f"{len(values)} values")
+            else:
+                values = (values,)
+            for value in values:
+                if isinstance(value, ast.AST):
+                    parts.append("node")
+                    nodes.append(value)
+                else:
+                    parts.append(repr(value))
+    return "\n".join(parts).encode()

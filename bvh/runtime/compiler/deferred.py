@@ -1,0 +1,157 @@
+"""Functions that Numba makes when they are first needed, so that imports do without it.
+
+*Activation* is the import of Numba, and of what it must be told before it compiles a kernel. It is
+done once, by the first thread that needs it.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import update_wrapper
+from importlib import import_module
+from typing import Any
+
+from bvh.runtime import forks
+from bvh.runtime.interrupts import deferred_interrupts
+
+Function = Callable[..., Any]
+
+# What Numba is to be told, in order.
+_pending: deque[Callable[[], object]] = deque()
+_begun = _done = False
+
+
+def at_activation(tell: Callable[[], object]) -> None:
+    """Call a function at the activation; at once where that has been."""
+    _pending.append(tell)
+    if _done:
+        _tell()
+
+
+def activate() -> None:
+    """Import Numba and tell it what it must know; other threads wait until that is done."""
+    global _begun, _done
+    if _done:
+        return
+    # A module that is imported for it may need it, too.
+    with forks.activation, deferred_interrupts():
+        if _begun:
+            return
+        _begun = True
+        try:
+            # Whole, before its parts.
+            import numba  # noqa: F401
+
+            forks.guard_compiler()
+            # It chooses the compiler.
+            import_module("bvh.runtime.compiler.dispatchers")
+            _tell()
+            _done = True
+        finally:
+            _begun = _done
+    # What other threads have added meanwhile.
+    _tell()
+
+
+def _tell() -> None:
+    while _pending:
+        # Another thread may have taken the last one.
+        try:
+            tell = _pending.popleft()
+        except IndexError:
+            return
+        try:
+            tell()
+        except BaseException:
+            _pending.appendleft(tell)
+            raise
+
+
+class Deferred:
+    """Stands for a compiled function or an intrinsic, in Python and in compiled functions."""
+
+    _real: Any = None
+    _type: Any = None
+
+    def __init__(self, function: Function, make: Callable[[Function], Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func: Any = function
+        self._make: Any = make
+
+    @property
+    def real(self) -> Any:
+        """What it stands for; the first use makes it."""
+        if self._real is None:
+            activate()
+            # Of two threads, both get the same.
+            self._real = self.__dict__.setdefault("_made", self._make(self.py_func))
+        return self._real
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which Numba knows what it stands for."""
+        if self._type is None:
+            self._type = numba_type_of(self.real)
+        return self._type
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.real(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.real, name)
+
+    def __reduce__(self) -> Any:
+        # By its name, if it has one.
+        home = vars(sys.modules.get(self.__module__, object))
+        named = home.get(self.__qualname__) is self
+        return self.__qualname__ if named else self.real.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> "Deferred":
+        # Numba copies functions with all that they refer to.
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.__module__}.{self.__qualname__}, compiled when it is needed>"
+
+
+def numba_type_of(value: object) -> Any:
+    """Return the type of a constant of compiled functions."""
+    from numba.core.registry import cpu_target
+
+    typing = cpu_target.typing_context
+    try:
+        return typing.resolve_value_type(value)
+    except ValueError:
+        # It has been made since Numba last looked.
+        cpu_target.target_context.refresh()
+        return typing.resolve_value_type(value)
+
+
+def real_of(value: Any) -> Any:
+    """Return what a deferred function stands for, and any other value as it is."""
+    return real_of(value.real) if isinstance(value, Deferred) else value
+
+
+def names_of(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module whose other names are another's, imported with Numba."""
+    found: dict[str, Deferred] = {}
+    at_activation(lambda: import_module(module))
+
+    def get(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return found.setdefault(name, Named(module, name))
+
+    return get
+
+
+class Named(Deferred):
+    """Stands for a name of a module that is imported with Numba."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.__module__, self.__name__ = module, name
+        self.__qualname__ = name
+        self._make = lambda _: real_of(getattr(import_module(module), name))
+        self.py_func = None

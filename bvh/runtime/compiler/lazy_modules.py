@@ -1,0 +1,50 @@
+"""Modules of Numba and LLVM for code that runs when kernels are compiled."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bvh.runtime.compiler.deferred import activate
+
+__all__ = ["cgutils", "errors", "extending", "ir", "numpy_support", "types"]
+
+
+class LazyModule:
+    """Stands for a module; its names are those of the module."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        activate()
+        found = self.__dict__[name] = getattr(import_module(self._name), name)
+        return found
+
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba import extending, types
+    from numba.core import cgutils, errors
+    from numba.np import numpy_support
+else:
+    ir, cgutils = LazyModule("llvmlite.ir"), LazyModule("numba.core.cgutils")
+    extending, types = LazyModule("numba.extending"), LazyModule("numba.types")
+    errors, numpy_support = LazyModule("numba.core.errors"), LazyModule("numba.np.numpy_support")
+
+
+def type_of_kind(kind: Any) -> Any:
+    """Return Numba's type of a class of numpy's numbers, or of a tuple of them."""
+    if isinstance(kind, tuple):
+        return types.Tuple([type_of_kind(part) for part in kind])
+    return numpy_support.from_dtype(np.dtype(kind))
+
+
+def typeof(value: object) -> Any:
+    """Return Numba's type of an argument."""
+    activate()
+    from numba import typeof
+
+    return typeof(value)

@@ -1,0 +1,102 @@
+"""Kernels linked ahead of time: the library in the package, if it has one for this CPU.
+
+A wheel carries a library for each level of CPUs, and beside it a manifest: for which entry and
+which arguments each function is, and of which sources it was made. A package without them, or with
+other sources, compiles its kernels. ``BVH_KERNELS=off`` makes any package do so, and
+``BVH_KERNELS=linked`` raises an error where no library can be used.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from bvh.runtime.cache.kernel_sources import (
+    PACKAGE,
+    by_bytes,
+    by_syntax,
+    has_sources,
+    kernel_sources,
+)
+from bvh.runtime.compiler.cpu_levels import natural_width, parsed, wanted_target
+
+LIBRARIES = PACKAGE / "linked"
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+class LinkedKernel(NamedTuple):
+    """A function of words (see `words`)."""
+
+    address: int
+    results: tuple[str, ...]  # structures
+    in_tuple: bool  # whether they are one
+
+
+def linked_kernel(entry: str, structure: str) -> LinkedKernel | None:
+    """Return the linked function of an entry for arguments of a structure, or None."""
+    found = _library()
+    if found is None or structure not in found[1]["kernels"].get(entry, ()):
+        return None
+    library, manifest = found
+    symbol, results, in_tuple = manifest["kernels"][entry][structure]
+    return LinkedKernel(_address(library, symbol), tuple(results), in_tuple)
+
+
+def linked_method(function: Callable[..., Any]) -> int:
+    """Return the address of a linked function that Python calls as it calls C; 0 without one."""
+    found = _library()
+    symbol = found and found[1]["methods"].get(f"{function.__module__}.{method_name(function)}")
+    return _address(found[0], symbol) if found and symbol else 0
+
+
+def method_name(function: Callable[..., Any]) -> str:
+    """Return the name of a method in manifests, with that of the class that it was made for."""
+    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    classes = (cell.__name__ for cell in cells if isinstance(cell, type))
+    return "_".join((function.__name__, *classes))
+
+
+def _address(library: ctypes.CDLL, symbol: str) -> int:
+    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
+    """Return the library and its manifest."""
+    wanted = os.environ.get("BVH_KERNELS", "").lower()
+    if wanted == "off":
+        return None
+    found, reason = _fitting_library()
+    if wanted == "linked" and found is None:
+        raise ValueError(f"BVH_KERNELS=linked: {reason}")
+    return found
+
+
+def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
+    """Return the library and its manifest, or None and why there is none."""
+    cpu = wanted_target()
+    try:
+        manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
+        if manifest["width"] != (width := natural_width(parsed(cpu.features))):
+            return None, f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
+        if not _is_made_of_sources(manifest):
+            return None, "the library was made of other sources"
+        return (ctypes.CDLL(str(LIBRARIES / f"{cpu.level}{SUFFIX}")), manifest), ""
+    except OSError as error:
+        return None, str(error)
+
+
+def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
+    """Return whether a library was made of the sources of this package."""
+    sources = kernel_sources(PACKAGE)
+    if sources:
+        # Edited comments change the bytes alone, and take longer to see.
+        known: list[str] = manifest["sources"]
+        return by_bytes(sources) == known[0] or by_syntax(sources) == known[1]
+    from bvh import __version__
+
+    # Without any, as in frozen programs, all of the package is of one version.
+    return not has_sources(PACKAGE) and bool(manifest["version"] == __version__)

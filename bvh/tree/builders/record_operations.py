@@ -1,0 +1,272 @@
+"""Vector operations on box records, as `records` names them; imported when one is compiled."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from bvh.runtime.compiler.code_generator import host_features
+from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
+from bvh.runtime.jit import llvm_operation
+from bvh.runtime.simd.vectors import Vec, declare, indices, spread
+from bvh.tree.builders.records import ID, NARROWEST, WIDTH
+from bvh.tree.nodes import SMALLEST_PLANE
+
+F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+V4, V8, INTS4, INTS8 = (ir.VectorType(kind, n) for kind in (F32, I32) for n in (4, 8))
+
+f4, i4, i8 = types.float32, types.int32, types.int64
+v4, v8, doubles4 = Vec(f4, 4), Vec(f4, 8), Vec(types.float64, 4)
+# An argument of `operation` that is an array; its code is given the address of the first number.
+ARRAY = None
+
+
+def operation(
+    result: Type, *kinds: Type | None
+) -> Callable[[Callable[..., Value | None]], Callable[..., Value]]:
+    """Make an intrinsic of the given types from a function that takes a builder and values."""
+
+    def make(emit: Callable[..., Value | None]) -> Any:
+        def declare(typingctx: TypingContext, *given: Type) -> Operation:
+            chosen = [a if kind is ARRAY else kind for kind, a in zip(kinds, given, strict=True)]
+
+            def codegen(context, builder, signature, args):
+                values = [
+                    context.make_array(a)(context, builder, value).data if kind is ARRAY else value
+                    for kind, a, value in zip(kinds, signature.args, args, strict=True)
+                ]
+                out = emit(builder, *values)
+                return context.get_dummy_value() if out is None else out
+
+            return result(*chosen), codegen
+
+        declare.__name__, declare.__doc__ = emit.__name__, emit.__doc__
+        # Numba binds arguments by it.
+        declare.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
+        return llvm_operation(declare)
+
+    return make
+
+
+def _number(builder: Builder, array: Value, row: Value, lane: Value, width: int = WIDTH) -> Value:
+    """Return the address of a number of an array with rows of `width`."""
+    return builder.gep(array, [builder.add(builder.mul(row, I64(width)), lane)])
+
+
+def _row(builder: Builder, array: Value, row: Value) -> Value:
+    """Return the address of a record as that of a vector."""
+    return builder.bitcast(_number(builder, array, row, I64(0)), V8.as_pointer())
+
+
+def _constant(vector: Value, value: float) -> Value:
+    return ir.Constant(vector, [value] * vector.count)
+
+
+def _shuffle(builder: Builder, a: Value, b: Value, lanes: Iterable[int]) -> Value:
+    return builder.shuffle_vector(a, b, indices(lanes))
+
+
+def _lanes(builder: Builder, v: Value) -> list[Value]:
+    """Return the first three lanes."""
+    return [builder.extract_element(v, I32(i)) for i in range(3)]
+
+
+def _halves(builder: Builder, v: Value) -> tuple[Value, Value]:
+    return _shuffle(builder, v, v, range(4)), _shuffle(builder, v, v, range(4, 8))
+
+
+def _size(builder: Builder, v: Value) -> Value:
+    """Return the extents of a box: its upper corner plus minus its lower corner."""
+    low, high = _halves(builder, v)
+    return builder.fadd(high, low)
+
+
+@operation(v8, ARRAY, i8)
+def load(builder: Builder, array: Value, row: Value) -> Value:
+    """Read a row of an (n, 8) array."""
+    return builder.load(_row(builder, array, row), align=4)
+
+
+@operation(types.void, ARRAY, i8, v8)
+def store(builder: Builder, array: Value, row: Value, value: Value) -> None:
+    """Write a row of an (n, 8) array."""
+    builder.store(value, _row(builder, array, row), align=4)
+
+
+def _extreme(builder: Builder, name: str, *args: Value) -> Value:
+    """Return the lane-wise "max" or "min" of two vectors without NaN."""
+    # LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
+    name = f"llvm.x86.avx.{name}.ps.256" if host_features().get("avx") else f"llvm.{name}num.v8f32"
+    return builder.call(declare(builder, name, [V8, V8], V8, plain=True), args)
+
+
+@operation(v8, v8, v8)
+def join(builder: Builder, a: Value, b: Value) -> Value:
+    """Return the union of two boxes."""
+    return _extreme(builder, "max", a, b)
+
+
+@operation(types.void, ARRAY, i8, v8)
+def add(builder: Builder, array: Value, row: Value, value: Value) -> None:
+    """Extend the box in a row of an (n, 8) array to contain another."""
+    at = _row(builder, array, row)
+    builder.store(_extreme(builder, "max", builder.load(at, align=4), value), at, align=4)
+
+
+@operation(v8, v8, v8)
+def meet(builder: Builder, a: Value, b: Value) -> Value:
+    """Return the intersection of two boxes; lower > upper if it is empty."""
+    return _extreme(builder, "min", a, b)
+
+
+@operation(types.boolean, v8)
+def overlaps(builder: Builder, v: Value) -> Value:
+    """Return whether the result of `meet` is not empty."""
+    x, y, z = (
+        builder.fcmp_ordered(">=", extent, F32(0.0))
+        for extent in _lanes(builder, _size(builder, v))
+    )
+    return builder.and_(builder.and_(x, y), z)
+
+
+@operation(v8)
+def nothing(builder: Builder) -> Value:
+    """Return the empty box."""
+    return _constant(V8, -np.inf)
+
+
+@operation(v8, types.boolean, v8)
+def only_if(builder: Builder, condition: Value, v: Value) -> Value:
+    """Return a box if the condition holds, the empty box if not."""
+    return builder.select(spread(builder, condition, 8), v, _constant(V8, -np.inf))
+
+
+@operation(v8, v8)
+def centre(builder: Builder, v: Value) -> Value:
+    """Return the box that is twice the centre of a box (a point)."""
+    low, high = _halves(builder, v)
+    # Rounding is symmetric, so one half is exactly minus the other.
+    return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), range(8))
+
+
+@operation(v4, v8, f4)
+def scales(builder: Builder, box: Value, count: Value) -> Value:
+    """Return the number of bins in a unit of each axis of a box; 0 for a narrow axis."""
+    size = _size(builder, box)
+    wide = builder.fcmp_ordered(">", size, _constant(V4, NARROWEST))
+    scale = builder.fdiv(spread(builder, count, 4), size)
+    return builder.select(wide, scale, _constant(V4, 0.0))
+
+
+@operation(types.UniTuple(i8, 3), v8, v8, v4, i4)
+def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
+    """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
+    _, at = _halves(builder, point)
+    low, _ = _halves(builder, box)
+    b = builder.fptosi(builder.fmul(builder.fadd(at, low), scale), INTS4)
+    last = spread(builder, last, 4)
+    b = builder.select(builder.icmp_signed("<", b, last), b, last)
+    return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in _lanes(builder, b)])
+
+
+@operation(f4, v8)
+def half_area(builder: Builder, v: Value) -> Value:
+    """Return half the surface of a box that is not empty."""
+    size = _size(builder, v)
+    product = builder.fmul(size, _shuffle(builder, size, size, [1, 2, 0, 3]))
+    x, y, z = _lanes(builder, product)
+    return builder.fadd(builder.fadd(x, y), z)
+
+
+@operation(f4, v4, i8)
+def lane4(builder: Builder, v: Value, axis: Value) -> Value:
+    """Return one lane of a vector of four."""
+    return builder.extract_element(v, builder.trunc(axis, I32))
+
+
+@operation(v8, f4, f4, f4, i4, f4, f4, f4)
+def record(
+    builder: Builder, x: Value, y: Value, z: Value, id: Value, u: Value, v: Value, w: Value
+) -> Value:
+    """Return the record of the primitive `id` with the corners (x, y, z) and (u, v, w)."""
+    low = [builder.fneg(a) for a in (x, y, z)]
+    out = ir.Constant(V8, ir.Undefined)
+    for i, lane in enumerate([*low, builder.bitcast(id, F32), u, v, w, F32(0.0)]):
+        out = builder.insert_element(out, lane, I32(i))
+    return out
+
+
+@operation(doubles4, ARRAY, i8)
+def corner(builder: Builder, points: Value, row: Value) -> Value:
+    """Read a row of an (n, 3) array of doubles; the last lane is zero."""
+    at = builder.gep(points, [builder.mul(row, I64(3))])
+    pair = builder.load(builder.bitcast(at, ir.VectorType(F64, 2).as_pointer()), align=8)
+    last = builder.load(builder.gep(at, [I64(2)]))
+    none = _constant(pair.type, 0.0)
+    return builder.insert_element(_shuffle(builder, pair, none, range(4)), last, I32(2))
+
+
+@operation(v8, v4, v4, i4)
+def box_record(builder: Builder, low: Value, high: Value, id: Value) -> Value:
+    """Return the record of the primitive `id` with two corners, whose last lane is not used."""
+    out = _shuffle(builder, builder.fneg(low), high, range(8))
+    return builder.insert_element(out, builder.bitcast(id, F32), I32(ID))
+
+
+@operation(v8, v8)
+def outward(builder: Builder, v: Value) -> Value:
+    """Return a record with corners one float32 further out, as by `nodes.above`."""
+    # Minus the lower corner and the upper corner both step towards infinity: a positive number by
+    # adding one to its bits, a negative one by subtracting it; infinity stays.
+    zero, one, infinity = (_constant(INTS8, bits) for bits in (0, 1, 0x7F800000))
+    smallest = _constant(INTS8, int(np.float32(SMALLEST_PLANE).view(np.int32)))
+    b = builder.bitcast(v, INTS8)
+    size = builder.and_(b, _constant(INTS8, 0x7FFFFFFF))
+    up = builder.select(builder.icmp_signed("<", b, infinity), builder.add(b, one), b)
+    b = builder.select(builder.icmp_signed(">=", b, zero), up, builder.sub(b, one))
+    # What is near either zero becomes the smallest plane.
+    b = builder.select(builder.icmp_signed("<", size, smallest), smallest, b)
+    stepped = builder.bitcast(b, V8)
+    return _shuffle(builder, stepped, v, [0, 1, 2, 8 + ID, 4, 5, 6, 15])
+
+
+@operation(f4, ARRAY, i8, i8)
+def lane_of(builder: Builder, array: Value, row: Value, lane: Value) -> Value:
+    """Return one number of a row of an (n, 8) array."""
+    return builder.load(_number(builder, array, row, lane))
+
+
+@operation(i4, ARRAY, i8)
+def id_of(builder: Builder, array: Value, row: Value) -> Value:
+    """Return the id of the record in a row of an (n, 8) array."""
+    at = _number(builder, array, row, I64(ID))
+    return builder.load(builder.bitcast(at, I32.as_pointer()))
+
+
+# Lanes of a record, and the columns of bounds that they are.
+_COLUMNS = ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5))
+
+
+@operation(types.void, ARRAY, i8, v8)
+def store_bounds(builder: Builder, bounds: Value, node: Value, v: Value) -> None:
+    """Write a box into row `node` of an (n, 6) array of lower and upper corners."""
+    for lane, column in _COLUMNS:
+        value = builder.extract_element(v, I32(lane))
+        value = builder.fneg(value) if column < 3 else value
+        builder.store(value, _number(builder, bounds, node, I64(column), 6))
+
+
+@operation(v8, ARRAY, i8)
+def load_bounds(builder: Builder, bounds: Value, node: Value) -> Value:
+    """Read row `node` of an (n, 6) array of lower and upper corners as a box."""
+    out = _constant(V8, 0.0)
+    for lane, column in _COLUMNS:
+        value = builder.load(_number(builder, bounds, node, I64(column), 6))
+        value = builder.fneg(value) if column < 3 else value
+        out = builder.insert_element(out, value, I32(lane))
+    return out
