@@ -8,10 +8,11 @@ from typing import Any
 
 import numba
 import pytest
+from numba.core.errors import TypingError
 
 from bvh.runtime.cache import kernel_cache, kernel_files
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import TypingError, llvm_operation
+from bvh.runtime.jit import llvm_operation
 
 cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")
 
