@@ -17,10 +17,11 @@ from numba.np import numpy_support
 HEAD = """\
 /* Kernels of raybvh as functions of C: made by .ci/objects.py.
 
-   Each takes one struct: `status` and `error`, results, then arguments. `status` is 0 after all
-   that call no function of a user's. Arrays are in C order, and borrowed. Kernels check nothing:
-   what they expect is said by the functions of the same names, without `bvh_`, in the modules that
-   comments name. Of libraries there is one for each level of CPUs, with vectors of its width. */
+   Each takes one struct: a status and an error, results, then arguments. The status is 0: only
+   users' functions in Python raise errors. Arrays are in C order, and borrowed. Kernels check
+   nothing: what they expect is said by the functions of the same names, without `bvh_`, in the
+   modules that comments name. Of libraries there is one for each level of CPUs, with vectors of its
+   width. */
 
 #ifndef BVH_H
 #define BVH_H
@@ -93,18 +94,13 @@ class Header:
         given = getattr(kind, "instance_class", None)
         names = given._fields if given else [f"_{i}" for i in range(len(kind))]
         text = self.members(zip(names, kind, strict=True))
-        return self.named("bvh_" + (snake(given.__name__) if given else "tuple"), text)
+        return self.named("bvh_" + (given.__name__ if given else "Tuple"), text)
 
     def _array(self, kind: Any) -> str:
         code = numpy_support.as_dtype(kind.dtype).str[1:]
         text = f"    {ITEMS[code]} *data;\n    int64_t shape[{kind.ndim}];\n"
         strides = "" if kind.layout == "C" else f"    int64_t strides[{kind.ndim}];\n"
         return self.named(f"bvh_{code}_{kind.ndim}d" + "_strided" * bool(strides), text + strides)
-
-
-def snake(name: str) -> str:
-    """Return the name of a class as C has names."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_")
 
 
 def header(kernels: Iterable[tuple[str, Any]]) -> str:
@@ -115,7 +111,7 @@ def header(kernels: Iterable[tuple[str, Any]]) -> str:
             place = kernel.module
             text.parts.append(f"\n/* {place} */\n")
         names = inspect.signature(getattr(import_module(place), kernel.entry).py_func).parameters
-        words = "    int64_t status, error;\n"
+        words = "    int64_t kernel_status, kernel_error;\n"
         for i, structure in enumerate(kernel.results):
             words += f"    {NUMBERS.get(structure, 'int64_t')} result_{i};\n"
         words += text.members(zip(names, kernel.kinds, strict=True))

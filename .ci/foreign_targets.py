@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen, registry
+from numba.core import codegen
 
-from bvh.runtime.cache import kernel_cache
-from bvh.runtime.compiler import code_generator, compilation
+from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.cpu_levels import LEVELS, Target
 
 # What each architecture's code is optimised for; other systems have the same code.
@@ -47,6 +45,10 @@ class _Library(codegen.JITCodeLibrary):
 def compile_for(level: str) -> None:
     """Let all kernels that this process compiles from now on be for a level of CPUs."""
     target = level_target(level)
+    # Before other modules take it from there.
+    cpu_levels.chosen_target = lambda: target
+    from bvh.runtime.compiler import code_generator, compilation
+
     triple = TRIPLES[LEVELS[level].architecture]
 
     class Generator(codegen.JITCPUCodegen):
@@ -71,11 +73,7 @@ def compile_for(level: str) -> None:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    generator = Generator("bvh.foreign")
-    context = registry.cpu_target.target_context.subtarget(_internal_codegen=generator)
-    code_generator.target = kernel_cache.target = lambda: target  # type: ignore[assignment]
-    for module in (code_generator, kernel_cache, compilation):
-        module.kernel_context = lambda: context  # type: ignore[attr-defined]
+    code_generator._generator = lambda target: Generator("bvh.foreign")
     compilation.EntryLibrary._get_compiled_object = _Library._get_compiled_object
 
 

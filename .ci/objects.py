@@ -91,6 +91,8 @@ def compile_again(path: str, level: str) -> None:
     from foreign_targets import compile_for
 
     compile_for(level)
+    from numba import types
+
     from bvh.runtime.python_calls import ARGUMENTS
     from bvh.runtime.words import kernel_of_words
 
@@ -99,10 +101,10 @@ def compile_again(path: str, level: str) -> None:
         module = import_module(function.module)
         if function.kinds is None:
             found = dict(_methods(module))[function.entry]
-            found.compile(ARGUMENTS)
+            found.compile((types.int64,) * ARGUMENTS)
         else:
             found = kernel_of_words(getattr(module, function.entry).py_func, function.kinds)
-            found.compile((ARGUMENTS[0],))
+            found.compile((types.int64,))
         made.append(function._replace(**_code_of(found)))
     Path(path).write_bytes(pickle.dumps([*map(tuple, made)]))
 
@@ -133,14 +135,14 @@ def _functions() -> Iterator[Function]:
 def _methods(module: Any) -> Iterator[tuple[str, Any]]:
     """Yield the methods of a module, and those in its dictionaries, with their names."""
     from bvh.runtime.cache.kernel_cache import KernelCache
+    from bvh.runtime.compiler.deferred import Deferred
     from bvh.runtime.linked import method_name
 
     for value in vars(module).values():
         for method in value.values() if isinstance(value, dict) else (value,):
-            function = getattr(method, "py_func", None)
-            if isinstance(getattr(method, "_cache", None), KernelCache) and function:
-                if function.__module__ == module.__name__:
-                    yield method_name(function), method
+            if isinstance(method, Deferred) and method.__module__ == module.__name__:
+                if isinstance(getattr(method.real, "_cache", None), KernelCache):
+                    yield method_name(method.py_func), method
 
 
 def _code_of(compiled: Any) -> dict[str, Any]:
@@ -168,14 +170,27 @@ def write(path: str, level: str, folder: str, *triples: str) -> None:
 
 
 def _symbols(functions: list[Function]) -> list[str]:
-    """Return the names of the functions in C: those of their entries, the second one with a 2."""
+    """Return the names of the functions in C: of entries, with the classes that tell them apart."""
+    by_entry: dict[tuple[str, str], list[Function]] = {}
+    for function in functions:
+        by_entry.setdefault(function[:2], []).append(function)
     seen: Counter[str] = Counter()
     symbols = []
     for function in functions:
-        name = re.sub(r"\W+", "_", function.entry).strip("_")
+        name = "bvh_" + function.entry.strip("_")
+        all_kinds = (other.kinds or () for other in by_entry[function[:2]])
+        for kind, *others in zip(function.kinds or (), *all_kinds, strict=True):
+            if len(set(map(_label, others))) > 1:
+                name += f"_{_label(kind)}"
         seen[name] += 1
-        symbols.append(f"bvh_{name}" + (f"_{seen[name]}" if seen[name] > 1 else ""))
+        symbols.append(f"{name}_{seen[name]}" if seen[name] > 1 else name)
     return symbols
+
+
+def _label(kind: Any) -> str:
+    """Return a word for a type."""
+    named = getattr(kind, "instance_class", None)
+    return named.__name__ if named else re.sub(r"\W+", "", str(kind).partition("(")[0])
 
 
 def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
@@ -244,7 +259,8 @@ def _manifest(functions: list[Function], symbols: list[str], level: str) -> dict
             kernels.setdefault(entry, {})[function.structure] = found
     return {
         "version": __version__, "level": level, "width": WIDTHS[level],
-        "sources": [by_bytes(sources), by_syntax(sources)], "kernels": kernels, "methods": methods,
+        "sources": [*sources], "bytes": by_bytes(sources), "syntax": by_syntax(sources),
+        "kernels": kernels, "methods": methods,
     }  # fmt: skip
 
 

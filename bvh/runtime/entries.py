@@ -72,7 +72,7 @@ class Entry:
 
     def _linked(self, structure: str) -> Specialisation | None:
         """Return the kernel for such arguments, if it is linked."""
-        linked = linked_kernel(f"{self.__module__}.{self.__name__}", structure)
+        linked = linked_kernel(f"{self.__module__}.{self.py_func.__name__}", structure)
         if linked is None:
             return None
         self.specialisations.append(Specialisation(structure, *linked, None))

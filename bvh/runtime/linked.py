@@ -14,14 +14,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bvh.runtime.cache.kernel_sources import (
-    PACKAGE,
-    by_bytes,
-    by_syntax,
-    has_sources,
-    kernel_sources,
-)
-from bvh.runtime.compiler.cpu_levels import natural_width, parsed, wanted_target
+from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
 
 LIBRARIES = PACKAGE / "linked"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -77,7 +71,7 @@ def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
 
 def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
     """Return the library and its manifest, or None and why there is none."""
-    cpu = wanted_target()
+    cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
         if manifest["width"] != (width := natural_width(parsed(cpu.features))):
@@ -91,12 +85,13 @@ def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
 
 def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
     """Return whether a library was made of the sources of this package."""
-    sources = kernel_sources(PACKAGE)
-    if sources:
-        # Edited comments change the bytes alone, and take longer to see.
-        known: list[str] = manifest["sources"]
-        return by_bytes(sources) == known[0] or by_syntax(sources) == known[1]
-    from bvh import __version__
+    names = manifest["sources"]
+    if not (PACKAGE / names[0]).exists():
+        from bvh import __version__
 
-    # Without any, as in frozen programs, all of the package is of one version.
-    return not has_sources(PACKAGE) and bool(manifest["version"] == __version__)
+        # A frozen program: all of the package is of one version.
+        return bool(manifest["version"] == __version__)
+    sources = kernel_sources(PACKAGE, names)
+    # Edited comments change the bytes alone; to see that takes longer.
+    same = by_bytes(sources) == manifest["bytes"] or by_syntax(sources) == manifest["syntax"]
+    return bool(sources) and same

@@ -33,15 +33,16 @@ WITHOUT_KERNELS = (
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def kernel_sources(package: Path) -> dict[str, bytes]:
-    """Return the contents of all files that machine code is made of, by their names."""
+def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return the contents of the files that machine code is made of, found if they are not named."""
     # None, if the package has no sources, as in frozen programs, or if one has been edited since
     # the import: then it is not what this process compiles.
     sources: dict[str, bytes] = {}
-    for name, path in sorted(_python_files(package)):
+    known = [(name, os.path.join(package, name)) for name in names]
+    for name, path in known or sorted(_python_files(package)):
         with open(path, "rb") as file:
             content = file.read()
-            if name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
+            if known or name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
                 if IMPORTED < os.fstat(file.fileno()).st_mtime <= time.time():
                     return {}
                 sources[name] = content
@@ -59,11 +60,6 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
                 yield name, entry.path
             elif name not in WITHOUT_KERNELS and entry.is_dir():
                 pending.append(name + "/")
-
-
-def has_sources(package: Path) -> bool:
-    """Return whether a package has files that may hold kernels."""
-    return any(True for _ in _python_files(package))
 
 
 def by_bytes(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:

@@ -40,7 +40,7 @@ def next_way(measured, count):
     if count < ENOUGH or turn > TURNS:
         return faster
     if turn < TURNS:
-        return first if turn % 3.0 == 0.0 else second
+        return first if np.int64(turn) % 3 == 0 else second
     between = peek(measured, BETWEEN)
     if faster == peek(measured, FASTER):
         between = min(2.0 * between, LONGEST_PERIOD)
