@@ -149,14 +149,11 @@ class InstancedTrees(Searched):
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
-    def for_points(self) -> Any:
+    def point_target(self, arrays: TreeArrays) -> Any:
         """Return what points are compared with; None if a leaf is not of triangles."""
-        near = self._near
-        if near is None and self.plain:
-            from bvh.traversal.points.instanced_closest_point import SceneTarget
+        from bvh.traversal.points.instanced_closest_point import SceneTarget
 
-            near = self._near = SceneTarget(self.arrays.row, self.metrics, -1)
-        return near
+        return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
         """Return the arrays to search for `rays` rays, and the merged tree if used."""
@@ -191,7 +188,7 @@ class InstancedTrees(Searched):
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
         # Two threads may have computed metrics, and these be of the other one.
-        if self._near is not None and self._near.metrics.base is not self._metrics:
+        if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
             fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, self._metrics)

@@ -10,7 +10,6 @@ check arguments, or for more hits than there is memory for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
+from bvh.runtime.invocation import First
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.closest_hit import closest_hits
@@ -42,8 +42,8 @@ MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
-# How numbers are written to memory, and how named tuples are made without their constructors.
-write_ray, write_point, new = Struct("8d").pack_into, Struct("4d").pack_into, tuple.__new__
+# Makes named tuples, sooner than their classes do.
+new = tuple.__new__
 
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
@@ -53,7 +53,7 @@ points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 class Searched:
     """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
 
-    __slots__ = ("_near", "arrays", "cast", "kind", "split")
+    __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
 
     # Those of a scene may be replaced.
     arrays: TreeArrays
@@ -64,8 +64,10 @@ class Searched:
     # What casts a single ray (see `cast_function`), for trees over triangles also with hits as
     # objects; None before the first.
     cast: Callable[..., Any] | None
-    # What points are compared with; None before the first of them.
-    _near: Any
+    # In memory, what rays are cast into, and what points are compared with; None before the first
+    # of them.
+    _rays: First | None
+    _near: First | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
@@ -74,7 +76,7 @@ class Searched:
     def adopt(self, arrays: TreeArrays) -> None:
         """Search other arrays from now on."""
         self.arrays = arrays
-        self.cast = self._near = None
+        self.cast = self._rays = self._near = None
 
     def first_cast(self) -> Callable[..., Any]:
         """Return what casts a single ray; the first call compiles it."""
@@ -88,14 +90,32 @@ class Searched:
             if self.arrays is arrays:
                 return cast
 
-    def for_points(self) -> Any:
-        """Return what points are compared with; None if the tree is not of triangles."""
-        near = self._near
-        if near is None and self.kind is Triangles:
-            from bvh.traversal.points.closest_point import TreeTarget
+    def for_rays(self, one: scratch.OneRay) -> First:
+        """Return the row in memory."""
+        known, arrays = self._rays, self.arrays
+        # Two threads may both write it to memory.
+        if known is None or known.owner is not arrays:
+            kernel: Any = gather_hits.specialised((arrays.row, *one.kept[0].arguments))
+            known = self._rays = First(kernel, arrays.row, arrays)
+        return known
 
-            near = self._near = TreeTarget(self.arrays.row, -1)
+    def for_points(self) -> First | None:
+        """Return the target in memory; None if primitives are not triangles."""
+        near, arrays = self._near, self.arrays
+        if near is None or near.owner is not arrays:
+            target = self.point_target(arrays)
+            if target is None:
+                return None
+            with POINT_SHELVES[self.kind].scratch() as one:
+                kernel: Any = one.closest.specialised((target, *one.given, one.found))
+            near = self._near = First(kernel, target, arrays)
         return near
+
+    def point_target(self, arrays: TreeArrays) -> Any:
+        """Return what points are compared with; None if primitives are not triangles."""
+        from bvh.traversal.points.closest_point import TreeTarget
+
+        return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
         """Return the arrays to search for `rays` rays, and the merged tree of a scene if used."""
@@ -230,17 +250,17 @@ def _gathered(
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
-    arrays, kind = searched.arrays, searched.kind
-    if kind is Custom or arrays.nodes.data.size == 0:
+    kind = searched.kind
+    if kind is Custom or searched.arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    write_ray(one.numbers, 0, *ray, t_min, t_max)
-    gather_hits(arrays.row, *one.given[way])
+    kept = searched.for_rays(one)
+    kept.call(kept.address, one.addresses[way], *ray, t_min, t_max)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
-    return (memory, one, arrays) if one.state[NEXT] == 1 else None
+    return (memory, one, kept.owner) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
@@ -278,12 +298,11 @@ def _measured(
     searched: Searched, point: Sequence[float], limit: float, places: bool
 ) -> scratch.OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
-    near = searched._near or searched.for_points()
+    near = searched.for_points()
     if near is None:
         return None
     one = POINT_SHELVES[searched.kind].take()
-    write_point(one.numbers, 0, *point, limit)
-    one.closest(near, *one.given, one.found if places else one.distance)
+    near.call(near.address, one.addresses[not places], *point, limit)
     return one
 
 
@@ -293,10 +312,10 @@ def _nearest(searched: Searched, point: Sequence[float], limit: float, count: in
     if near is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
-    write_point(one.numbers, 0, *point, limit)
+    one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
-    one.nearest(near, *one.given, count, one.found._make((d, names, weights, position)))
+    one.nearest(*near.arguments, *one.given, count, one.found._make((d, names, weights, position)))
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:

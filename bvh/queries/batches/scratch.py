@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.invocation import Others
 from bvh.runtime.threads import Shelf
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK
@@ -96,16 +97,14 @@ class OneRay:
         rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
         order = Order(1, 0, NO_PERMUTATION, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # All but the first argument, for each way.
-        self.given = [
-            (
-                rays, order, scratch, AllGoal(0, once, listed, memory.found, memory.visits),
-                Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept), gathered, 0, 1,
-            )
-            for once, listed, kept in WAYS
-        ]  # fmt: skip
-        # Items of these are read and written sooner than those of arrays.
-        self.numbers: Any = numbers.data
+        # All but the row of a tree, for each way.
+        self.kept = []
+        for once, listed, kept in WAYS:
+            goal = AllGoal(0, once, listed, memory.found, memory.visits)
+            wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
+            self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
+        self.addresses = [kept.address for kept in self.kept]
+        # Items of these are read sooner than those of arrays.
         self.counts: Any = counts.data
         self.state: Any = memory.state.data
         self.out = memory.out
@@ -135,9 +134,13 @@ class OnePoint:
         self.given = numbers[:3].reshape(1, 3), numbers[3:4], new_point_scratch(scene), 0, 1
         weights, position = numbers[5:7].reshape(1, 2), self.position.reshape(1, 3)
         self.found = Nearest(numbers[4:5], name, weights, position)
-        self.distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
+        distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
         self.closest, self.nearest = closest_points, nearest_points
-        # Items of these are read and written sooner than those of arrays.
+        # After the row, perhaps metrics, and the mask.
+        first = 4 if scene else 2
+        self.kept = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
+        self.addresses = [kept.address for kept in self.kept]
+        # Items of these are read sooner than those of arrays.
         self.numbers: Any = numbers.data
         self.name: Any = name.data
 
