@@ -14,7 +14,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
@@ -26,6 +25,7 @@ from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.compiler.cpu_levels import known_of_target
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.lazy_modules import types
 
@@ -45,7 +45,7 @@ def fingerprint() -> str:
     return version_of(PACKAGE).fingerprint
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
@@ -72,7 +72,7 @@ def cache_directory() -> Path | None:
     return path
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
     path = cache_directory()
@@ -119,7 +119,7 @@ class KernelCache:
     def flush(self) -> None:
         """Do nothing: kernels are never compiled again."""
 
-    @cached_property
+    @property
     def _files(self) -> KernelFiles:
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
@@ -148,6 +148,10 @@ class KernelCache:
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
+            from bvh.runtime.compiler.pipelines import own_pipelines
+
+            # If they fail, kernels are others, in another folder.
+            own_pipelines()
             self._claimed.append(key)
             notice.begin(self._line(kept))
             try:

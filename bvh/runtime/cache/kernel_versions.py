@@ -5,7 +5,6 @@ import gc
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import Root, cache_roots
 from bvh.runtime.cache.kernel_sources import kernel_sources
+from bvh.runtime.compiler.cpu_levels import known_of_target
 
 # Names of folders of kernels.
 VERSION = re.compile("[0-9a-f]{20}")
@@ -37,7 +37,7 @@ class KernelVersion(NamedTuple):
                 folder.write(self.note, self.fingerprint.encode())
 
 
-@lru_cache(maxsize=2)
+@known_of_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
     sources = kernel_sources(package)
