@@ -59,16 +59,20 @@ class Entry:
 
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
-        inspect.signature(self.py_func).bind(*arguments)
-        structure = ",".join(map(structure_of, arguments))
-        found = next((s for s in self.specialisations if s.structure == structure), None)
-        found = found or self._linked(structure) or self._compiled(structure, arguments)
+        found = self.specialised(arguments)
         if found is None:
             numbas: Call = self.numbas
             return numbas
         call = called_from_python(found, arguments)
         self._calls.append(call)
         return call
+
+    def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
+        """Return the kernel for arguments of such types, if they are words."""
+        inspect.signature(self.py_func).bind(*arguments)
+        structure = ",".join(map(structure_of, arguments))
+        found = next((s for s in self.specialisations if s.structure == structure), None)
+        return found or self._linked(structure) or self._compiled(structure, arguments)
 
     def _linked(self, structure: str) -> Specialisation | None:
         """Return the kernel for such arguments, if it is linked."""

@@ -12,10 +12,13 @@ it does not, or Numba is told of a CPU, Numba is asked.
 
 import os
 import sys
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 NATIVE = "native"
 
@@ -188,6 +191,23 @@ def wanted_target() -> Target:
 def chosen_target() -> Target:
     """Return `wanted_target`, as it was when it was first wanted."""
     return wanted_target()
+
+
+# What forgets all that is known of the target; see `code_generator.leave_to_numba`.
+_forgets: list[Callable[[], None]] = []
+
+
+def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a function finds, which depends on the CPU that kernels are compiled for."""
+    kept = lru_cache(maxsize=2)(find)
+    _forgets.append(kept.cache_clear)
+    return kept
+
+
+def forget_target() -> None:
+    """Find all anew that depends on the CPU that kernels are compiled for."""
+    for forget in _forgets:
+        forget()
 
 
 def natural_width(features: dict[str, bool]) -> int:
