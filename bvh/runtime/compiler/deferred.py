@@ -63,7 +63,9 @@ def _tell() -> None:
         try:
             tell()
         except BaseException:
-            _pending.appendleft(tell)
+            if not _done:
+                # Again at the next attempt.
+                _pending.appendleft(tell)
             raise
 
 
