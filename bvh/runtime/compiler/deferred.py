@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
+from types import MethodType
 from typing import Any
 
 from bvh.runtime import forks
@@ -98,6 +99,10 @@ class Deferred:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.real(*args, **kwargs)
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        # As a function's; by it, `help` knows that this is one.
+        return self if owner is None else MethodType(self, owner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
