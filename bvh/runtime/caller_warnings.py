@@ -13,7 +13,7 @@ from bvh.runtime.arguments import number_of
 from bvh.runtime.jit import BVHWarning
 
 # Packages whose lines are not the caller's.
-OURS = "bvh", "trimesh", "torch", "jax"
+OURS = "bvh", "trimesh", "torch", "jax", "numba"
 
 
 def warn_caller(message: str) -> None:

@@ -10,6 +10,7 @@ from bvh.runtime.invocation import Call, Specialisation, called_from_python
 from bvh.runtime.jit import Dispatcher, types
 from bvh.runtime.linked import linked_kernel
 from bvh.runtime.words import (
+    OTHER,
     canonical,
     flat,
     is_returned,
@@ -26,6 +27,8 @@ class Entry:
     A call finds the first of its specialisations that takes the arguments. They check them
     themselves, so that this takes no time.
     """
+
+    __name__: str
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -56,15 +59,20 @@ class Entry:
 
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
-        inspect.signature(self.py_func).bind(*arguments)
-        structure = ",".join(map(structure_of, arguments))
-        found = next((s for s in self.specialisations if s.structure == structure), None)
-        found = found or self._linked(structure) or self._compiled(structure, arguments)
+        found = self.specialised(arguments)
         if found is None:
-            return self.numbas
+            numbas: Call = self.numbas
+            return numbas
         call = called_from_python(found, arguments)
         self._calls.append(call)
         return call
+
+    def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
+        """Return the kernel for arguments of such types, if they are words."""
+        inspect.signature(self.py_func).bind(*arguments)
+        structure = ",".join(map(structure_of, arguments))
+        found = next((s for s in self.specialisations if s.structure == structure), None)
+        return found or self._linked(structure) or self._compiled(structure, arguments)
 
     def _linked(self, structure: str) -> Specialisation | None:
         """Return the kernel for such arguments, if it is linked."""
@@ -77,7 +85,7 @@ class Entry:
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments, if they are words."""
         kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
-        if not all(map(is_stored, kinds)):
+        if OTHER in structure or not all(map(is_stored, kinds)):
             return None
         compiled = kernel_of_words(self.py_func, kinds)
         address = jit.c_address(compiled, (types.int64,))

@@ -5,10 +5,12 @@ from the first arguments of a kernel, tells what the others must be (see `words.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.runtime import python_calls as calls
 from bvh.runtime.c_calls import call_c
@@ -180,6 +182,28 @@ def _failed(words, memory):
 
 
 @method
+def call_kept(held, given, count, names):
+    """Call a kernel with arguments that are kept, and numbers: for single rays and points."""
+    # Arguments: the addresses of `First` and `Others`; numbers.
+    words, arguments = calls.words_of(held), pointer_to(given, I8)
+    first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
+    address = calls.as_int(words, peek(arguments, 1))
+    kept = pointer_to(address, I8)
+    numbers = pointer_to(peek(kept, 0), F8)
+    for i in range(count - 2):
+        poke(numbers, i, calls.as_float(words, peek(arguments, 2 + i)))
+    if calls.failed(words) != 0:
+        return np.int64(0)
+    for i in range(peek(first, 1)):
+        poke(kept, 1 + RESULTS + i, peek(first, 2 + i))
+    others = calls.let_others_run(words)
+    call_c(peek(first, 0), (address + 8,), I8)
+    calls.go_on(words, others)
+    calls.retain(words, peek(words, calls.NONE))
+    return peek(words, calls.NONE)
+
+
+@method
 def invoke(held, given, count, names):
     """Call a kernel."""
     words, address = calls.words_of(held), stack_memory(WORD_BYTES)
@@ -246,3 +270,43 @@ def _called_by_ctypes(kernel: Specialisation, arguments: tuple[Any, ...]) -> Cal
         return tuple(found) if kernel.in_tuple else found[0] if found else None
 
     return call
+
+
+class Kept:
+    """Arguments of a kernel in memory, which the object keeps alive, and their address."""
+
+    __slots__ = ("_words", "address", "arguments")
+
+    def __init__(self, before: Sequence[int], *arguments: Any) -> None:
+        steps = program_of(arguments)
+        next(steps)
+        self.arguments = arguments
+        self._words = np.array([*before, *(words_of(arguments, steps) or ())], np.int64)
+        self.address: int = self._words.ctypes.data
+
+
+class First(Kept):
+    """The first argument of a kernel that has no results, and what calls it."""
+
+    __slots__ = ("call", "owner")
+
+    def __init__(self, kernel: Specialisation, argument: Any, owner: object) -> None:
+        super().__init__((kernel.address, len(Kept((), argument)._words)), argument)
+        # What the argument has only addresses of.
+        self.owner = owner
+        # With its address, that of the others, and numbers.
+        self.call = _kept_call()
+
+
+class Others(Kept):
+    """The other arguments, after so many words, and where numbers are written to."""
+
+    __slots__ = ()
+
+    def __init__(self, numbers: NDArray[np.float64], first: int, *arguments: Any) -> None:
+        super().__init__((numbers.ctypes.data, *[0] * (RESULTS + first)), *arguments)
+
+
+@lru_cache(maxsize=1)
+def _kept_call() -> Call:
+    return calls.new_function(call_kept, "kept(first, others, *numbers)\n--\n\n", ())

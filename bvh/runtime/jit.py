@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -149,21 +149,6 @@ def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) ->
     """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
-
-
-Key = tuple[str | type, ...]
-
-entry_points: dict[Key, Callable[..., Any]] = {}
-
-
-def kept_entry_point(
-    compiled: Any, kinds: tuple[type, ...], arguments: Sequence[object]
-) -> Callable[..., Any]:
-    """Return the function behind an entry for such arguments, whose types follow from `kinds`."""
-    key = compiled.__name__, *kinds
-    if key not in entry_points:
-        entry_points[key] = compiled.call_for(tuple(arguments))
-    return entry_points[key]
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:

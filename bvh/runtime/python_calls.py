@@ -45,7 +45,7 @@ def _api(name: str, result: Any) -> Any:
     return call
 
 
-_as_float, _compare = _api("PyFloat_AsDouble", F8), _api("PyUnicode_Compare", I4)
+as_float, _compare = _api("PyFloat_AsDouble", F8), _api("PyUnicode_Compare", I4)
 as_int, is_subtype = _api("PyLong_AsLongLong", I8), _api("PyType_IsSubtype", I4)
 call_object = _api("PyObject_CallObject", I8)
 _item, _size = _api("PyTuple_GetItem", I8), _api("PyTuple_Size", I8)
@@ -219,7 +219,7 @@ def read_numbers(words, first, given, count, names, numbers, least, most):
             needed = np.int64(-1)
         else:
             seen |= np.int64(1) << i
-            poke(numbers, i, _as_float(words, peek(given, k)))
+            poke(numbers, i, as_float(words, peek(given, k)))
     if seen & needed != needed:
         raise_error(words, peek(words, TYPE_ERROR), peek(words, MESSAGE))
     return failed(words) == 0

@@ -6,8 +6,6 @@ function. The call follows Numba's own convention, and exceptions of the functio
 
 Data of other types, such as lists and random generators, is not stored in memory as plain numbers.
 It is passed together with its function, and the kernel is compiled for the two.
-
-Kernels themselves are called so where their arguments stay in memory from call to call.
 """
 
 import inspect
@@ -231,50 +229,6 @@ def _by_address(interface: Interface) -> Any:
 call_filter = _by_address(FILTER)
 call_scene_filter = _by_address(SCENE_FILTER)
 call_intersect = _by_address(INTERSECT)
-
-
-def _flat(kind: Type) -> Iterator[Type]:
-    """Yield the types within a tuple's type, in order; a function takes them one by one anyway."""
-    if isinstance(kind, types.BaseTuple):
-        for part in kind:
-            yield from _flat(part)
-    else:
-        yield kind
-
-
-@llvm_operation
-def call_stored(
-    typingctx: TypingContext, kinds: Type, function: Type, first: Type, rest: Type
-) -> Operation:
-    """Call a kernel (kinds, its address, ...) whose first argument and the rest are in memory."""
-    # `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
-
-    def codegen(context, builder, sig, args):
-        leaves, values = [], []
-        head, *tail = kinds.instance_type
-        for address, parts in ((args[2], (head,)), (args[3], tail)):
-            at = builder.inttoptr(address, ir.IntType(64).as_pointer())
-            for kind in (leaf for part in parts for leaf in _flat(part)):
-                if kind == types.boolean:
-                    value = builder.icmp_unsigned("!=", builder.load(at), ir.IntType(64)(0))
-                    at = builder.gep(at, [ir.IntType(64)(1)])
-                else:
-                    value, at = _read(context, builder, kind, at)
-                leaves.append(kind)
-                values.append(value)
-        _call_at(context, builder, args[1], types.none, leaves, values)
-        return context.get_dummy_value()
-
-    return types.none(kinds, *(types.int64,) * 3), codegen
-
-
-def stored_words(value: Any) -> list[int]:
-    """Return what `call_stored` reads: arrays, integers and truths, or nested tuples of them."""
-    if isinstance(value, tuple):
-        return [word for part in value for word in stored_words(part)]
-    if isinstance(value, np.ndarray):
-        return [value.ctypes.data, *value.shape, *value.strides]
-    return [int(value)]
 
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:

@@ -29,7 +29,11 @@ def is_stored(kind: Type) -> bool:
     if isinstance(kind, types.BaseTuple):
         return all(map(is_stored, kind))
     if type(kind) is types.Array:
-        return kind.layout == "C" and isinstance(kind.dtype, types.Number | types.Boolean)
+        return (
+            kind.layout == "C"
+            and kind.aligned
+            and isinstance(kind.dtype, types.Number | types.Boolean)
+        )
     numbers = types.Integer | types.Float | types.Complex | types.Boolean
     return isinstance(kind, numbers | types.NoneType | types.Dispatcher | types.TypeRef)
 
@@ -175,14 +179,18 @@ def flat(result: Type) -> list[Type]:
     return [] if isinstance(result, types.NoneType) else [result]
 
 
+# Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
+OTHER = "other "
+
+
 def structure_of(value: Any) -> str:
     """Return a text that is the same for all values that one kernel takes."""
     if isinstance(value, tuple):
         name = "" if type(value) is tuple else type(value).__name__
         return f"{name}({','.join(map(structure_of, value))})"
     if isinstance(value, np.ndarray):
-        layout = "" if value.flags.c_contiguous else "strided "
-        return f"{layout}{value.dtype.str[1:]}[{value.ndim}]"
+        plain = value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative
+        return f"{'' if plain else OTHER}{value.dtype.str[1:]}[{value.ndim}]"
     if isinstance(value, bool | int | float):
         return {bool: "b1", int: "i8"}.get(type(value), "f8")
     if isinstance(value, np.generic):
@@ -196,8 +204,7 @@ def structure_for(kind: Type) -> str:
         name = kind.instance_class.__name__ if hasattr(kind, "instance_class") else ""
         return f"{name}({','.join(map(structure_for, kind))})"
     if isinstance(kind, types.Array):
-        layout = "" if kind.layout == "C" else "strided "
-        return f"{layout}{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
+        return f"{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
     if isinstance(kind, types.NoneType):
         return "none"
     return str(numpy_support.as_dtype(kind).str[1:])

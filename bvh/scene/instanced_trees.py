@@ -20,7 +20,6 @@ from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.scratch import KeptRow
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.entries import entry
@@ -150,12 +149,11 @@ class InstancedTrees(Searched):
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
-    def for_points(self) -> KeptRow | None:
-        """Return the row, the metrics and a mask of all bits in memory."""
-        near, arrays = self._near, self.arrays
-        if self.plain and (near is None or near.arrays is not arrays):
-            near = self._near = KeptRow(arrays, self.metrics, -1)
-        return near
+    def point_target(self, arrays: TreeArrays) -> Any:
+        """Return what points are compared with; None if a leaf is not of triangles."""
+        from bvh.traversal.points.instanced_closest_point import SceneTarget
+
+        return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
         """Return the arrays to search for `rays` rays, and the merged tree if used."""
@@ -190,7 +188,7 @@ class InstancedTrees(Searched):
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
         # Two threads may have computed metrics, and these be of the other one.
-        if self._near is not None and self._near.arguments[1].base is not self._metrics:
+        if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
             fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, self._metrics)

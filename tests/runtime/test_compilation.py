@@ -9,27 +9,39 @@ import numpy as np
 import pytest
 
 from bvh.runtime import jit
+from bvh.runtime.compiler import dispatchers
+from bvh.runtime.compiler.pipelines import own_pipelines
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from tests.children import answer, start
 
-lean = pytest.mark.skipif(not jit.ENTRY, reason="this version of Numba compiles kernels itself")
+lean = pytest.mark.skipif(
+    "not own_pipelines()", reason="this version of Numba compiles kernels itself"
+)
 
 ASK = """
 import json, sys
 {before}
 import numpy as np
 from bvh import ray_triangle
-from bvh.runtime import jit
+from bvh.runtime.compiler.pipelines import own_pipelines
 rng = np.random.default_rng(3)
 corners = rng.normal(size=(3, 200, 3))
 hit, t, u, v = ray_triangle(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), *corners)
-print(json.dumps({{"lean": bool(jit.ENTRY), "t": t.tobytes().hex(), "u": u[hit].tobytes().hex()}}))
+lean = bool(own_pipelines())
+print(json.dumps({{"lean": lean, "t": t.tobytes().hex(), "u": u[hit].tobytes().hex()}}))
+"""
+
+# Their module is missing, of which a warning tells.
+HIDDEN = """
+import warnings
+warnings.simplefilter("ignore")
+sys.modules["bvh.runtime.compiler.compilation"] = None
 """
 
 
 def entry(function: Any) -> Any:
     """Compile an entry that is not kept on disk, where nothing tells that this file changes."""
-    return numba.njit(**jit.OPTIONS | jit.ENTRY)(function)
+    return numba.njit(**jit.OPTIONS | dispatchers.ENTRY)(function)
 
 
 @kernel
@@ -74,7 +86,7 @@ def test_an_entry_holds_its_helpers() -> None:
     [compiled] = _sums.overloads.values()
     helper = next(iter(_doubled.overloads.values()))
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name)
-    if jit.ENTRY:
+    if own_pipelines():
         defined = [
             line for line in compiled.library.get_llvm_str().splitlines() if "define" in line
         ]
@@ -121,7 +133,7 @@ def test_long_names_are_short() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("before", ["", "sys.modules['bvh.runtime.compiler.compilation'] = None"])
+@pytest.mark.parametrize("before", ["", HIDDEN])
 def test_numba_alone_compiles_the_same(before: str) -> None:
     """Where Numba's inside is another one, or on demand, kernels answer bit for bit the same."""
     plain = {} if before else {"BVH_PLAIN_COMPILER": "1"}
@@ -131,7 +143,7 @@ def test_numba_alone_compiles_the_same(before: str) -> None:
     ]
     ours, alone = map(answer, asked)
     assert not alone.pop("lean")
-    assert ours.pop("lean") == bool(jit.ENTRY)
+    assert ours.pop("lean") == bool(own_pipelines())
     assert ours == alone
 
 
@@ -140,3 +152,87 @@ def test_debug_information_changes_no_answer() -> None:
     asked = [start(ASK.format(before=""), BVH_CACHE_DIR="off", NUMBA_DEBUGINFO=on) for on in (0, 1)]
     plain, debugged = map(answer, asked)
     assert plain == debugged
+
+
+FAILS = """
+import json, sys, warnings
+import numpy as np
+from bvh.runtime.cache.kernel_cache import tally
+from bvh.runtime.compiler import compilation, pipelines
+from bvh.runtime.entries import entry
+from bvh.runtime.jit import inlined, kernel
+
+def fail(*_):
+    raise {error}
+
+{before}
+
+@inlined
+def item(pair, axis):
+    return pair[axis] / 3.0
+
+@kernel
+def both(x):
+    return item((x, x), 0) + item((x, x), 1)
+
+@entry
+def sums(values):
+    total = 0.0
+    for i in range(len(values)):
+        total += both(values[i])
+    return total
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    found = [sums(np.arange(n) / 7.0).hex() for n in (3, 4)] + [sums(np.arange(5)).hex()]
+tried, own = pipelines._decided, pipelines.own_pipelines() is not None
+counts = {{"own": own, "tried": tried, "compiled": tally.compiled, "found": found}}
+print(json.dumps(counts | {{"told": [str(w.message) for w in told],
+                           "files": [w.filename for w in told]}}))
+"""
+
+
+@pytest.mark.long
+def test_pipelines_that_fail() -> None:
+    """Numba's compile kernels to the same, and one warning says so, at the line of the caller."""
+    ways = {
+        "works": ("", "", {}), "plain": ("", "", {"BVH_PLAIN_COMPILER": "1"}),
+        "no module": ("", "sys.modules['bvh.runtime.compiler.kept_helpers'] = None", {}),
+        "gone": ("AttributeError('gone')", "compilation.KernelLower.lower_block = fail", {}),
+        "any": ("AssertionError", "compilation.EntryLibrary.finalize = fail", {}),
+        "first step": ("KeyError(7)", "compilation.FrontEnd.run_pass = fail", {}),
+    }  # fmt: skip
+    asked = {
+        name: start(FAILS.format(error=error or 0, before=before), BVH_CACHE_DIR="off", **more)
+        for name, (error, before, more) in ways.items()
+    }
+    told = {name: answer(child) for name, child in asked.items()}
+    assert len({tuple(one["found"]) for one in told.values()}) == 1
+    assert [name for name, one in told.items() if one["own"]] == ["works"]
+    for name, one in told.items():
+        if name in ("works", "plain"):
+            assert not one["told"]
+        else:
+            [message] = one["told"]
+            assert f"Numba {numba.__version__}" in message and "several times" in message
+            assert one["files"] == ["<string>"]
+    assert "AttributeError: gone" in told["gone"]["told"][0]
+
+
+@pytest.mark.long
+def test_kernels_of_both_pipelines_are_apart(tmp_path: Any) -> None:
+    """What is stored is loaded without a trial; what Numba's compile is for this CPU alone."""
+    ways = {"": [], "compilation.EntryLibrary.finalize = fail": []}
+    for before, told in ways.items():
+        folder = tmp_path / str(len(before))
+        for way in (before, before, ""):
+            script = FAILS.format(error="ValueError", before=way)
+            told.append(answer(start(script, BVH_CACHE_DIR=folder)))
+            told[-1]["folders"] = {path.name for path in folder.iterdir() if path.is_dir()}
+    ours, numbas = ways.values()
+    assert [one["compiled"] for one in ours] == [3, 0, 0]
+    assert [one["tried"] for one in ours] == [True, False, False]
+    if own_pipelines():
+        assert [one["compiled"] for one in numbas] == [3, 0, 3]
+        assert all(one["tried"] for one in numbas)
+        assert len(numbas[-1]["folders"]) == 2 and ours[-1]["folders"] < numbas[-1]["folders"]

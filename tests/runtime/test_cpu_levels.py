@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import llvmlite.binding as llvm
 import pytest
+from numba.core import codegen, config
 
 from bvh.runtime.cache import fingerprint as kernel_sources
 from bvh.runtime.compiler import code_generator, cpu_levels
@@ -18,6 +20,7 @@ from bvh.runtime.compiler.cpu_levels import (
 )
 from tests.children import answer, start
 
+SETTINGS = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
 ALL = ",".join(f"+{name}" for name in LEVELS["x86-64-v4"].features)
 
 # The smallest kernel: what it was compiled for, and a kernel of a user's.
@@ -27,7 +30,8 @@ import numba
 import numpy as np
 from numba.core import registry
 {before}
-from bvh.runtime.cache.kernel_cache import fingerprint, target
+from bvh.runtime.cache.kernel_cache import fingerprint
+from bvh.runtime.compiler.code_generator import target
 from bvh.tree.nodes import _local_boxes, local_boxes
 from bvh.geometry.arithmetic.floats import HAS_FMA, two_product
 from bvh.runtime.simd import WIDTH
@@ -39,7 +43,8 @@ def users(values):
     return values
 
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-code = "".join(_local_boxes.specialisations[0].kept.inspect_asm().values())
+kept = [found.kept for found in _local_boxes.specialisations]
+code = "".join(text for run in kept for text in run.inspect_asm().values())
 generator = registry.cpu_target.target_context.codegen()
 print(json.dumps({{
     "level": target().level, "width": WIDTH, "fma": HAS_FMA, "fingerprint": fingerprint(),
@@ -66,11 +71,14 @@ def x86(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Make this an x86-64 machine with all that the levels know, and nothing set."""
     for name in ("BVH_WIDTH", "BVH_CPU"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cpu_levels.config, "CPU_NAME", None)
-    monkeypatch.setattr(cpu_levels.config, "CPU_FEATURES", None)
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(config, "CPU_NAME", None)
+    monkeypatch.setattr(config, "CPU_FEATURES", None)
     triple = "x86_64-unknown-linux-gnu"
-    monkeypatch.setattr(cpu_levels.llvm, "get_process_triple", lambda: triple)
-    monkeypatch.setattr(cpu_levels, "get_host_cpu_features", lambda: ALL)
+    monkeypatch.setattr(llvm, "get_process_triple", lambda: triple)
+    monkeypatch.setattr(codegen, "get_host_cpu_features", lambda: ALL)
+    monkeypatch.setattr(cpu_levels, "numpy_features", dict)
     return monkeypatch
 
 
@@ -100,15 +108,77 @@ def test_the_highest_level_of_the_host(x86: pytest.MonkeyPatch) -> None:
         ("avx512vl", "x86-64-v3"), ("movbe", "x86-64-v2"), ("popcnt", NATIVE),
     ):  # fmt: skip
         features = ALL.replace(f"+{missing}", f"-{missing}")
-        x86.setattr(cpu_levels, "get_host_cpu_features", lambda features=features: features)
+        x86.setattr(codegen, "get_host_cpu_features", lambda features=features: features)
         assert wanted_target().level == level
     for triple in ("aarch64-unknown-linux-gnu", "arm64-apple-darwin23.1.0"):
-        x86.setattr(cpu_levels.llvm, "get_process_triple", lambda triple=triple: triple)
-        x86.setattr(cpu_levels, "get_host_cpu_features", lambda: "")
+        x86.setattr(llvm, "get_process_triple", lambda triple=triple: triple)
+        x86.setattr(codegen, "get_host_cpu_features", lambda: "")
         target = wanted_target()
         assert target.level == "aarch64" and parsed(target.features)["neon"]
-    x86.setattr(cpu_levels.llvm, "get_process_triple", lambda: "riscv64-unknown-linux-gnu")
+    x86.setattr(llvm, "get_process_triple", lambda: "riscv64-unknown-linux-gnu")
     assert wanted_target().level == NATIVE
+
+
+def numpys(features: str) -> dict[str, bool]:
+    """Return what numpy says of a CPU; nothing of what it has no name for."""
+    names = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
+    unknown = {"cmov", "cx8", "fxsr", "xsave"}
+    return {
+        names.get(name, name.upper()): present
+        for name, present in parsed(features).items()
+        if name not in unknown
+    }
+
+
+def test_numpy_knows_the_cpu_as_llvm_does(x86: pytest.MonkeyPatch) -> None:
+    """Without a setting for Numba, numpy is asked: old versions name less."""
+
+    def unused() -> str:
+        raise AssertionError("LLVM is asked")
+
+    x86.setattr(codegen, "get_host_cpu_features", unused)
+    full = numpys(ALL)
+    old = {
+        name: full[name] for name in full if name not in ("BMI", "BMI2", "LZCNT", "MOVBE", "CX16")
+    }
+    for known in (full, old):
+        for missing, level in (
+            ("", "x86-64-v4"), ("AVX512VL", "x86-64-v3"), ("F16C", "x86-64-v2"),
+            ("FMA3", "x86-64-v2"), ("AVX2", "x86-64-v2"),
+        ):  # fmt: skip
+            given = known | ({missing: False} if missing else {})
+            x86.setattr(cpu_levels, "numpy_features", lambda given=given: given)
+            assert host_levels()[-1] == level == wanted_target().level
+    x86.setattr(cpu_levels, "numpy_features", lambda: dict.fromkeys(full, False) | {"ASIMD": True})
+    assert host_levels() == ["aarch64"]
+    # What it does not know, LLVM does.
+    x86.setattr(codegen, "get_host_cpu_features", lambda: ALL)
+    for nothing in ({}, dict.fromkeys(full, False)):
+        x86.setattr(cpu_levels, "numpy_features", lambda nothing=nothing: nothing)
+        assert host_levels()[-1] == "x86-64-v4"
+
+
+def test_both_agree_here() -> None:
+    here = host_levels()
+    assert here == cpu_levels.levels_of(*cpu_levels.numba_features())
+    assert cpu_levels.numpy_features()
+
+
+LESS = """
+from numba.core import codegen
+had = codegen.get_host_cpu_features()
+for name in ("avx2", "fma", "avx512f"):
+    had = had.replace(f"+{{name}},", f"-{{name}},")
+codegen.get_host_cpu_features = lambda: had
+"""
+
+
+@pytest.mark.skipif("x86-64-v3" not in host_levels(), reason="needs AVX2")
+def test_kernels_run_where_numpy_promises_too_much() -> None:
+    """They are compiled for what Numba finds, of the width that numpy suggests."""
+    result = probe(LESS.format(), BVH_WIDTH=None)
+    assert result["level"] == NATIVE and result["width"] >= 8 and result["fma"]
+    assert result["answers"] == [1, 3.0, 3.0]
 
 
 def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
@@ -124,18 +194,19 @@ def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
     x86.setenv("BVH_CPU", "aarch64")
     with pytest.raises(ValueError, match=r"cannot run kernels for aarch64; it has x86-64-v2, "):
         wanted_target()
-    x86.setattr(cpu_levels, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
+    x86.setattr(codegen, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
     x86.setenv("BVH_CPU", "x86-64-v4")
     with pytest.raises(ValueError, match=r"BVH_CPU: this machine cannot run .* x86-64-v4"):
         wanted_target()
     x86.setenv("BVH_CPU", NATIVE)
-    x86.setattr(cpu_levels.llvm, "get_host_cpu_name", lambda: "znver3")
+    x86.setattr(llvm, "get_host_cpu_name", lambda: "znver3")
     assert wanted_target()[:2] == (NATIVE, "znver3")
 
 
 def test_what_numba_is_told(x86: pytest.MonkeyPatch) -> None:
     """A level by name means its features; another CPU is Numba's business; both must agree."""
-    config = cpu_levels.config
+    # Whatever it says: the settings are those of the process.
+    x86.setenv("NUMBA_CPU_NAME", "")
     for features in ("", None):
         x86.setattr(config, "CPU_NAME", "x86-64-v3")
         x86.setattr(config, "CPU_FEATURES", features)
@@ -161,10 +232,9 @@ def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
     ):  # fmt: skip
         x86.setenv("BVH_CPU", level)
         x86.setenv("BVH_WIDTH", width)
-        x86.setattr(cpu_levels.llvm, "get_host_cpu_name", lambda name=name: name)
-        x86.setattr(kernel_sources, "target", wanted_target)
-        features = parsed(wanted_target().features)
-        x86.setattr(kernel_sources, "host_features", lambda features=features: features)
+        x86.setattr(llvm, "get_host_cpu_name", lambda name=name: name)
+        x86.setattr(code_generator, "target", wanted_target)
+        x86.setattr(kernel_sources, "chosen_target", wanted_target)
         found[level, name, width] = kernel_sources.fingerprint({})
     alike = [
         found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))

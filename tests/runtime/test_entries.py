@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba.core.errors import NumbaValueError, TypingError
 
 from bvh.runtime import python_calls
 from bvh.runtime.entries import entry
 from bvh.runtime.invocation import _called_by_ctypes
-from bvh.runtime.jit import TypingError
 
 
 class Pair(NamedTuple):
@@ -70,8 +70,13 @@ def test_other_arguments_are_other_specialisations():
     assert weighed(pair, array, 2, True, None) == (75.0, 7, True)
     assert weighed(pair, array[:, :0], *rest) == (0.0, 7, True)
     assert weighed(pair, array[:0], *rest) == (0.0, 7, True)
-    with pytest.raises(TypingError):
-        weighed(pair, "text", *rest)
+    memory = np.zeros(49, np.uint8)[1:]
+    unaligned = memory.view(np.float64).reshape(2, 3)
+    unaligned[:] = array
+    assert weighed(pair, unaligned, *rest) == (75.0, 7, True)
+    for wrong in ("text", array.astype(">f8")):
+        with pytest.raises((TypingError, NumbaValueError)):
+            weighed(pair, wrong, *rest)
     with pytest.raises(OverflowError):
         weighed(Pair(2**64, (2.5, 1)), array, *rest)
     with pytest.raises(TypeError):

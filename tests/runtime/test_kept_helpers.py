@@ -86,4 +86,4 @@ def test_what_helpers_are_known_by() -> None:
     assert key(closing(2), types.float64) == keys[6]
     # A user's function means nothing to another process.
     assert _identity(closing(object())) is None
-    assert key(abs_of, types.Dispatcher(kernel(abs_of))) is None
+    assert key(abs_of, types.Dispatcher(kernel(abs_of).real)) is None

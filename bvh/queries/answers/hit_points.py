@@ -21,7 +21,6 @@ from bvh.geometry.obbs import inverses
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
 from bvh.queries.answers.result_bases import PerQuery, Ragged, selected
 from bvh.runtime.arguments import FloatResult, IdResult, kernel_input, thread_count
-from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
@@ -263,7 +262,7 @@ def of_one_ray(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
     """Return where one hit is, and the normal there; None where other ways must tell."""
-    # Where it may be on no triangle, and before the kernel is compiled.
+    # Where it may be on no triangle.
     view, moves, _ = source
     primitives: Any = view
     if type(view) is not Triangles:
@@ -272,12 +271,10 @@ def of_one_ray(
         primitives = view.arrays.primitives
         if view.moves > moves:
             _must_not_have_moved(view, moves, np.array([leaf]), prim_id)
-    kernel = entry_points.get(("locate_hits", type(primitives)))
-    if kernel is None:
-        return None
     position, normal = np.empty(3), np.empty(3)
     ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
-    kernel(primitives, (ids[:1], ids[1:], weights[:1], weights[1:]), 0, 1, position, normal)
+    columns = HitColumns(ids[:1], ids[1:], weights[:1], weights[1:])
+    locate_hits(primitives, columns, 0, 1, position, normal)
     position.flags.writeable = normal.flags.writeable = False
     return position, normal
 
@@ -296,18 +293,14 @@ def on_faces(
     primitives: Triangles | Instanced, leaf: Any, prim_id: Any, u: Any, v: Any
 ) -> tuple[Floats, Floats]:
     """Return where hits are on triangles and the unit normals there, (n, 3) each; else NaN."""
-    n, kinds = len(prim_id), (type(primitives),)
+    n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
-    columns: Any = (*ids, *(kernel_input(np.asarray(column, np.float64)) for column in (u, v)))
-    kernel = entry_points.get(("locate_hits", *kinds))
+    weights = (kernel_input(np.asarray(column, np.float64)) for column in (u, v))
+    columns = HitColumns(*ids, *weights)
     position, normal = np.empty(3 * n), np.empty(3 * n)
-    if kernel is None:
-        read_only: Any = map(kernel_input, primitives)  # type: ignore[arg-type]
-        given = kinds[0]._make(read_only), HitColumns(*columns), 0, 0, position, normal
-        kernel = kept_entry_point(locate_hits, kinds, given)
 
     def work(begin: int, end: int) -> None:
-        kernel(primitives, columns, begin, end, position, normal)
+        locate_hits(primitives, columns, begin, end, position, normal)
 
     share(n, AT_ONCE, work, thread_count(None))
     return position.reshape(n, 3), normal.reshape(n, 3)

@@ -14,7 +14,6 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
 from bvh.runtime.arguments import shaped
-from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -99,22 +98,20 @@ class PointSearch(NamedTuple):
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, where it is."""
         arrays = self.rays().arrays
-        kind = type(arrays.row)
         searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
             searched = SceneTarget(arrays.row, self.metrics(), self.mask)
         n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
         m = n if places else 0
-        entry = closest_points if count is None else nearest_points
         found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
         def work(begin: int, end: int) -> None:
             with shelf.scratch() as scratch:
-                args = searched, batch.points, batch.limits, scratch, begin, end
-                arguments = (*args, found) if count is None else (*args, count, found)
-                # Numba's dispatcher takes longer than a few points.
-                run = entry_points.get((entry.__name__, kind))
-                (run or kept_entry_point(entry, (kind,), arguments))(*arguments)
+                given = searched, batch.points, batch.limits, scratch, begin, end
+                if count is None:
+                    closest_points(*given, found)
+                else:
+                    nearest_points(*given, count, found)
 
         in_chunks(batch.size, work, threads, progress)
         return found

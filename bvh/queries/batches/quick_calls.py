@@ -1,11 +1,10 @@
 """Quick calls: a single ray or point, or a small batch of rays, with little around the kernel.
 
-To check and convert arguments takes as long as a hundred rays, and to hand fifty arrays to a kernel
-longer than one ray. So arguments that are already as kernels take them are not checked, and what is
-searched stays in memory, as do the arrays of a thread (`scratch.py`): a call passes addresses.
+To check and convert arguments takes as long as a hundred rays. So arguments that are already as
+kernels take them are not checked, and the arrays of a thread are kept (`scratch.py`).
 
 Kernels and answers are those of batches. Each query here returns None where these are needed: to
-check arguments, to compile the kernel, or for more hits than there is memory for.
+check arguments, or for more hits than there is memory for.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from numpy.typing import NDArray
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, kernel_for
-from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF, KeptRow
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
-from bvh.runtime.jit import entry_points
+from bvh.runtime.invocation import First
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
-from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
+from bvh.traversal.rays.closest_hit import closest_hits
+from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT, gather_hits
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
@@ -42,7 +41,9 @@ MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
-I8, COPY = np.int64(0), np.ndarray.copy
+COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
+# Makes named tuples, sooner than their classes do.
+new = tuple.__new__
 
 hits_of, scene_hits_of = (filler(kind) for kind in HITS)
 all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
@@ -63,9 +64,10 @@ class Searched:
     # What casts a single ray (see `cast_function`), for trees over triangles also with hits as
     # objects; None before the first.
     cast: Callable[..., Any] | None
-    # The row in memory, for rays and for points; None before the first of them.
-    _rays: KeptRow | None
-    _near: KeptRow | None
+    # In memory, what rays are cast into, and what points are compared with; None before the first
+    # of them.
+    _rays: First | None
+    _near: First | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
@@ -88,33 +90,36 @@ class Searched:
             if self.arrays is arrays:
                 return cast
 
-    def for_rays(self) -> KeptRow:
+    def for_rays(self, one: scratch.OneRay) -> First:
         """Return the row in memory."""
         known, arrays = self._rays, self.arrays
         # Two threads may both write it to memory.
-        if known is None or known.arrays is not arrays:
-            known = self._rays = KeptRow(arrays)
+        if known is None or known.owner is not arrays:
+            kernel: Any = gather_hits.specialised((arrays.row, *one.kept[0].arguments))
+            known = self._rays = First(kernel, arrays.row, arrays)
         return known
 
-    def for_points(self) -> KeptRow | None:
-        """Return the row and a mask of all bits in memory; None if the tree is not of triangles."""
-        if self.kind is not Triangles:
-            return None
-        near = self._near
-        if near is None:
-            near = self._near = KeptRow(self.arrays, -1)
+    def for_points(self) -> First | None:
+        """Return the target in memory; None if primitives are not triangles."""
+        near, arrays = self._near, self.arrays
+        if near is None or near.owner is not arrays:
+            target = self.point_target(arrays)
+            if target is None:
+                return None
+            with POINT_SHELVES[self.kind].scratch() as one:
+                kernel: Any = one.closest.specialised((target, *one.given, one.found))
+            near = self._near = First(kernel, target, arrays)
         return near
+
+    def point_target(self, arrays: TreeArrays) -> Any:
+        """Return what points are compared with; None if primitives are not triangles."""
+        from bvh.traversal.points.closest_point import TreeTarget
+
+        return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
         """Return the arrays to search for `rays` rays, and the merged tree of a scene if used."""
         return self.arrays, None
-
-
-# Addresses: `searched`, of the first argument; `memory`, of float64 to be filled, and the others.
-
-
-def kept_call(key: tuple[Any, ...]) -> Any:
-    return None
 
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
@@ -156,7 +161,8 @@ def any_hit(
     arrays, hits = searched.for_batch(n)[0], np.empty(n, scratch.BOOL)
     primitives: object = arrays.primitives
     ids = NO_CODES if type(primitives) is Instanced else NO_IDS
-    return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
+    out = NOTHING, ids, NOTHING, NOTHING, hits.view(BYTE)
+    return hits if _run(arrays, rays, n, ANY, out) else None
 
 
 def _closest_hits(searched: Searched, rays: Rays) -> Any:
@@ -166,38 +172,29 @@ def _closest_hits(searched: Searched, rays: Rays) -> Any:
     primitives: Any = arrays.primitives
     t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, scratch.BOOL)
     prim_id = np.empty(n, ids_of(primitives))
-    columns = t, prim_id, u, v, front
-    if not _run(arrays, rays, n, CLOSEST, columns):
+    if not _run(arrays, rays, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE))):
         return None
     if type(primitives) is Instanced:
         leaf, prim_id = hit_codes(prim_id)
         named = t, prim_id, u, v, front, owners_of(primitives, leaf), leaf
         return scene_hits_of(named, source_of(arrays, searched, rays))
     if whole is None:
-        return hits_of(columns, source_of(arrays, None, rays))
+        return hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
     # A merged tree is over triangles, which need no rays.
     view: Any = searched
-    return whole.named(hits_of(columns, (view, view.moves, None)))
+    return whole.named(hits_of((t, prim_id, u, v, front), (view, view.moves, None)))
 
 
 def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
-    """Call the kernel; return False for trees that it does not know, or that are empty.
-
-    It takes plain tuples for named ones, and truths as bytes.
-    """
+    """Call the kernel; return False for trees over users' primitives, or that are empty."""
     # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
     settings()
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
-    order = n, 0, scratch.NO_PERMUTATION, AUTO, NEVER
-    kernel = entry_points.get(("closest_hits", type(arrays.row), ClosestGoal))
-    if kernel is None:
-        t, prim_id, u, v, front = out
-        columns = Columns(t, prim_id, u, v, front.view(np.uint8))
-        kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     memory = SHELF.take()
     memory.measured[:] = UNMEASURED
-    kernel(arrays.row, rays, order, memory, goal, 0, -(-n // BLOCK), out)
+    order = new(Order, (n, 0, scratch.NO_PERMUTATION, AUTO, NEVER))
+    closest_hits(arrays.row, rays, order, memory, goal, 0, -(-n // BLOCK), new(Columns, out))
     SHELF.give_back(memory)
     return True
 
@@ -253,23 +250,17 @@ def _gathered(
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
-    kept, kind = searched._rays, searched.kind
-    if kept is None or kept.call is None or kept.arrays is not searched.arrays:
-        call = kept_call(("gather_hits", type(searched.arrays.row), AllGoal))
-        if call is None or searched.arrays.nodes.data.size == 0:
-            return None
-        kept = searched.for_rays()
-        kept.call = call
+    kind = searched.kind
+    if kind is Custom or searched.arrays.nodes.data.size == 0:
+        return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    run, kernel = kept.call
-    numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
-    numbers[6], numbers[7] = t_min, t_max
-    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
+    kept = searched.for_rays(one)
+    kept.call(kept.address, one.addresses[way], *ray, t_min, t_max)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
-    return (memory, one, kept.arrays) if one.state[NEXT] == 1 else None
+    return (memory, one, kept.owner) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
@@ -278,24 +269,24 @@ def closest_point(
     """Return the closest point, or those in `count` faces."""
     if count is not None:
         return _nearest(searched, point, limit, count)
-    near, kind = searched.for_points(), searched.kind
-    one = _measured(near, kind, point, limit, 0)
-    if near is None or one is None:
+    one = _measured(searched, point, limit, True)
+    if one is None:
         return None
     numbers, name = one.numbers, one.name[0]
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
-    POINT_SHELVES[kind].give_back(one)
-    if kind is Triangles:
+    POINT_SHELVES[searched.kind].give_back(one)
+    if searched.kind is Triangles:
         return points_of((distance, position, name, u, v))
     # Both are -1 for -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
-    owner = near.owners.item(leaf) if leaf >= 0 else -1
+    view: Any = searched
+    owner = view.owners.item(leaf) if leaf >= 0 else -1
     return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
     """Return the distance of a point."""
-    one = _measured(searched.for_points(), searched.kind, point, limit, 1)
+    one = _measured(searched, point, limit, False)
     if one is None:
         return None
     found: float = one.numbers[4]
@@ -304,43 +295,33 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 
 
 def _measured(
-    near: KeptRow | None, kind: type, point: Sequence[float], limit: float, what: int
+    searched: Searched, point: Sequence[float], limit: float, places: bool
 ) -> scratch.OnePoint | None:
     """Call the kernel for one point; return the memory with all about it, or its distance."""
+    near = searched.for_points()
     if near is None:
         return None
-    call = near.call
-    if call is None:
-        call = near.call = kept_call(("closest_points", type(near.arguments[0])))
-        if call is None:
-            return None
-    one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, point
-    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
+    one = POINT_SHELVES[searched.kind].take()
+    near.call(near.address, one.addresses[not places], *point, limit)
     return one
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in `count` faces."""
     near, kind = searched.for_points(), searched.kind
-    if near is None:
-        return None
-    kernel = entry_points.get(("nearest_points", type(near.arguments[0])))
-    if kernel is None:
-        return None
-    if type(count) is not int or not 1 <= count <= MOST_FACES:
+    if near is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
-    numbers = one.numbers
-    numbers[0], numbers[1], numbers[2], numbers[3] = *point, limit
+    one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
-    found = d, names, weights, position
-    kernel(near.arguments, one.point, one.limit, one.scratch, 0, 1, count, found)
+    one.nearest(*near.arguments, *one.given, count, one.found._make((d, names, weights, position)))
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
     leaf, prim_id = hit_codes(names)
-    owners = near.owners[leaf]
+    view: Any = searched
+    owners = view.owners[leaf]
     owners[leaf < 0] = -1
     return scene_points_of((d, position, prim_id, u, v, owners, leaf))

@@ -15,7 +15,6 @@ from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
-from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays import ray_batch
@@ -25,18 +24,9 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import (
-    ALWAYS,
-    AUTO,
-    NEVER,
-    SINGLES,
-    TRIAL,
-    Order,
-    read_only,
-    row_length,
-)
+from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, NEVER, SINGLES, TRIAL, Order, row_length
 from bvh.traversal.rays.trials import UNMEASURED
-from bvh.tree.arrays import CustomRow, TreeArrays, kernel_arrays
+from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
@@ -177,22 +167,6 @@ def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[
     return lambda: FirstGoal(any_hit, options.cull, False, 1, *given, new_nearest_hits(1, ids))
 
 
-def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
-    """Return `closest_hits` for arguments of these types, which only users' code makes vary.
-
-    It is called without Numba's dispatcher, which takes longer than to trace 50 rays.
-    """
-    kinds = type(arrays.row), type(goal)
-    kernel = entry_points.get(("closest_hits", *kinds))
-    if kernel is None:
-        if kinds[0] is CustomRow or kinds[1] is FirstGoal:
-            return closest_hits
-        with SHELF.scratch() as kept:
-            arguments = arrays.row, read_only(rays), order, kept, goal, 0, 0, out
-            kernel = kept_entry_point(closest_hits, kinds, arguments)
-    return kernel
-
-
 def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
@@ -202,13 +176,13 @@ def _trace(
     n, rays, measured = batch.size, batch.rays, UNMEASURED.copy()
     sort = {None: TRIAL, False: NEVER, True: ALWAYS}[options.sort]
     order = _order(batch)._replace(sort=sort)
-    row, kernel = arrays.row, kernel_for(arrays, rays, order, goal(), out)
+    row = arrays.row
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
             # A copy: threads that write to one cache line wait for each other.
             kept.measured[:] = measured
-            kernel(row, rays, order, kept, goal(), begin, end, out)
+            closest_hits(row, rays, order, kept, goal(), begin, end, out)
             measured[:] = kept.measured
 
     _share(order, n, work, options)
@@ -289,9 +263,6 @@ def _gather(
     )  # fmt: skip
     ids = ids_of(arrays.primitives)
     shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
-    # Only users' functions and data vary in type.
-    kinds = type(arrays.row), FirstGoal if ranked else AllGoal
-    plain = options.accept is None and kinds[0] is not CustomRow
 
     def work(order: Order, begin: int, end: int) -> None:
         first, pieces = begin, []
@@ -302,11 +273,9 @@ def _gather(
                     given = filtered.function, filtered.data, memory.nearest
                     goal = FirstGoal(False, cull, once, ranked, *given)
                 gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
-                args: Any = arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
-                kernel = all_hits.gather_hits
-                if plain:
-                    kernel = kept_entry_point(kernel, kinds, args)
-                kernel(*args)
+                all_hits.gather_hits(
+                    arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
+                )
                 begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))

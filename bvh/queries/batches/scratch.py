@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.invocation import Others
 from bvh.runtime.threads import Shelf
-from bvh.runtime.user_calls import NO_CALL, stored_words
+from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
-from bvh.traversal.rays.every_hit.all_hits import Pairs, new_columns, new_pairs
+from bvh.traversal.rays.every_hit.all_hits import Gathered, Pairs, Wanted, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.leaf_hits import new_found_hits, new_nearest_hits
-from bvh.traversal.rays.ray_batch import EVERY, NEVER, SINGLES
-from bvh.tree.arrays import TreeArrays
+from bvh.traversal.rays.leaf_hits import AllGoal, new_found_hits, new_nearest_hits
+from bvh.traversal.rays.ray_batch import NEVER, SINGLES, Order, Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
@@ -37,36 +37,6 @@ WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
 
 # Kept from batch to batch; what is measured is shared by the threads of one batch alone.
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
-
-
-class Kept:
-    """Arguments of a kernel in memory, which the object keeps alive, and their address."""
-
-    __slots__ = ("_words", "address", "arguments")
-
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments
-        self._words = np.array(stored_words(arguments), np.int64)
-        self.address: int = self._words.ctypes.data
-
-
-class KeptRow(Kept):
-    """The row of a tree and what else a kernel needs of what is searched, in memory."""
-
-    __slots__ = ("arrays", "call")
-
-    def __init__(self, arrays: TreeArrays, *more: Any) -> None:
-        super().__init__(arrays.row, *more)
-        self.arrays = arrays
-        # What calls the kernel for one ray or point, and the kernel; None before it is known.
-        self.call: Any = None
-
-    @property
-    def owners(self) -> NDArray[np.int32]:
-        """The instances of the leaves of a scene."""
-        primitives: Any = self.arrays.primitives
-        owners: NDArray[np.int32] = primitives.owners
-        return owners
 
 
 class HitMemory:
@@ -124,19 +94,17 @@ class OneRay:
     def __init__(self, memory: HitMemory) -> None:
         numbers, counts = np.zeros(8), np.zeros(1, np.int64)
         o, d = numbers[:3].reshape(1, 3), numbers[3:6].reshape(1, 3)
-        rays, scratch = (o, d, numbers[6:7], numbers[7:], EVERY), SHELF.take()
-        gathered = memory.pairs, memory.out, counts, memory.state
-        self.kept = [
-            Kept(
-                numbers, rays, (1, 0, NO_PERMUTATION, SINGLES, NEVER), scratch,
-                (0, once, listed, memory.found, memory.visits),
-                (NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept), gathered, 0, 1,
-            )
-            for once, listed, kept in WAYS
-        ]  # fmt: skip
+        rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
+        order = Order(1, 0, NO_PERMUTATION, SINGLES, NEVER)
+        gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
+        # All but the row of a tree, for each way.
+        self.kept = []
+        for once, listed, kept in WAYS:
+            goal = AllGoal(0, once, listed, memory.found, memory.visits)
+            wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
+            self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
         self.addresses = [kept.address for kept in self.kept]
-        # Items of these are read and written sooner than those of arrays.
-        self.numbers: Any = numbers.data
+        # Items of these are read sooner than those of arrays.
         self.counts: Any = counts.data
         self.state: Any = memory.state.data
         self.out = memory.out
@@ -157,19 +125,22 @@ class OnePoint:
     """One point, and what is written about it, as the kernels take them."""
 
     def __init__(self, scene: bool) -> None:
+        from bvh.traversal.points.closest_point import Nearest, closest_points, nearest_points
         from bvh.traversal.points.scratch import new_scratch as new_point_scratch
 
         numbers, name, none = np.zeros(10), np.zeros(1, np.int64), np.empty(0)
-        self.scratch = tuple(new_point_scratch(scene))
-        self.point, self.limit = numbers[:3].reshape(1, 3), numbers[3:4]
         self.position = numbers[7:]
+        # The point, the largest distance and scratch memory.
+        self.given = numbers[:3].reshape(1, 3), numbers[3:4], new_point_scratch(scene), 0, 1
         weights, position = numbers[5:7].reshape(1, 2), self.position.reshape(1, 3)
-        found = numbers[4:5], name, weights, position
-        distance = numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3)
-        given = numbers, self.point, self.limit, self.scratch, 0, 1
-        self.kept = Kept(*given, found), Kept(*given, distance)
+        self.found = Nearest(numbers[4:5], name, weights, position)
+        distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
+        self.closest, self.nearest = closest_points, nearest_points
+        # After the row, perhaps metrics, and the mask.
+        first = 4 if scene else 2
+        self.kept = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
         self.addresses = [kept.address for kept in self.kept]
-        # Items of these are read and written sooner than those of arrays.
+        # Items of these are read sooner than those of arrays.
         self.numbers: Any = numbers.data
         self.name: Any = name.data
 

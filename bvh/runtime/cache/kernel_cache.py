@@ -4,7 +4,7 @@ Numba's own cache looks only at the file of the function that it stores, so a ke
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
 kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
 fill a folder at once: each compiled kernel is one file, and what one process compiles the others
-wait for. Before anything is compiled, folders that somebody else has filled are searched.
+wait for.
 """
 
 import contextlib
@@ -14,21 +14,20 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
-from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
-from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers
+from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.cache.kernel_roots import cache_root, cache_roots
 from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.compiler.cpu_levels import known_of_target
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.lazy_modules import types
-from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
@@ -46,7 +45,7 @@ def fingerprint() -> str:
     return version_of(PACKAGE).fingerprint
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
@@ -73,31 +72,11 @@ def cache_directory() -> Path | None:
     return path
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
     path = cache_directory()
     return None if path is None else cache_root(path.parent).folder(path.name)
-
-
-@lru_cache(maxsize=1)
-def kernel_shelves() -> tuple[KernelFolder, ...]:
-    """Return the folders that are searched, but not written to, before a kernel is compiled."""
-    # Folders that are missing, or hold no kernels of this version, are skipped.
-    roots = shelf_roots()
-    if not roots or not version_of(PACKAGE).exact:
-        return ()
-    return tuple(filter(_has_files, (root.folder(fingerprint()) for root in roots)))
-
-
-def _has_files(shelf: KernelFolder) -> bool:
-    try:
-        return bool(shelf.names())
-    except Untrusted as error:
-        refuse(error)
-    except OSError:
-        pass
-    return False
 
 
 def prune_cache() -> list[Path]:
@@ -140,11 +119,11 @@ class KernelCache:
     def flush(self) -> None:
         """Do nothing: kernels are never compiled again."""
 
-    @cached_property
+    @property
     def _files(self) -> KernelFiles:
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-        return KernelFiles(cache_folder(), name, kernel_shelves())
+        return KernelFiles(cache_folder(), name)
 
     def _key(self, signature: Any) -> object:
         """Return what, beside the fingerprint, tells compiled functions of one name apart."""
@@ -169,6 +148,10 @@ class KernelCache:
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
+            from bvh.runtime.compiler.pipelines import own_pipelines
+
+            # If they fail, kernels are others, in another folder.
+            own_pipelines()
             self._claimed.append(key)
             notice.begin(self._line(kept))
             try:
@@ -177,9 +160,7 @@ class KernelCache:
                     self._files.claim(key)
                     found = self._load(key)
                 if found is None:
-                    helpers.search(cache_folder(), *kernel_shelves())
-                    if kept and notice.wanted:
-                        enrolled("compiles ahead")()
+                    helpers.search(cache_folder())
             except BaseException:
                 self._ended()
                 raise

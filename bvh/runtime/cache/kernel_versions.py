@@ -5,14 +5,14 @@ import gc
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.kernel_roots import Root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_roots import Root, cache_roots
 from bvh.runtime.cache.kernel_sources import kernel_sources
+from bvh.runtime.compiler.cpu_levels import known_of_target
 
 # Names of folders of kernels.
 VERSION = re.compile("[0-9a-f]{20}")
@@ -37,7 +37,7 @@ class KernelVersion(NamedTuple):
                 folder.write(self.note, self.fingerprint.encode())
 
 
-@lru_cache(maxsize=2)
+@known_of_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
     sources = kernel_sources(package)
@@ -45,8 +45,7 @@ def version_of(package: Path) -> KernelVersion:
         return KernelVersion("", fingerprint(sources))
     exact = KernelVersion(exact_fingerprint(sources), "")
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    roots = shelf_roots() if wanted.lower() == "off" else cache_roots(wanted) + shelf_roots()
-    for root in roots:
+    for root in () if wanted.lower() == "off" else cache_roots(wanted):
         for name in _noted(root, exact.note):
             return exact._replace(fingerprint=name, noted=True)
     with no_collection():

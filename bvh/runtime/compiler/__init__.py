@@ -14,6 +14,6 @@ Each file imports only from those above it.
 | `front_end.py` | From bytecode to typed instructions: Numba's steps, without what no kernel needs |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
-| `dispatchers.py` | Numba's dispatchers of kernels, with our compilers where they suit its version |
-| `ahead.py` | A process that compiles ahead what mostly follows: rays, while this process compiles a builder |
+| `pipelines.py` | Which pipelines compile kernels: the package's own, or Numba's where these fail |
+| `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, and cached |
 """

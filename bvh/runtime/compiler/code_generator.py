@@ -6,7 +6,6 @@ package. They can call and inline functions of this package, which are linked as
 is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -18,6 +17,8 @@ from bvh.runtime.compiler.cpu_levels import (
     NATIVE,
     Target,
     chosen_target,
+    forget_target,
+    known_of_target,
     levels_of,
     numba_features,
     parsed,
@@ -35,9 +36,10 @@ def leave_to_numba() -> None:
     """Let Numba's own generator compile kernels; call it before anything is compiled."""
     global _left_to_numba
     _left_to_numba = True
+    forget_target()
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
     wanted = chosen_target()
@@ -52,7 +54,7 @@ def host_features() -> dict[str, bool]:
     return parsed(target().features)
 
 
-@lru_cache(maxsize=1)
+@known_of_target
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
     numbas = registry.cpu_target.target_context

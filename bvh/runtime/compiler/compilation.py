@@ -5,8 +5,7 @@ at the end of a chain of thirty calls is optimised thirty times, although only t
 from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
 is optimised and emitted once, as a translation unit in C is.
 
-All this is internal to Numba. If a version of it differs, this import fails, and `runtime.jit` lets
-Numba compile kernels as any function: with the same results, but several times as slowly.
+All this is internal to Numba: see `pipelines`, which finds out whether it works.
 """
 
 import hashlib
@@ -22,23 +21,20 @@ from numba.core import (
     codegen,
     compiler,
     compiler_machinery,
+    event,
     funcdesc,
     ir,
     lowering,
+    sigutils,
     typed_passes,
     types,
 )
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 
 from bvh.runtime.compiler.code_generator import kernel_context
 from bvh.runtime.compiler.code_types import Builder, Type, Value, Values
 from bvh.runtime.compiler.front_end import FrontEnd, is_counted, known_signatures
-
-# Missing methods are found here, not in the middle of a compilation.
-for _name in (
-    "_optimize_functions", "_finalize_final_module", "_finalize_dynamic_globals",
-     "_get_module_for_linking", "_raise_if_finalized",
-):  # fmt: skip
-    getattr(codegen.JITCodeLibrary, _name)
 
 Emitter = Callable[[Builder, Values], Value]
 
@@ -367,3 +363,14 @@ class HelperCompiler(KernelCompiler):
 
 class EntryCompiler(KernelCompiler):
     lowering = EntryLowering
+
+
+def compile_helper(helper: Dispatcher, signature: object) -> object:
+    """Compile a helper for a signature, as its own `compile` does."""
+    kinds, result = sigutils.normalize_signature(signature)
+    if kinds not in helper.overloads:
+        # Numba times each, by events of all that it calls.
+        told = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
+        with global_compiler_lock, helper._compiling_counter, told:
+            helper.add_overload(helper._compiler.compile(kinds, result))
+    return helper.overloads[kinds].entry_point

@@ -12,12 +12,13 @@ it does not, or Numba is told of a CPU, Numba is asked.
 
 import os
 import sys
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bvh.runtime.compiler.deferred import activate
+T = TypeVar("T")
 
 NATIVE = "native"
 
@@ -78,7 +79,7 @@ def numba_settings() -> Settings | None:
     names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
     if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
         return None
-    activate()
+    import numba  # noqa: F401 (whole before its parts: threads may import at once)
     from numba.core import config
 
     return Settings(config.CPU_NAME, config.CPU_FEATURES)
@@ -99,8 +100,8 @@ _NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
 
 def numba_features() -> tuple[str, dict[str, bool]]:
     """Return the architecture of this process, and the features of this CPU, as Numba has them."""
-    activate()
     import llvmlite.binding as llvm
+    import numba  # noqa: F401 (whole before its parts: threads may import at once)
     from numba.core.codegen import get_host_cpu_features
 
     name = llvm.get_process_triple().split("-")[0]
@@ -145,8 +146,8 @@ def _numba_has(level: Level) -> bool:
 def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
     """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
     if wanted == NATIVE:
-        activate()
         import llvmlite.binding as llvm
+        import numba  # noqa: F401 (whole before its parts: threads may import at once)
         from numba.core.codegen import get_host_cpu_features
 
         name, given = numba_settings() or Settings()
@@ -190,6 +191,23 @@ def wanted_target() -> Target:
 def chosen_target() -> Target:
     """Return `wanted_target`, as it was when it was first wanted."""
     return wanted_target()
+
+
+# What forgets all that is known of the target; see `code_generator.leave_to_numba`.
+_forgets: list[Callable[[], None]] = []
+
+
+def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a function finds, which depends on the CPU that kernels are compiled for."""
+    kept = lru_cache(maxsize=2)(find)
+    _forgets.append(kept.cache_clear)
+    return kept
+
+
+def forget_target() -> None:
+    """Find all anew that depends on the CPU that kernels are compiled for."""
+    for forget in _forgets:
+        forget()
 
 
 def natural_width(features: dict[str, bool]) -> int:

@@ -1,37 +1,23 @@
-"""Numba's dispatchers of kernels, with our compilers where they suit its version."""
+"""Numba's dispatchers of kernels, compiled by these pipelines, and cached."""
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba import extending, types
-from numba.core import event, sigutils
-from numba.core.compiler_lock import global_compiler_lock
+from numba import extending
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning
 
 from bvh.runtime.cache.kernel_cache import KernelCache
-from bvh.runtime.compiler.code_generator import leave_to_numba
+from bvh.runtime.compiler.pipelines import entry_compiler, helper_compiler, of_general_types
 from bvh.runtime.interrupts import raise_lost_interrupts
 
 Function = Callable[..., object]
 Options = dict[str, object]
 
-try:
-    if os.environ.get("BVH_PLAIN_COMPILER") == "1":
-        raise ImportError("asked for")
-    from bvh.runtime.compiler.compilation import EntryCompiler
-    from bvh.runtime.compiler.kept_helpers import KeptHelperCompiler
-except (ImportError, AttributeError):
-    # Another version of Numba: it compiles kernels as it does any function, and takes longer.
-    leave_to_numba()
-    HELPER: Options = {}
-    ENTRY: Options = {}
-else:
-    HELPER = {"pipeline_class": KeptHelperCompiler}
-    ENTRY = {"pipeline_class": EntryCompiler}
+HELPER: Options = {"pipeline_class": helper_compiler}
+ENTRY: Options = {"pipeline_class": entry_compiler}
 
 # Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
@@ -44,28 +30,8 @@ def compiled(function: Function, options: Options) -> Dispatcher:
 
 def helper(function: Function, options: Options) -> Dispatcher:
     """Return a helper, compiled for the types of its arguments, constants included."""
-    # Numba compiles it again for each value of a constant, such as the row that an accessor reads.
     made = compiled(function, options | HELPER)
-    if isinstance(made, Dispatcher):
-        template = made.get_call_template
-
-        def of_types(args, kws):
-            general = tuple(types.unliteral(arg) for arg in args)
-            return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
-
-        def compile_quietly(signature):
-            kinds, result = sigutils.normalize_signature(signature)
-            if kinds not in made.overloads:
-                told = event.trigger_event("numba:compile", {"dispatcher": made, "args": kinds})
-                with global_compiler_lock, made._compiling_counter, told:
-                    made.add_overload(made._compiler.compile(kinds, result))
-            return made.overloads[kinds].entry_point
-
-        made.get_call_template = of_types
-        if HELPER:
-            # Numba times each, by events of all that it calls.
-            made.compile = compile_quietly
-    return made
+    return of_general_types(made) if isinstance(made, Dispatcher) else made
 
 
 def entry(
