@@ -8,7 +8,8 @@ in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the ma
 which says what `linked` must know of the functions, and the header for C, `bvh.h`.
 
 BVH_WIDTH sets another width of vectors than the level's. Of a level that this machine does not
-have, kernels are compiled twice: here, to be run, and for it.
+have, kernels are compiled twice: here as usual, to be run, and for it; which there are does not
+depend on the width.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     functions = out / f"{level}.pickle"
     own = level in host_levels()
-    _run("recipes", functions, settings | ({"BVH_CPU": level} if own else {}))
+    _run("recipes", functions, settings | {"BVH_CPU": level} if own else {"BVH_KERNELS": "off"})
     if not own:
         _run("again", functions, settings | {"BVH_CACHE_DIR": "off"}, level)
     _run("write", functions, settings, level, folder, *triples)
