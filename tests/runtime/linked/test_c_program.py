@@ -30,7 +30,8 @@ MACROS = {
     "BELOW": collapse.BELOW, "NODE_SIZE": wide_nodes.NODE_SIZE,
     "GROUP_SIZE": triangle_groups.GROUP_SIZE, "ROW_SIZE": rows.SIZE, "NODES": rows.NODES,
     "IDS": rows.IDS, "IDS_ROW": triangle_groups.IDS, "GROUPS": rows.GROUPS, "FRAME": rows.FRAME,
-    "POINTS": rows.POINTS, "FACES": rows.FACES, "SINGLES": ray_batch.SINGLES, "NEVER": ray_batch.NEVER,
+    "POINTS": rows.POINTS, "FACES": rows.FACES, "SINGLES": ray_batch.SINGLES,
+    "NEVER": ray_batch.NEVER,
     "DEEPEST_LEVEL(n)": "((int64_t)floor(2 * log2(n)) + 8)",
 }  # fmt: skip
 
