@@ -5,7 +5,8 @@
 All recipes are run to see which kernels there are, for which arguments. The code of each, optimised
 as it is when it is called, becomes one function of a module; helpers that several kernels have are
 in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the code that they are
-made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must know of the functions, and the header for C, `bvh.h`.
+made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must know of the functions,
+and the header for C, `bvh.h`.
 
 BVH_WIDTH sets another width of vectors than the level's. Of a level that this machine does not
 have, kernels are compiled twice: here as usual, to be run, and for it; which there are does not
