@@ -265,7 +265,6 @@ def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
     with tempfile.TemporaryDirectory() as cache:
         # An import is measured as it is of an installed package.
         settings = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
-        # What another process compiles would be no CPU seconds of this one.
         settings |= {"BVH_CACHE_DIR": cache}
         for name in filter(None, (before, verb)):
             (row,) = stream("cold", {"verb": name}, threads, **settings)
