@@ -210,10 +210,10 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 def unmasked(batch: RayBatch) -> RayBatch:
     """Return rays for what has all bits: those without any miss."""
-    rays, nothing = batch.rays, batch.rays.masks == 0
-    if nothing.any():
+    rays = batch.rays
+    if not rays.masks.all():
         # No t is in that range.
-        rays = rays._replace(t_max=kernel_input(np.where(nothing, np.nan, rays.t_max)))
+        rays = rays._replace(t_max=kernel_input(np.where(rays.masks == 0, np.nan, rays.t_max)))
     return batch._replace(rays=rays._replace(masks=EVERY))
 
 
