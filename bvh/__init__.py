@@ -28,8 +28,6 @@ __all__ = sorted(_MODULES)
 
 # What lower folders use of upper ones, which are imported when that is wanted.
 enrol("modules of kernels", f"{__name__}.kernels", "FAMILIES")
-enrol("compiles ahead", f"{__name__}.runtime.compiler.ahead", "start")
-enrol("helpers of rays", f"{__name__}.tree.primitives", "lower_first")
 enrol("warnings at the line of the caller", f"{__name__}.runtime.caller_warnings", "warn_caller")
 enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
 enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")

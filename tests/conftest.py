@@ -57,7 +57,7 @@ CLUSTERED = (
 # Files that take longest, the longest first, so that no process is left with one at the end.
 FIRST = (
     *CLUSTERED, "test_groups", "test_user_calls", "test_parts", "test_user_functions",
-    "test_scene_rays", "test_kernel_shelves", "test_all_hits", "test_lab_page",
+    "test_scene_rays", "test_all_hits", "test_lab_page",
     "test_viewer_page", "test_bench", "test_triangle_overlap", "test_exactness",
     "test_refit", "test_jit", "test_torch_rays", "test_torch_points", "test_jax", "test_builders",
     "test_overlap_tree", "test_kernels", "test_formulas", "test_cli_pipes", "test_brute",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import finite, largest, vector
 from bvh.geometry.arithmetic.predicates import orient2d
-from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
+from bvh.runtime.arguments import MAX_PRIMITIVES, is_masked, kernel_input
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
@@ -273,7 +273,7 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
 
 def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
     """Return polygons, (k, n) or lists of int, as corners, and the offset of the first of each."""
-    if isinstance(faces, np.ma.MaskedArray):
+    if is_masked(faces):
         raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
         flat = np.asarray(faces)

@@ -283,14 +283,6 @@ def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
     return found
 
 
-@warms("first rays")
-def _warm_first() -> None:
-    """Compile what mostly follows a build; an empty tree needs no builder."""
-    tree = BVH._of_triangles([], [])
-    tree.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
-    tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-
-
 @warms("trees and queries")
 def _warm() -> None:
     """Compile builders and queries."""

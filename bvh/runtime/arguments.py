@@ -4,7 +4,6 @@ import contextlib
 import mmap
 import operator
 import sys
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -216,6 +215,9 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
 def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None:
     """Raise a ValueError unless `value` is one of the options."""
     if not (value is None or isinstance(value, str)) or value not in options:
+        # Not before: it takes as long to import as a thousand rays.
+        from difflib import get_close_matches
+
         others, last = ", ".join(map(repr, options[:-1])), options[-1]
         near = get_close_matches(str(value), [option for option in options if option], 1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
@@ -331,11 +333,17 @@ def label(name: str, value: str | None) -> str | None:
     return value
 
 
+def is_masked(value: object) -> bool:
+    """Return whether a value is a masked array of numpy's, without importing these."""
+    masked: Any = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
 def _plain(
     name: str, value: ArrayLike, kinds: str, wanted: str, *, quote: bool = False
 ) -> NDArray[Any]:
     """Return `value` as an array of some kinds of numbers, or an empty one of any."""
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
         raise TypeError(f"{name} must be an array, got None")

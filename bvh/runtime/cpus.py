@@ -1,4 +1,4 @@
-"""CPUs that this process may use, and how many of them are idle.
+"""CPUs that this process may use.
 
 Affinity, the quota of its container (cgroup v2), BVH_NUM_THREADS.
 """
@@ -7,15 +7,11 @@ import contextlib
 import math
 import os
 import threading
-import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-# Times of each CPU: at IDLE and after it those without work.
-TIMES, IDLE = Path("/proc/stat"), slice(3, 5)
-
 
 # More threads than any computer has, and what there is where nothing limits it.
 MOST, UNLIMITED = 1 << 16, 1 << 30
@@ -98,40 +94,3 @@ def _group_of(own: Path, mount: Path) -> Path:
     except (OSError, StopIteration):
         return mount.parent
     return mount / path.strip().lstrip("/")
-
-
-def idle_cpus(seconds: float = 0.1) -> float | None:
-    """Return how many of the CPUs that this process may use have no work, for a moment.
-
-    It sleeps meanwhile, and returns None if that is unknown. A container's quota that others use
-    up is not idle, whatever the computer does.
-    """
-    if not TIMES.exists():
-        return allowed_cpus() - os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    before, used = _times(), _used()
-    began = time.monotonic()
-    time.sleep(seconds)
-    pairs = zip(before, _times(), strict=True)
-    spent = [[b - a for a, b in zip(*pair, strict=True)] for pair in pairs]
-    if not any(map(sum, spent)):
-        # Some sandboxes count nothing.
-        return None
-    idle = sum(sum(times[IDLE]) / max(sum(times), 1) for times in spent)
-    return min(idle, settings()[1] - (_used() - used) / (time.monotonic() - began))
-
-
-def _times() -> list[list[int]]:
-    """Return the times of each CPU of the affinity."""
-    own = {f"cpu{k}" for k in os.sched_getaffinity(0)}
-    lines = map(str.split, TIMES.read_text().splitlines())
-    # Times of guests are within those of users.
-    return [[int(x) for x in numbers[:8]] for name, *numbers in lines if name in own]
-
-
-def _used() -> float:
-    """Return the seconds of CPU that the control group has used; 0 if that is unknown."""
-    try:
-        words = (_group_of(OWN_CGROUP, CGROUPS) / "cpu.stat").read_text().split()
-        return int(words[words.index("usage_usec") + 1]) * 1e-6
-    except (OSError, ValueError):
-        return 0.0

@@ -16,7 +16,6 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.verbs import verb
 from bvh.runtime import arguments
-from bvh.runtime.compiler.ahead import expect
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
@@ -39,7 +38,6 @@ class SceneContent(InstanceHolder):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        expect(scenes=True)
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:

@@ -274,15 +274,6 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
         return enrolled("trees on devices")(self, device)
 
 
-@warms("first rays in scenes")
-def _warm_first() -> None:
-    """Compile what mostly follows the first instances; of nothing, which needs no builder."""
-    scene = Scene()
-    scene.add(BVH._of_triangles([], []))
-    scene.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
-    scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-
-
 @warms("rays in scenes")
 def _warm() -> None:
     """Compile the ray queries of scenes."""

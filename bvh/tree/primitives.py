@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, sides
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
-from bvh.runtime.compiler.lazy_modules import typeof, types
+from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
@@ -79,17 +79,6 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
         return INF, MISS
     t = distance(o, d, e, k, vertices, vertex)
     return t, (side if t_min <= t <= t_max else MISS)
-
-
-def lower_first() -> None:
-    """Lower the exact test of triangles: a quarter of what rays lower, and the same for all."""
-    v, k = (0.0, 0.0, 0.0), 0
-    for test, given in (
-        (sides, (v, v, v, 0.0, (v, v, v))),
-        (distance, (v, v, k, k, (v, v, v), k)),
-        (exact_details, (v,) * 5),
-    ):
-        test.compile(tuple(map(typeof, given)))
 
 
 def _solid_test(solid):

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,15 +13,7 @@ import pytest
 import bvh
 from bvh.runtime import arguments, cpus, threads
 from bvh.runtime.arguments import thread_count
-from bvh.runtime.cpus import (
-    MOST,
-    UNLIMITED,
-    cpu_quota,
-    default_threads,
-    idle_cpus,
-    settings,
-    task_threads,
-)
+from bvh.runtime.cpus import MOST, UNLIMITED, cpu_quota, default_threads, settings, task_threads
 from tests.cases.families import sphere
 
 CLOSED = np.array([[0.0, 0.0, 5.0]]), np.array([[0.0, 0.0, -1.0]])
@@ -126,70 +117,6 @@ def test_quota_of_a_container(
         (folder / "cpu.max").write_text(limit + "\n")
     (tmp_path / "self").write_text(own + "\n")
     assert cpu_quota(tmp_path / "self", tmp_path / "cgroup") == wanted
-
-
-# Times of four CPUs: of users, niced ones, the system, without work, waiting for a disk, and of
-# interrupts; ten ticks later, the first is busy, the second waits, the third is idle.
-BEFORE = """cpu 9 9 9 9 9 9 9 9 9 9
-cpu0 100 0 50 900 10 0 5 0 0 0
-cpu1 100 0 50 900 10 0 5 0 0 0
-cpu2 100 0 50 900 10 0 5 0 0 0
-cpu3 100 0 50 900 10 0 5 0 0 0
-intr 5 6 7
-"""
-AFTER = """cpu 9 9 9 9 9 9 9 9 9 9
-cpu0 104 2 52 900 10 1 6 0 104 2
-cpu1 100 0 50 900 20 0 5 0 0 0
-cpu2 100 0 50 910 10 0 5 0 0 0
-cpu3 102 0 53 905 10 0 5 0 0 0
-intr 5 6 8
-"""
-
-
-@pytest.mark.parametrize(
-    ("affinity", "after", "quota", "used", "wanted"),
-    [
-        ({0, 1, 2, 3}, AFTER, UNLIMITED, 0.0, 2.5), ({0, 3}, AFTER, UNLIMITED, 0.0, 0.5),
-        ({0}, AFTER, UNLIMITED, 0.0, 0.0), ({1, 2}, AFTER, UNLIMITED, 0.0, 2.0),
-        # Others in the container use up most of its quota of two.
-        ({1, 2}, AFTER, 2, 1.5, 0.5), ({0, 1}, AFTER, 2, 0.5, 1.0),
-        # Nothing is counted.
-        ({0, 1, 2, 3}, BEFORE, UNLIMITED, 0.0, None),
-    ],
-)  # fmt: skip
-def test_idle_cpus(
-    affinity: set[int], after: str, quota: int, used: float, wanted: float | None,
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
-    """By times of CPUs and of the control group, before and after a sleep of a second."""
-    times, stat = tmp_path / "stat", tmp_path / "cpu.stat"
-    times.write_text(BEFORE)
-    stat.write_text("usage_usec 5000000\nuser_usec 9\n")
-    (tmp_path / "self").write_text("0::/\n")
-    clock = iter([100.0, 101.0])
-
-    def sleep(_: float) -> None:
-        times.write_text(after)
-        stat.write_text(f"usage_usec {5_000_000 + round(used * 1e6)}\nuser_usec 9\n")
-
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: affinity, raising=False)
-    monkeypatch.setattr(cpus, "cpu_quota", lambda *_: quota)
-    for name, value in (("TIMES", times), ("OWN_CGROUP", tmp_path / "self"), ("CGROUPS", tmp_path)):
-        monkeypatch.setattr(cpus, name, value)
-    fake = SimpleNamespace(sleep=sleep, monotonic=lambda: next(clock))
-    monkeypatch.setattr(cpus, "time", fake)
-    found = idle_cpus()
-    assert found is None if wanted is None else found == pytest.approx(wanted)
-
-
-def test_idle_cpus_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without times of CPUs by the load, and without one nothing is known."""
-    monkeypatch.setattr(cpus, "TIMES", tmp_path / "none")
-    monkeypatch.setattr(cpus, "allowed_cpus", lambda: 8)
-    monkeypatch.setattr(os, "getloadavg", lambda: (2.25, 9.0, 9.0), raising=False)
-    assert idle_cpus() == 5.75
-    monkeypatch.delattr(os, "getloadavg")
-    assert idle_cpus() is None
 
 
 def test_where_there_are_no_groups(tmp_path: Path) -> None:

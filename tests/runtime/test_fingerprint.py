@@ -259,7 +259,6 @@ def test_the_exact_fingerprint_finds_the_folder(
 ) -> None:
     """Nothing is parsed where a folder has a note; nobody else may write one."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("BVH_KERNELS", str(tmp_path / "shelf"))
     # Without the user's own folders, which may have notes.
     roots = [cache_root(tmp_path / "cache")]
     monkeypatch.setattr(kernel_versions, "cache_roots", lambda _: roots)
@@ -271,22 +270,20 @@ def test_the_exact_fingerprint_finds_the_folder(
 
     first = known()
     assert first.fingerprint == "b" * 20 and parsed
-    for root in ("shelf", "cache"):
-        folder = KernelFolder(tmp_path / root / ("a" * 20))
-        folder.make()
-        first.remember(folder)
-        assert known() == first
-        first._replace(fingerprint="a" * 20).remember(folder)
-        parsed.clear()
-        assert known() == (first.exact, "a" * 20, True) and not parsed
-        folder.path.rename(folder.path.with_name("away"))
-        assert known() == first and parsed
-        folder.path.with_name("away").rename(folder.path)
-        if os.name == "posix":
-            for place in (folder.path.parent, folder.path, folder.path / first.note):
-                mode = place.stat().st_mode
-                place.chmod(mode | 0o022)
-                assert known() == first
-                place.chmod(mode)
-        assert known().fingerprint == "a" * 20
-        shutil.rmtree(tmp_path / root)
+    folder = KernelFolder(tmp_path / "cache" / ("a" * 20))
+    folder.make()
+    first.remember(folder)
+    assert known() == first
+    first._replace(fingerprint="a" * 20).remember(folder)
+    parsed.clear()
+    assert known() == (first.exact, "a" * 20, True) and not parsed
+    folder.path.rename(folder.path.with_name("away"))
+    assert known() == first and parsed
+    folder.path.with_name("away").rename(folder.path)
+    if os.name == "posix":
+        for place in (folder.path.parent, folder.path, folder.path / first.note):
+            mode = place.stat().st_mode
+            place.chmod(mode | 0o022)
+            assert known() == first
+            place.chmod(mode)
+    assert known().fingerprint == "a" * 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from bvh.runtime.cache import kernel_cache, kernel_files
+from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import llvm_operation
 
@@ -87,3 +89,14 @@ def test_a_folder_stays_where_it_was_when_it_was_named(
         monkeypatch.setenv("BVH_CACHE_DIR", wanted)
         folder = kernel_cache.cache_directory.__wrapped__()
         assert folder == root / kernel_cache.fingerprint() and folder.is_dir()
+
+
+def test_files_of_other_versions_count_as_absent(tmp_path: Path) -> None:
+    """A class that is not there any more is no error."""
+    folder = KernelFolder(tmp_path)
+    store = kernel_files.KernelFiles(folder, "kernel")
+    payload = b"cno.such.module\nName\n."
+    folder.write(store._name("key"), hashlib.sha256(payload).digest() + payload)
+    assert store.load("key") is None
+    store.save("key", 1)
+    assert store.load("key") == 1

@@ -47,16 +47,6 @@ def test_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first.release(folder, NAME)
 
 
-def test_nobody_waits_for_a_process_of_low_priority(tmp_path: Path) -> None:
-    """It takes no lock, and waits for none."""
-    first, slow, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
-    slow.waived = True
-    assert not slow.take(folder, NAME)
-    assert first.take(folder, NAME) and not slow.take(folder, NAME)
-    slow.release(folder, NAME)
-    assert (tmp_path / NAME).exists()
-
-
 def test_without_a_folder(tmp_path: Path) -> None:
     """Where no file can be made, there is no lock and no error."""
     assert not KernelLocks().take(KernelFolder(tmp_path / "nowhere"), NAME)

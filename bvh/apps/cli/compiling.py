@@ -1,7 +1,6 @@
 """Compilation of kernels by other processes: `bvh warmup`."""
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -13,20 +12,17 @@ from typer import Exit, Option
 
 import bvh
 from bvh.apps.cli.console import bar, out
-from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.compiler.cpu_levels import chosen_target, target_of
 from bvh.runtime.compiler.warming import compile_together
-from bvh.runtime.jit import all_recipes, cache_directory, families, fingerprint, notice, prune_cache
+from bvh.runtime.jit import all_recipes, cache_directory, families, notice, prune_cache
 
-# Program of processes that compile for another level or folder.
+# Program of processes that compile for another level.
 FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
 
 
 def warmup_command(
     processes: Annotated[int | None, Option(
         min=1, help="Number of processes; one for each CPU by default.")] = None,
-    to: Annotated[Path | None, Option(
-        help="Folder to fill for BVH_KERNELS; your own cache by default.")] = None,
     cpu: Annotated[str | None, Option(
         help="Levels to compile for, with commas between; this CPU's by default.")] = None,
     parts: Annotated[str | None, Option(help=
@@ -42,60 +38,30 @@ def warmup_command(
     levels = _listed(cpu) or [chosen_target().level]
     for level in levels:
         target_of(level, "--cpu")
-    if to is not None:
-        _must_be_private(to)
+    folder = cache_directory()
+    where = "memory only" if folder is None else folder.parent
     for level in levels:
         began = time.perf_counter()
-        if to is None and level == chosen_target().level:
+        if level == chosen_target().level:
             fill(processes, chosen)
-            where = str(cache_directory() or "memory only")
         else:
-            where = _fill_elsewhere(level, to, processes, chosen)
+            _fill_for(level, processes, chosen)
         seconds = time.perf_counter() - began
         about = f" for {level}" if cpu is not None else ""
         out.print(f"kernels{about} ready after {seconds:.1f} s, kept in {where}")
-    if to is None:
-        prune_cache()
-    else:
-        _open_to_readers(to)
+    prune_cache()
 
 
 def _listed(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _must_be_private(folder: Path) -> None:
-    """Create a folder if it is missing; raise ValueError if others could write to it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        KernelFolder(folder / fingerprint()).names()
-    except Untrusted as error:
-        raise ValueError(f"--to {folder}: {error.filename} {error.strerror}") from None
-    except FileNotFoundError:
-        pass
-
-
-def _fill_elsewhere(level: str, to: Path | None, processes: int, parts: Sequence[str]) -> str:
-    """Compile for a level in a process of its own; return the folder."""
-    settings = {"BVH_CPU": level, "BVH_KERNELS": "off"}
-    if to is not None:
-        settings["BVH_CACHE_DIR"] = str(to.absolute())
-    command = _python(FILL.format(processes, list(parts)), **settings)
+def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
+    """Compile for a level in a process of its own."""
+    command = _python(FILL.format(processes, list(parts)), BVH_CPU=level, BVH_KERNELS="off")
     status = subprocess.run(**command, check=False).returncode
     if status:
         raise Exit(status)
-    directory = cache_directory()
-    return str(to or (directory and directory.parent) or "memory only")
-
-
-def _open_to_readers(folder: Path) -> None:
-    """Let everybody read a folder, and only its owner write to it."""
-    folder.chmod(0o755)
-    for version in folder.iterdir():
-        if re.fullmatch("[0-9a-f]{20}", version.name) and version.is_dir():
-            version.chmod(0o755)
-            for file in version.iterdir():
-                file.chmod(0o644)
 
 
 def fill(processes: int, parts: Sequence[str]) -> None:

@@ -24,7 +24,6 @@ from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
-from bvh.runtime.compiler import ahead
 from bvh.scene.scene import Scene
 
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
@@ -77,7 +76,6 @@ def render_command(
         lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    ahead.expect(scenes=Path(scene).suffix.lower() in (".glb", ".gltf"))
     source, read, up = files.opened_parts(scene, threads, memory=memory)
     view = camera.camera_of(Path(scene), source, up, read)
     target = source

@@ -4,7 +4,7 @@ Numba's own cache looks only at the file of the function that it stores, so a ke
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
 kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
 fill a folder at once: each compiled kernel is one file, and what one process compiles the others
-wait for. Before anything is compiled, folders that somebody else has filled are searched.
+wait for.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers, refuse
-from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
-from bvh.runtime.cache.kernel_roots import cache_root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers
+from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.cache.kernel_roots import cache_root, cache_roots
 from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
@@ -28,7 +28,6 @@ from bvh.runtime.compiler.compile_notice import CompileNotice
 from bvh.runtime.compiler.cpu_levels import known_of_target
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.lazy_modules import types
-from bvh.runtime.registry import enrolled
 
 __all__ = ["BVHWarning", "fingerprint"]
 
@@ -80,26 +79,6 @@ def cache_folder() -> KernelFolder | None:
     return None if path is None else cache_root(path.parent).folder(path.name)
 
 
-@known_of_target
-def kernel_shelves() -> tuple[KernelFolder, ...]:
-    """Return the folders that are searched, but not written to, before a kernel is compiled."""
-    # Folders that are missing, or hold no kernels of this version, are skipped.
-    roots = shelf_roots()
-    if not roots or not version_of(PACKAGE).exact:
-        return ()
-    return tuple(filter(_has_files, (root.folder(fingerprint()) for root in roots)))
-
-
-def _has_files(shelf: KernelFolder) -> bool:
-    try:
-        return bool(shelf.names())
-    except Untrusted as error:
-        refuse(error)
-    except OSError:
-        pass
-    return False
-
-
 def prune_cache() -> list[Path]:
     """Remove kernels of other versions that have not been used for 30 days; return their paths."""
     current = cache_directory()
@@ -144,7 +123,7 @@ class KernelCache:
     def _files(self) -> KernelFiles:
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-        return KernelFiles(cache_folder(), name, kernel_shelves())
+        return KernelFiles(cache_folder(), name)
 
     def _key(self, signature: Any) -> object:
         """Return what, beside the fingerprint, tells compiled functions of one name apart."""
@@ -181,9 +160,7 @@ class KernelCache:
                     self._files.claim(key)
                     found = self._load(key)
                 if found is None:
-                    helpers.search(cache_folder(), *kernel_shelves())
-                    if kept and notice.wanted:
-                        enrolled("compiles ahead")()
+                    helpers.search(cache_folder())
             except BaseException:
                 self._ended()
                 raise

@@ -7,12 +7,10 @@ import hashlib
 import os
 import pickle
 import time
-import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.plain_files import lock_file
 
 # The longest wait for another process; no kernel takes that long. Then it is compiled twice.
@@ -21,8 +19,6 @@ POLL_SECONDS = 0.05
 
 # Prefix of files of helpers, and how many a file has at the most.
 HELPERS, TOGETHER = "helpers.", 40
-
-_refused: list[Untrusted] = []
 
 
 class BVHWarning(UserWarning):
@@ -46,27 +42,12 @@ def dumps(data: object) -> bytes:
     return bytes(serialize.dumps(data))
 
 
-def refuse(error: Untrusted) -> None:
-    """Warn that kernels are not loaded, once in a process."""
-    if not _refused:
-        warnings.warn(
-            f"kernels are not loaded from {error.filename}, which {error.strerror}: only its owner "
-            "may be able to write to it, and must be you or root",
-            BVHWarning,
-            stacklevel=2,
-        )
-    _refused.append(error)
-
-
 class KernelLocks:
     """The locks that this process has; each is a file that is removed when it is released.
 
     The system releases the locks of a process that ends. Only time depends on locks: where a disk
     has none, or the wait is too long, a kernel is compiled twice.
     """
-
-    # Whether no more are taken: others shall not wait for a process of low priority.
-    waived = False
 
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
@@ -75,8 +56,6 @@ class KernelLocks:
 
     def take(self, folder: KernelFolder, name: str) -> bool:
         """Wait for a lock; return False if another process may still have it."""
-        if self.waived:
-            return False
         until = time.monotonic() + PATIENCE_SECONDS
         while folder.path / name not in self._files:
             try:
@@ -125,16 +104,12 @@ locks = KernelLocks()
 class KernelFiles:
     """One file for each compiled signature of a function: a digest, then pickled machine code.
 
-    It replaces Numba's index file, which two processes can corrupt. What is not in `folder` may be
-    in one of the `shelves`, which are only read.
+    It replaces Numba's index file, which two processes can corrupt.
     """
 
-    def __init__(
-        self, folder: KernelFolder | None, base: str, shelves: Sequence[KernelFolder] = ()
-    ) -> None:
+    def __init__(self, folder: KernelFolder | None, base: str) -> None:
         self._folder = folder
         self._base = base
-        self._shelves = shelves
 
     def _name(self, key: object) -> str:
         return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
@@ -151,11 +126,7 @@ class KernelFiles:
 
     def load(self, key: object) -> Any:
         """Return what `save` stored under `key`; None if it is absent or damaged."""
-        for folder in (self._folder, *self._shelves):
-            found = folder and _loaded(folder, self._name(key), warn=folder is not self._folder)
-            if found is not None:
-                return found
-        return None
+        return None if self._folder is None else _loaded(self._folder, self._name(key))
 
     def save(self, key: object, data: object) -> None:
         """Store `data` under `key` atomically; raises OSError if nothing can be stored."""
@@ -175,12 +146,12 @@ class HelperFiles:
         self._records: dict[str, Any] = {}
         self._new: dict[str, Any] = {}
         self._names: set[str] = set()
-        self._folders: tuple[KernelFolder | None, ...] = ()
+        self._folder: KernelFolder | None = None
         self._read_at = 0.0
 
-    def search(self, *folders: KernelFolder | None) -> None:
-        """Search these folders, and store in the first."""
-        self._folders, self._read_at = folders, 0.0
+    def search(self, folder: KernelFolder | None) -> None:
+        """Search a folder, and store in it."""
+        self._folder, self._read_at = folder, 0.0
 
     def find(self, key: str) -> Any:
         """Return the record of a helper, or None."""
@@ -190,11 +161,11 @@ class HelperFiles:
         return self._records.get(key)
 
     def _read(self) -> None:
-        for folder in filter(None, self._folders):
+        if self._folder is not None:
             with contextlib.suppress(OSError):
-                names = {name for name in folder.names() if name.startswith(HELPERS)}
+                names = {name for name in self._folder.names() if name.startswith(HELPERS)}
                 for name in names - self._names:
-                    self._records |= _loaded(folder, name) or {}
+                    self._records |= _loaded(self._folder, name) or {}
                 self._names |= names
 
     def add(self, key: str, record: object) -> None:
@@ -205,9 +176,9 @@ class HelperFiles:
 
     def store(self) -> None:
         """Store what has been added, if that is possible."""
-        if self._new and self._folders and self._folders[0] is not None:
+        if self._new and self._folder is not None:
             with contextlib.suppress(OSError):
-                _store(self._folders[0], HELPERS + next(iter(self._new)), self._new)
+                _store(self._folder, HELPERS + next(iter(self._new)), self._new)
         self._new = {}
 
 
@@ -219,14 +190,10 @@ def _store(folder: KernelFolder, name: str, data: object) -> None:
     folder.write(name, hashlib.sha256(payload).digest() + payload)
 
 
-def _loaded(folder: KernelFolder, name: str, warn: bool = False) -> Any:
+def _loaded(folder: KernelFolder, name: str) -> Any:
     """Load a file; None if it is absent, damaged, untrusted, or of other versions."""
     try:
         blob = folder.read(name)
-    except Untrusted as error:
-        if warn:
-            refuse(error)
-        return None
     except OSError:
         return None
     digest, payload = blob[:32], blob[32:]

@@ -26,12 +26,10 @@ class Untrusted(PermissionError):
 class KernelFolder(PlainFolder):
     """A folder of kernel files, opened when it is first needed."""
 
-    def __init__(self, path: Path, link: bool = True, checked: bool = True) -> None:
-        # Without `link` the parent may not be a symbolic link; without `checked` any owner and mode
-        # are accepted.
+    def __init__(self, path: Path, link: bool = True) -> None:
+        # Without `link` the parent may not be a symbolic link.
         super().__init__(path)
         self._link = link
-        self._checked = checked
         self._identity: tuple[int, int] | None = None
 
     def _opened(self) -> int | None:
@@ -54,8 +52,6 @@ class KernelFolder(PlainFolder):
 
     def _demand(self, status: os.stat_result, what: Path) -> None:
         """Raise `Untrusted` for what other users own or can write to; root is trusted."""
-        if not self._checked:
-            return
         if status.st_uid not in (os.getuid(), 0):
             raise Untrusted(errno.EACCES, "belongs to another user", str(what))
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,7 +1,5 @@
-"""Where folders of kernels are: those that are written, and those that others have filled."""
+"""Where folders of kernels are."""
 
-import contextlib
-import importlib.machinery
 import os
 import sys
 import tempfile
@@ -17,11 +15,10 @@ class Root(NamedTuple):
 
     path: Path
     link: bool = True
-    checked: bool = True
 
     def folder(self, name: str) -> KernelFolder:
         """Return the folder of a version."""
-        return KernelFolder(self.path / name, self.link, self.checked)
+        return KernelFolder(self.path / name, self.link)
 
 
 def cache_roots(wanted: str) -> list[Root]:
@@ -53,21 +50,3 @@ def temporary_root() -> Path:
     usable = (path for path in relative if os.access(path, os.W_OK))
     folder = next(usable, None) or absolute(tempfile.gettempdir())
     return folder / f"raybvh-{user}"
-
-
-def shelf_roots() -> list[Root]:
-    """Return what others have filled."""
-    # It is what ``$BVH_KERNELS`` names, which must belong to the user or root and be writable by
-    # nobody else, and the package ``raybvh_kernels``, trusted as any package that can be imported.
-    # ``BVH_KERNELS=off`` is none.
-    wanted = os.environ.get("BVH_KERNELS", "")
-    if wanted.lower() == "off":
-        return []
-    roots = [Root(absolute(path)) for path in wanted.split(os.pathsep) if path]
-    with contextlib.suppress(ImportError, ValueError):
-        # Not what is in the working directory: that may be anybody's by now.
-        paths = [path for path in sys.path if os.path.isabs(path)]
-        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", paths)
-        for path in (package and package.submodule_search_locations) or ():
-            roots.append(Root(Path(path), checked=False))
-    return roots

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.kernel_roots import Root, cache_roots, shelf_roots
+from bvh.runtime.cache.kernel_roots import Root, cache_roots
 from bvh.runtime.cache.kernel_sources import kernel_sources
 from bvh.runtime.compiler.cpu_levels import known_of_target
 
@@ -45,8 +45,7 @@ def version_of(package: Path) -> KernelVersion:
         return KernelVersion("", fingerprint(sources))
     exact = KernelVersion(exact_fingerprint(sources), "")
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    roots = shelf_roots() if wanted.lower() == "off" else cache_roots(wanted) + shelf_roots()
-    for root in roots:
+    for root in () if wanted.lower() == "off" else cache_roots(wanted):
         for name in _noted(root, exact.note):
             return exact._replace(fingerprint=name, noted=True)
     with no_collection():

@@ -16,5 +16,4 @@ Each file imports only from those above it.
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
 | `pipelines.py` | Which pipelines compile kernels: the package's own, or Numba's where these fail |
 | `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, and cached |
-| `ahead.py` | A process that compiles ahead what mostly follows: rays, while this process compiles a builder |
 """

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bvh.runtime.compiler.deferred import activate
-
 T = TypeVar("T")
 
 NATIVE = "native"
@@ -81,7 +79,7 @@ def numba_settings() -> Settings | None:
     names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
     if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
         return None
-    activate()
+    import numba  # noqa: F401 (whole before its parts: threads may import at once)
     from numba.core import config
 
     return Settings(config.CPU_NAME, config.CPU_FEATURES)
@@ -102,8 +100,8 @@ _NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
 
 def numba_features() -> tuple[str, dict[str, bool]]:
     """Return the architecture of this process, and the features of this CPU, as Numba has them."""
-    activate()
     import llvmlite.binding as llvm
+    import numba  # noqa: F401 (whole before its parts: threads may import at once)
     from numba.core.codegen import get_host_cpu_features
 
     name = llvm.get_process_triple().split("-")[0]
@@ -148,8 +146,8 @@ def _numba_has(level: Level) -> bool:
 def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
     """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
     if wanted == NATIVE:
-        activate()
         import llvmlite.binding as llvm
+        import numba  # noqa: F401 (whole before its parts: threads may import at once)
         from numba.core.codegen import get_host_cpu_features
 
         name, given = numba_settings() or Settings()

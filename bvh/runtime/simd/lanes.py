@@ -17,8 +17,6 @@ from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import load_bytes
 from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, indices, spread, suffix_of
 
-FEATURES = host_features()
-
 
 @literal_operation
 def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
@@ -100,26 +98,26 @@ def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
 def _native_permute(vec: Vec) -> str | None:
     """Return the x86 instruction that permutes the lanes of this vector."""
     kind = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
-    if kind and vec.n == 8 and FEATURES.get("avx2"):
+    if kind and vec.n == 8 and host_features().get("avx2"):
         return f"llvm.x86.avx2.perm{kind[0]}"
-    if kind and vec.n == 16 and FEATURES.get("avx512f"):
+    if kind and vec.n == 16 and host_features().get("avx512f"):
         return f"llvm.x86.avx512.permvar.{kind[1]}.512"
     return None
 
 
-# Looks up the 16 bytes of a vector by others.
-_TABLE = "llvm.x86.ssse3.pshuf.b.128" if FEATURES.get("ssse3") else (
-    "llvm.aarch64.neon.tbl1.v16i8" if FEATURES.get("neon") else None
-)  # fmt: skip
+def _table() -> str | None:
+    """Return the instruction that looks up the 16 bytes of a vector by others."""
+    if host_features().get("ssse3"):
+        return "llvm.x86.ssse3.pshuf.b.128"
+    return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None
 
 
-def _permuted_bytes(builder: Builder, value: Value, order: Value) -> Value:
+def _permuted_bytes(builder: Builder, table: str, value: Value, order: Value) -> Value:
     """Return 4 lanes of 32 bits, permuted as bytes."""
-    assert _TABLE is not None
     bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
     first = builder.mul(builder.and_(order, lane), ir.Constant(order.type, [0x04040404] * 4))
     at = builder.add(builder.bitcast(first, bytes_of), ir.Constant(bytes_of, [0, 1, 2, 3] * 4))
-    found = call(builder, _TABLE, [builder.bitcast(value, bytes_of), at], plain=True)
+    found = call(builder, table, [builder.bitcast(value, bytes_of), at], plain=True)
     return builder.bitcast(found, value.type)
 
 
@@ -128,13 +126,13 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     """Return lane order[k] of the vector in lane k; only the low bits of an index count."""
     if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
         return None
-    native = _native_permute(vector)
+    native, table = _native_permute(vector), _table()
 
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             return call(builder, native, [value, order], plain=True)
-        if _TABLE and vector.n == 4 and vector.dtype in (types.float32, types.int32):
-            return _permuted_bytes(builder, value, order)
+        if table and vector.n == 4 and vector.dtype in (types.float32, types.int32):
+            return _permuted_bytes(builder, table, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
