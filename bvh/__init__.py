@@ -27,6 +27,7 @@ _MODULES = _modules_of(__spec__)
 __all__ = sorted(_MODULES)
 
 # What lower folders use of upper ones, which are imported when that is wanted.
+enrol("compilers of kernels", f"{__name__}.runtime.compiler.dispatchers", "compiled")
 enrol("modules of kernels", f"{__name__}.kernels", "FAMILIES")
 enrol("warnings at the line of the caller", f"{__name__}.runtime.caller_warnings", "warn_caller")
 enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")

@@ -14,6 +14,7 @@ from typing import Any
 
 from bvh.runtime import forks
 from bvh.runtime.interrupts import deferred_interrupts
+from bvh.runtime.registry import enrolled
 
 Function = Callable[..., Any]
 
@@ -45,7 +46,7 @@ def activate() -> None:
 
             forks.guard_compiler()
             # It chooses the compiler.
-            import_module("bvh.runtime.compiler.dispatchers")
+            enrolled("compilers of kernels")
             _tell()
             _done = True
         finally:

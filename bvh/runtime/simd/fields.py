@@ -24,7 +24,6 @@ from bvh.runtime.compiler.code_types import (
 )
 from bvh.runtime.compiler.lazy_modules import type_of_kind
 from bvh.runtime.jit import literal_operation
-from bvh.runtime.simd.accessors import Accessor
 from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import is_flat, loading, reading, storing, writing
 from bvh.runtime.simd.vectors import LONG, Vec, spread
@@ -86,7 +85,7 @@ def _putting(
     return types.void(*operation[0].args[:2], given), codegen
 
 
-def field(kind: Any, *places: int) -> tuple[Accessor, Accessor]:
+def field(kind: Any, *places: int) -> tuple[Any, Any]:
     """Return functions that read and write a number of a type, or a tuple where places are more."""
     kind = type_of_kind(kind)
     # Those of int32 are read as int64, as all integers inside kernels.
@@ -105,7 +104,7 @@ def field(kind: Any, *places: int) -> tuple[Accessor, Accessor]:
     return read, write
 
 
-def rows(kind: Any, *places: int) -> tuple[Accessor, Accessor, Accessor]:
+def rows(kind: Any, *places: int) -> tuple[Any, Any, Any]:
     """Return functions that read a number, load n lanes, and store a number or lanes, narrowed."""
     read, _ = field(kind, *places)
     kind = type_of_kind(kind)
@@ -127,7 +126,7 @@ def rows(kind: Any, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     return read, load, store
 
 
-def splat_rows(*places: int) -> tuple[Accessor]:
+def splat_rows(*places: int) -> tuple[Any]:
     """Return a function of (memory, stride) that copies a float32 into all lanes of a vector."""
     result = _kind_of(Vec(types.float32, WIDTH), places)
 
