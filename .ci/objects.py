@@ -4,8 +4,9 @@
 
 All recipes are run to see which kernels there are, for which arguments. The code of each, optimised
 as it is when it is called, becomes one function of a module; helpers that several kernels have are
-in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the manifest `LEVEL.json`,
-which says what `linked` must know of the functions, and the header for C, `bvh.h`.
+in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the code that they are
+made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must know of the functions,
+and the header for C, `bvh.h`.
 
 BVH_WIDTH sets another width of vectors than the level's. Of a level that this machine does not
 have, kernels are compiled twice: here as usual, to be run, and for it; which there are does not
@@ -164,6 +165,7 @@ def write(path: str, level: str, folder: str, *triples: str) -> None:
     llvm.initialize_all_asmprinters()
     code = _merged(functions, symbols, level).as_bitcode()
     out = Path(folder)
+    (out / f"{level}.bc").write_bytes(code)
     for triple in triples:
         (out / f"{level}-{triple}.o").write_bytes(_emitted(code, symbols, level, triple))
     manifest = json.dumps(_manifest(functions, symbols, level), indent=1)
