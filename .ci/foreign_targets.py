@@ -9,6 +9,7 @@ from numba.core import codegen
 
 from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.cpu_levels import LEVELS, Target
+from bvh.runtime.compiler.deferred import activate
 
 # What each architecture's code is optimised for; other systems have the same code.
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
@@ -47,8 +48,12 @@ def compile_for(level: str) -> None:
     target = level_target(level)
     # Before other modules take it from there.
     cpu_levels.chosen_target = lambda: target
+    # It chooses our compiler, before a part of it is imported.
+    activate()
     from bvh.runtime.compiler import code_generator, compilation
 
+    # Without a look at what this machine can run.
+    code_generator.target = lambda: target
     triple = TRIPLES[LEVELS[level].architecture]
 
     class Generator(codegen.JITCPUCodegen):
@@ -75,6 +80,8 @@ def compile_for(level: str) -> None:
     llvm.initialize_all_asmprinters()
     code_generator._generator = lambda target: Generator("bvh.foreign")
     compilation.EntryLibrary._get_compiled_object = _Library._get_compiled_object
+    if not isinstance(code_generator.kernel_context().codegen(), Generator):
+        raise RuntimeError("kernels are left to Numba, which compiles for this machine alone")
 
 
 def level_target(level: str) -> Target:

@@ -61,6 +61,8 @@ def _address(library: ctypes.CDLL, symbol: str) -> int:
 def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
     """Return the library and its manifest."""
     wanted = os.environ.get("BVH_KERNELS", "").lower()
+    if wanted not in ("", "off", "linked"):
+        raise ValueError(f"BVH_KERNELS must be off or linked, got {wanted!r}")
     if wanted == "off":
         return None
     found, reason = _fitting_library()

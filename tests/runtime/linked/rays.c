@@ -132,6 +132,14 @@ static void *taken(int64_t bytes) {
 
 int main(void) {
     int64_t head[4], row[ROW_SIZE];
+    bvh_Scratch scratch = {
+        block(), {F4(SCRATCH), I8(SCRATCH)}, I8(SCRATCH), F8(SCRATCH),
+        {
+            {F4(SCRATCH), F4(SCRATCH)}, F4(SCRATCH),
+            {block(), F8(SCRATCH), I8(SCRATCH), I8(SCRATCH), I8(SCRATCH), I8(SCRATCH)},
+        },
+        {I8(SCRATCH), I8(SCRATCH), I8(SCRATCH)},
+    };
     while (fread(head, 8, 4, stdin) == 4) {
         int64_t n = head[2];
         bvh_Triangles mesh = {{taken(24 * head[0]), {head[0], 3}}, {NULL, {head[1], 3}}};
@@ -146,15 +154,7 @@ int main(void) {
         bvh_closest_hits_TriangleRow_ClosestGoal_words cast = {
             .tree_row = build(mesh, row), .ray_arrays = rays,
             .ray_order = {n, 0, I8(0), SINGLES, NEVER},
-            .thread_scratch = {
-                block(), {F4(SCRATCH), I8(SCRATCH)}, I8(SCRATCH), F8(SCRATCH),
-                {
-                    {F4(SCRATCH), F4(SCRATCH)}, F4(SCRATCH),
-                    {block(), F8(SCRATCH), I8(SCRATCH), I8(SCRATCH), I8(SCRATCH), I8(SCRATCH)},
-                },
-                {I8(SCRATCH), I8(SCRATCH), I8(SCRATCH)},
-            },
-            .goal = {0, head[3]}, .end = (n + BLOCK - 1) / BLOCK,
+            .thread_scratch = scratch, .goal = {0, head[3]}, .end = (n + BLOCK - 1) / BLOCK,
             .columns = {F8(n), I4(n), F8(n), F8(n), {memory(n), {n}}},
         };
         bvh_Columns found = cast.columns;

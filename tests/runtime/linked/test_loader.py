@@ -74,6 +74,10 @@ def test_kernels_can_be_compiled_all_the_same(
 ) -> None:
     monkeypatch.setenv("BVH_KERNELS", "off")
     assert linked.linked_kernel(ENTRY, "i8") is None
+    monkeypatch.setenv("BVH_KERNELS", "/opt/kernels")
+    linked._library.cache_clear()
+    with pytest.raises(ValueError, match="BVH_KERNELS must be off or linked, got '/opt/kernels'"):
+        linked.linked_kernel(ENTRY, "i8")
 
 
 def test_another_width(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
