@@ -47,7 +47,11 @@ def compile_for(level: str) -> None:
     target = level_target(level)
     # Before other modules take it from there.
     cpu_levels.chosen_target = lambda: target
-    from bvh.runtime.compiler import code_generator, compilation
+    from bvh.runtime.compiler import code_generator
+
+    # Nor does anybody ask whether this machine has the level.
+    code_generator.target = lambda: target
+    from bvh.runtime.compiler import compilation
 
     triple = TRIPLES[LEVELS[level].architecture]
 
