@@ -108,7 +108,12 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Check and flatten rays; values shared by all rays stay a single row."""
     plain = plain_rays(origins, directions, t_min, t_max, arguments.MAX_ROWS)
-    if plain is not None:
+    one = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
+    if one is not None:
+        numbers = np.array((*one, t_min, t_max))
+        o, d = numbers[:6].reshape(2, 1, 3)
+        batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
+    elif plain is not None:
         # As of `read_only`; where no masks are given, they stay `EVERY`.
         o, d = kernel_input(plain.origins), kernel_input(plain.directions)
         batch = RayBatch(Rays(o, d, plain.t_min, plain.t_max), o.shape[:1])
@@ -205,10 +210,10 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 def unmasked(batch: RayBatch) -> RayBatch:
     """Return rays for what has all bits: those without any miss."""
-    rays, nothing = batch.rays, batch.rays.masks == 0
-    if nothing.any():
+    rays = batch.rays
+    if not rays.masks.all():
         # No t is in that range.
-        rays = rays._replace(t_max=kernel_input(np.where(nothing, np.nan, rays.t_max)))
+        rays = rays._replace(t_max=kernel_input(np.where(rays.masks == 0, np.nan, rays.t_max)))
     return batch._replace(rays=rays._replace(masks=EVERY))
 
 

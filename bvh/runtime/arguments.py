@@ -98,7 +98,7 @@ def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
     """Give flat results the leading shape of a batch; scalars for a single query."""
     if shape == ():
-        return tuple(array[0].item() for array in arrays)
+        return tuple([array.item(0) for array in arrays])
     if len(shape) == 1:
         return arrays
     return tuple(array.reshape(shape) for array in arrays)

@@ -9,6 +9,7 @@ from bvh.runtime import jit
 from bvh.runtime.invocation import Call, Specialisation, called_from_python
 from bvh.runtime.jit import Dispatcher, types
 from bvh.runtime.linked import linked_kernel
+from bvh.runtime.threads import reserve_call_memory
 from bvh.runtime.words import (
     OTHER,
     canonical,
@@ -61,11 +62,14 @@ class Entry:
         """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
         found = self.specialised(arguments)
         if found is None:
-            numbas: Call = self.numbas
-            return numbas
+            return self._called_by_numba
         call = called_from_python(found, arguments)
         self._calls.append(call)
         return call
+
+    def _called_by_numba(self, *arguments: Any) -> Any:
+        reserve_call_memory()
+        return self.numbas(*arguments)
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Return the kernel for arguments of such types, if they are words."""

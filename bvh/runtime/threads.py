@@ -130,7 +130,6 @@ def watch(
                 position, call = waiting.pop()
             except IndexError:
                 return
-            reserve_call_memory()
             results[position] = call()
 
     futures: list[Future[None]] = []
@@ -218,7 +217,6 @@ def share(
         return
     # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= (size if threads == 1 or not least else least) and progress is None:
-        reserve_call_memory()
         work(0, count)
         return
     chunks = _chunks(count, size, threads, least if threads > 1 else 0)
@@ -231,7 +229,6 @@ def share(
             start, stop = chunks.pop()
         except IndexError:
             return False
-        reserve_call_memory()
         work(start, stop)
         done.append(stop - start)
         return True
@@ -281,7 +278,6 @@ def share_long(
             progress(0, 0)
         return
     if progress is None and (threads == 1 or count <= size):
-        reserve_call_memory()
         work(0, count)
         return
     done: list[None] = []

@@ -24,7 +24,7 @@ from bvh.runtime.arguments import aligned
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH
-from bvh.runtime.threads import Shelf, reserve_call_memory, share
+from bvh.runtime.threads import Shelf, share
 from bvh.tree import wide_nodes
 from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
@@ -229,7 +229,6 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
         len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
         threads,
     )  # fmt: skip
-    reserve_call_memory()
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
     ids = aligned(rows * lanes, np.int32).reshape(-1, lanes)
@@ -261,7 +260,6 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     below = tasks[:, BELOW]
     tasks[:, NEXT] = 1 + top[0, BELOW] + np.cumsum(below) - below
     data = aligned(int(1 + top[0, BELOW] + below.sum()) * NODE_SIZE, np.float32)
-    reserve_call_memory()
     collapse(top, 0, 1, data, left_over)
     collapse_all(data)
     return WideNodes(data, ids)

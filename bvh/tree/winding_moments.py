@@ -21,7 +21,6 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import sqrt
-from bvh.runtime.threads import reserve_call_memory
 from bvh.tree import multipoles
 from bvh.tree.build import prepare
 from bvh.tree.builders import binned_sah
@@ -82,7 +81,6 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     faces[-LANES:] = 0.0
     sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
     away = np.zeros((2, 2, LOWER_SLOTS))
-    reserve_call_memory()
     _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
     return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
 

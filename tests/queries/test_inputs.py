@@ -366,7 +366,7 @@ def test_a_single_ray_takes_the_short_way(kind: Any, monkeypatch: pytest.MonkeyP
         )  # fmt: skip
     wanted = tree.closest_hit(np.array(o, float)[None], np.array(d, float))
     monkeypatch.setattr("bvh.queries.batches.quick_calls.plain_rays", None)
-    monkeypatch.setattr("bvh.queries.batches.ray_batches.kernel_for", None)
+    monkeypatch.setattr("bvh.queries.batches.ray_batches._trace", None)
     hit = tree.closest_hit(*rays)
     assert (hit.t, hit.prim_id, hit.u, hit.v) == (2.5, 0, wanted.u[0], wanted.v[0])
     assert tree.any_hit(*rays) is True

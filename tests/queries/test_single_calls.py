@@ -233,7 +233,7 @@ def test_single_points_need_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = tree.contains(p), tree.signed_distance(p), tree.visible(p, q)
     assert wanted == (True, tree.signed_distance([p])[0], False)
     for module, name in (
-        (ray_batches, "kernel_for"),
+        (ray_batches, "_trace"),
         (point_batches, "in_chunks"),
         (sight_queries, "segments"),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 import bvh
 from bvh.queries.batches import quick_calls, scratch
 from bvh.queries.methods import point_queries, ray_queries
-from bvh.runtime.jit import entry_points
+from bvh.traversal.points.closest_point import closest_points
+from bvh.traversal.rays.every_hit.all_hits import gather_hits
 from tests.queries.test_small_batches import targets
 
 SEED = 11
@@ -241,13 +243,14 @@ def test_there_may_be_many_hits(answered: list[Any]) -> None:
     assert [one is None for one in answered] == [True, False, False] * 2
 
 
-def test_the_kernel_is_left_to_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_those_of_batches() -> None:
+    """Whichever are first: each is compiled once for a kind of trees."""
     mesh, up = TARGETS["triangles"], (0.1, 0.2, 1.0)
-    monkeypatch.setattr(quick_calls, "entry_points", {})
-    monkeypatch.setattr(quick_calls, "calls", {})
     same(mesh.closest_point(up), mesh.closest_point(up, threads=1))
     same(mesh.all_hits(up, up), mesh.all_hits(up, up, threads=1))
-    assert ("gather_hits", type(mesh.arrays.row), quick_calls.AllGoal) in entry_points
+    for kernel, kinds in (gather_hits, "TriangleRow.*AllGoal"), (closest_points, ".*TriangleRow"):
+        found = [s.structure for s in kernel.specialisations if re.match(kinds, s.structure)]
+        assert len(found) == 1, found
 
 
 def test_answers_are_nobody_elses() -> None:

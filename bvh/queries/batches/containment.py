@@ -17,9 +17,10 @@ from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.query_arguments import RayBatch, RayOptions, ray_batch
+from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.instanced import Instanced
@@ -35,6 +36,8 @@ ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
 WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
+LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
+TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
 def inside(
@@ -43,21 +46,22 @@ def inside(
 ) -> NDArray[np.bool_]:  # fmt: skip
     """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface."""
     arrays, options = search.arrays, RayOptions(threads=threads, sort=False)
-    masks = kernel_input(np.array([mask], np.int32))
+    masks = np.array([mask], np.int32)
     result = np.zeros(len(points), np.bool_)
     if len(points) == 0 and progress is not None:
         progress(0, 0)
     for begin in range(0, len(points), POINTS_AT_ONCE):
         some = points[begin : begin + POINTS_AT_ONCE]
-        batch = ray_batch(some, ways_out(arrays, some), SMALLEST)
-        batch = batch._replace(rays=batch.rays._replace(masks=masks))
+        batch = RayBatch(Rays(some, ways_out(arrays, some), LOW, INFINITY, masks), (len(some),))
         crossings = search.count_hits(batch, options, once=True)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(search, batch, crossings, options, found)
         if surface:
             outside = np.flatnonzero(~found)
-            found[outside] = _on_surface(search, _some(batch, outside), options)
+            if len(outside):
+                others = batch if len(outside) == len(some) else _some(batch, outside)
+                found[outside] = _on_surface(search, others, options)
         result[begin : begin + POINTS_AT_ONCE] = found
         if progress is not None:
             progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
@@ -92,6 +96,8 @@ def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
 
 def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
+    if len(points) == 1 and np.isfinite(points).all():
+        return np.array([way_out(arrays, points[0].tolist())])
     frame = FrameView(arrays.frame)
     with np.errstate(all="ignore"):
         lower, upper = frame.centre + frame.box * 2.0**-frame.exponent
@@ -116,14 +122,13 @@ def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which of the rays begin on a face."""
-    result = np.zeros(batch.size, np.bool_)
-    nothing, directions = kernel_input(np.zeros(1)), batch.rays.directions
     # A ray misses a face that it lies in, but no face holds three directions.
-    for turn in range(3):
-        turned = kernel_input(np.roll(directions, turn, axis=1))
-        short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
-        result |= search.any_hits(batch._replace(rays=short), options)
-    return result
+    rays = batch.rays
+    turned = rays.directions[:, TURNS].swapaxes(0, 1).reshape(-1, 3)
+    origins = np.concatenate([rays.origins] * 3)
+    short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), options)
+    return np.asarray(np.reshape(hits, (3, -1)).any(axis=0))
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:

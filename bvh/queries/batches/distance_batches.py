@@ -13,7 +13,7 @@ from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
+from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.traversal.overlaps import distance_memory as layout
 from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
 from bvh.traversal.overlaps.distance_memory import Closest, ClosestSearch, addresses
@@ -213,5 +213,4 @@ def _warm() -> None:
     """Compile what distances of trees need."""
     triangle = Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3))
     arrays, _ = build(frozen_primitives(triangle), "medium", 1, None)
-    reserve_call_memory()
     find_closest_pair(arrays, arrays)

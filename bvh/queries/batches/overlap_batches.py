@@ -16,7 +16,7 @@ from bvh.geometry.arithmetic import rationals
 from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
+from bvh.runtime.threads import Progress, Shelf, share, share_long
 from bvh.traversal.overlaps import region_search, tree_pairs
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.traversal.overlaps.tree_to_tree import frame_map
@@ -227,7 +227,6 @@ def split_pair(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
     tree_pairs.begin_with(pair_search, np.zeros((1, tree_pairs.ENTRY), np.int64))
-    reserve_call_memory()
     none = np.empty((0, 2), np.int32)
     tree_pairs.meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
     return pair_search.stack[

@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of
-from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, SHELF
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
 from bvh.runtime.cpus import settings
 from bvh.runtime.invocation import First
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
-from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT, gather_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
-from bvh.traversal.rays.ray_batch import AUTO, NEVER, Order, Rays
-from bvh.traversal.rays.trials import UNMEASURED
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
@@ -191,11 +189,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     settings()
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
-    memory = SHELF.take()
-    memory.measured[:] = UNMEASURED
-    order = new(Order, (n, 0, scratch.NO_PERMUTATION, AUTO, NEVER))
-    closest_hits(arrays.row, rays, order, memory, goal, 0, -(-n // BLOCK), new(Columns, out))
-    SHELF.give_back(memory)
+    trace_few(arrays.row, rays, n, goal, new(Columns, out))
     return True
 
 

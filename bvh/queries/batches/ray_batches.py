@@ -24,7 +24,16 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, NEVER, SINGLES, TRIAL, Order, row_length
+from bvh.traversal.rays.ray_batch import (
+    ALWAYS,
+    AUTO,
+    NEVER,
+    SINGLES,
+    TRIAL,
+    Order,
+    Rays,
+    row_length,
+)
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
@@ -173,10 +182,14 @@ def _trace(
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
-    n, rays, measured = batch.size, batch.rays, UNMEASURED.copy()
+    n, rays, row = batch.size, batch.rays, arrays.row
+    if 0 < n < HALF and options.progress is None:
+        # They are not sorted.
+        trace_few(row, rays, n, goal(), out)
+        return
+    measured = UNMEASURED.copy()
     sort = {None: TRIAL, False: NEVER, True: ALWAYS}[options.sort]
     order = _order(batch)._replace(sort=sort)
-    row = arrays.row
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
@@ -186,6 +199,15 @@ def _trace(
             measured[:] = kept.measured
 
     _share(order, n, work, options)
+
+
+def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
+    """Trace rays of a few blocks on this thread, in the order that they have."""
+    kept = SHELF.take()
+    kept.measured[:] = UNMEASURED
+    order = Order(n, 0, NO_PERMUTATION, AUTO)
+    closest_hits(row, rays, order, kept, goal, 0, -(-n // BLOCK), out)
+    SHELF.give_back(kept)
 
 
 def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:

@@ -105,6 +105,7 @@ class OneRay:
             self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
         self.addresses = [kept.address for kept in self.kept]
         # Items of these are read sooner than those of arrays.
+        self.numbers: Any = numbers.data
         self.counts: Any = counts.data
         self.state: Any = memory.state.data
         self.out = memory.out

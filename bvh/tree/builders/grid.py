@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Shelf, reserve_call_memory, share
+from bvh.runtime.threads import Shelf, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import bound, sweep
@@ -176,7 +176,6 @@ def split_by_cells(
     for some_boxes, counts in shelf.pieces():
         np.maximum(cell_boxes, some_boxes, out=cell_boxes)
         cell_counts += counts
-    reserve_call_memory()
     # On each level fewer than half / grain ranges are split, each into two.
     most = min(2 * (half // limits[0] + 1) * (subtrees.deepest_level(half) + 1), 2 * size)
     links, ranges = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned, discard
 from bvh.runtime.entries import entry
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
+from bvh.runtime.threads import Progress, Shelf, share
 from bvh.tree.builders import binned_sah, subtrees
 from bvh.tree.builders import records as record
 from bvh.tree.builders.bins import GROUP_BITS
@@ -302,7 +302,6 @@ def build(
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
-    reserve_call_memory()
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
     order, rows = aligned(count, np.int32), np.zeros((cell_count, 2), np.int64)
     pieces = subtrees.Pieces(count)
