@@ -1,11 +1,7 @@
-"""What holds for tests and examples: no compilation ahead, and files that need other libraries."""
+"""What holds for tests and examples: files that need other libraries."""
 
-import os
 import sys
 from importlib.util import find_spec
-
-# Processes that tests start inherit it.
-os.environ.setdefault("BVH_COMPILE_AHEAD", "off")
 
 NEEDS = {
     "torch": (

@@ -37,7 +37,8 @@ class Carried(BuildHookInterface):
             self._made = tempfile.TemporaryDirectory()
             folder = Path(self._made.name, this_platform())
             program = Path(__file__).with_name("link")
-            subprocess.run([sys.executable, program, "--out", folder.parent], check=True)
+            command = [sys.executable, program, "--level", "here", "--out", folder.parent]
+            subprocess.run(command, check=True)
         if folder.name not in PLATFORMS or not folder.is_dir():
             names = ", ".join(PLATFORMS)
             raise ValueError(f"{SETTING} must be here or a folder {names}, got {wanted!r}")

@@ -4,10 +4,13 @@
 
 All recipes are run to see which kernels there are, for which arguments. The code of each, optimised
 as it is when it is called, becomes one function of a module; helpers that several kernels have are
-in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the manifest `LEVEL.json`,
-which says what `linked` must know of the functions, and the header for C, `bvh.h`.
+in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the code that they are
+made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must know of the functions,
+and the header for C, `bvh.h`.
 
-Of a level that this machine does not have, kernels are compiled twice: here, to be run, and for it.
+BVH_WIDTH sets another width of vectors than the level's. Of a level that this machine does not
+have, kernels are compiled twice: here as usual, to be run, and for it; which there are does not
+depend on the width.
 """
 
 from __future__ import annotations
@@ -59,11 +62,12 @@ def main() -> None:
         STEPS[sys.argv[1]](*sys.argv[2:])
         return
     level, folder, *triples = sys.argv[1:]
-    out, settings = Path(folder), {"BVH_WIDTH": str(WIDTHS[level]), "BVH_KERNELS": "off"}
+    width = os.environ.get("BVH_WIDTH") or str(WIDTHS[level])
+    out, settings = Path(folder), {"BVH_WIDTH": width, "BVH_KERNELS": "off"}
     out.mkdir(parents=True, exist_ok=True)
     functions = out / f"{level}.pickle"
     own = level in host_levels()
-    _run("recipes", functions, settings | ({"BVH_CPU": level} if own else {}))
+    _run("recipes", functions, settings | {"BVH_CPU": level} if own else {"BVH_KERNELS": "off"})
     if not own:
         _run("again", functions, settings | {"BVH_CACHE_DIR": "off"}, level)
     _run("write", functions, settings, level, folder, *triples)
@@ -161,6 +165,7 @@ def write(path: str, level: str, folder: str, *triples: str) -> None:
     llvm.initialize_all_asmprinters()
     code = _merged(functions, symbols, level).as_bitcode()
     out = Path(folder)
+    (out / f"{level}.bc").write_bytes(code)
     for triple in triples:
         (out / f"{level}-{triple}.o").write_bytes(_emitted(code, symbols, level, triple))
     manifest = json.dumps(_manifest(functions, symbols, level), indent=1)
@@ -174,10 +179,11 @@ def _symbols(functions: list[Function]) -> list[str]:
     by_entry: dict[tuple[str, str], list[Function]] = {}
     for function in functions:
         by_entry.setdefault(function[:2], []).append(function)
-    seen: Counter[str] = Counter()
+    homes, seen = Counter(entry for _, entry in by_entry), Counter[str]()
     symbols = []
     for function in functions:
-        name = "bvh_" + function.entry.strip("_")
+        home = function.module.rpartition(".")[2] + "_" if homes[function.entry] > 1 else ""
+        name = f"bvh_{home}{function.entry.strip('_')}"
         all_kinds = (other.kinds or () for other in by_entry[function[:2]])
         for kind, *others in zip(function.kinds or (), *all_kinds, strict=True):
             if len(set(map(_label, others))) > 1:
@@ -258,7 +264,7 @@ def _manifest(functions: list[Function], symbols: list[str], level: str) -> dict
             found = symbol, function.results, function.in_tuple
             kernels.setdefault(entry, {})[function.structure] = found
     return {
-        "version": __version__, "level": level, "width": WIDTHS[level],
+        "version": __version__, "level": level, "width": int(os.environ["BVH_WIDTH"]),
         "sources": [*sources], "bytes": by_bytes(sources), "syntax": by_syntax(sources),
         "kernels": kernels, "methods": methods,
     }  # fmt: skip

@@ -39,8 +39,6 @@ class Verb(NamedTuple):
     # The verb that an earlier process has asked, which filled the cache: what is compiled for this
     # one beyond it, such as functions of users.
     after: str = ""
-    # Whether another process may compile beside this one.
-    beside: bool = False
 
 
 class Kit:
@@ -164,8 +162,8 @@ VERBS: dict[str, Verb] = {
     "Scene.closest_hit": Verb(upper_side, "scene"),
     "Scene.pick": Verb(pick, "scene"),
     "new filter": Verb(lower_side, after="new filter"),
-    "build and closest_hit": Verb(lambda kit: upper_side(with_tree(kit)), "", beside=True),
-    "build and one ray": Verb(lambda kit: one_ray(with_tree(kit)), "", beside=True),
+    "build and closest_hit": Verb(lambda kit: upper_side(with_tree(kit)), ""),
+    "build and one ray": Verb(lambda kit: one_ray(with_tree(kit)), ""),
     "then counters": Verb(
         lambda kit: (kit.tree.closest_hit(*kit.rays, counters=True).t == 2.0).all(),
         after="closest_hit",
@@ -262,13 +260,12 @@ def rows(verbs: list[str] | None, warm: bool, threads: int) -> Iterator[Row]:
 
 def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
     """Measure a verb: its steps, and what is kept on disk."""
-    asked = VERBS.get(verb, Verb(lambda kit: True, beside=True))
+    asked = VERBS.get(verb, Verb(lambda kit: True))
     before = verb if warm else asked.after
     with tempfile.TemporaryDirectory() as cache:
         # An import is measured as it is of an installed package.
         settings = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
-        # What another process compiles would be no CPU seconds of this one.
-        settings |= {"BVH_CACHE_DIR": cache, "BVH_COMPILE_AHEAD": "" if asked.beside else "off"}
+        settings |= {"BVH_CACHE_DIR": cache}
         for name in filter(None, (before, verb)):
             (row,) = stream("cold", {"verb": name}, threads, **settings)
         files = [path for path in Path(cache).rglob("*") if path.is_file()]

@@ -38,8 +38,8 @@ enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 # Modules to import by these names, listed beside the names above.
 _LISTED_MODULES = ("kernels",)
 
-# Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules
-# cannot be imported by two together. No module of the package uses these names at its import.
+# Threads that ask at the same time take turns, as they would at `import bvh`, so that a fork finds
+# out whether another imports. No module of the package uses these names at its import.
 _turns = RLock()
 
 # Whether this process was forked from a thread while another held the import lock.

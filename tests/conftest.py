@@ -28,9 +28,6 @@ from tests.warm_kernels import compile_package
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests compile what they need, and no process beside them all that there is.
-os.environ.setdefault("BVH_COMPILE_AHEAD", "off")
-
 # Larger trees are audited where a test is about that.
 LARGEST_AUDITED = 20_000
 

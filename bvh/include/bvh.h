@@ -239,8 +239,8 @@ typedef struct {
     int64_t end;
     bvh_u1_1d valid;
     bvh_f8_1d bounds;
-} bvh_survey_words;
-void bvh_survey(bvh_survey_words *words);
+} bvh_untrusted_survey_words;
+void bvh_untrusted_survey(bvh_untrusted_survey_words *words);
 
 /* bvh.kernels */
 
@@ -1263,8 +1263,8 @@ typedef struct {
     int64_t begin;
     int64_t end;
     bvh_f8_1d bounds;
-} bvh_survey_2_words;
-void bvh_survey_2(bvh_survey_2_words *words);
+} bvh_build_survey_words;
+void bvh_build_survey(bvh_build_survey_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;

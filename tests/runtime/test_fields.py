@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.runtime.entries import entry
-from bvh.runtime.jit import types
 from bvh.runtime.simd import WIDTH, field, rows, splat_rows
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays import slots
 
 SIZE = 16 * WIDTH
 
-number, set_number = field(types.float32, 3)
-count, set_count = field(types.int32, 5)
-word, set_word = field(types.int64, 6)
-corner, set_corner = field(types.float64, 8, 10, 12)
-one, lanes, set_lanes = rows(types.float32, 0)
-ids, _, set_ids = rows(types.int32, 2 * WIDTH)
-_, pairs, set_pairs = rows(types.float32, 3 * WIDTH, 5 * WIDTH)
+number, set_number = field(np.float32, 3)
+count, set_count = field(np.int32, 5)
+word, set_word = field(np.int64, 6)
+corner, set_corner = field(np.float64, 8, 10, 12)
+one, lanes, set_lanes = rows(np.float32, 0)
+ids, _, set_ids = rows(np.int32, 2 * WIDTH)
+_, pairs, set_pairs = rows(np.float32, 3 * WIDTH, 5 * WIDTH)
 first, both = splat_rows(0), splat_rows(3, 5)
 
 

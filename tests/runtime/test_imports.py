@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import pydoc
 
 import pytest
 
@@ -186,6 +187,7 @@ def test_what_stands_for_a_kernel() -> None:
     assert twice.py_func(2.0) == 4.0 and not twice.overloads and twice.real is twice.real
     assert twice.targetoptions["forceinline"] is True
     assert not hasattr(twice, "__array__") and not hasattr(twice, "nothing")
+    assert "Find the nearest hit of a ray" in pydoc.render_doc(kernels.closest_hit)
     assert pickle.loads(pickle.dumps(kernels.closest_hit)) is kernels.closest_hit
     with pytest.raises(TypeError, match=r"kernels\.closest_hit must be called from a function"):
         kernels.closest_hit(1, 2, 3)

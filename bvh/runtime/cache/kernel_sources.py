@@ -34,7 +34,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the contents of the files that machine code is made of; without names, of all."""
+    """Return the contents of all files that machine code is made of, or of those named."""
     # None, if the package has no sources, as in frozen programs, or if one has been edited since
     # the import: then it is not what this process compiles.
     sources: dict[str, bytes] = {}

@@ -122,18 +122,20 @@ def _own_functions(module: ModuleRef) -> list[ValueRef]:
 def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary]) -> None:
     """Link into a library all that it calls, directly or through helpers."""
     seen: set[codegen.CodeLibrary] = set()
-    waiting = list(called)
+    waiting, numbas = list(called), []
     while waiting:
         other = waiting.pop()
         if other in seen:
             continue
         seen.add(other)
         _inherit(library, getattr(other, "_reload_init", ()))
-        module = other._final_module
         if isinstance(other, HelperLibrary):
             waiting.extend(other._linking_libraries)
+            library._final_module.link_in(other._final_module, preserve=True)
         else:
-            module = other._get_module_for_linking()
+            numbas.append(other._get_module_for_linking())
+    # Of these, LLVM takes only what has been called before.
+    for module in numbas:
         library._final_module.link_in(module, preserve=True)
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
+from types import MethodType
 from typing import Any
 
 from bvh.runtime import forks
@@ -63,7 +64,9 @@ def _tell() -> None:
         try:
             tell()
         except BaseException:
-            _pending.appendleft(tell)
+            if not _done:
+                # Again at the next attempt.
+                _pending.appendleft(tell)
             raise
 
 
@@ -96,6 +99,10 @@ class Deferred:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.real(*args, **kwargs)
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        # As a function's; by it, `help` knows that this is one.
+        return self if owner is None else MethodType(self, owner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
