@@ -57,11 +57,10 @@ def inside(
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(search, batch, crossings, options, found)
-        if surface:
+        if surface and not found.all():
             outside = np.flatnonzero(~found)
-            if len(outside):
-                others = batch if len(outside) == len(some) else _some(batch, outside)
-                found[outside] = _on_surface(search, others, options)
+            others = batch if len(outside) == len(some) else _some(batch, outside)
+            found[outside] = _on_surface(search, others, options)
         result[begin : begin + POINTS_AT_ONCE] = found
         if progress is not None:
             progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
