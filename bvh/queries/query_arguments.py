@@ -155,6 +155,8 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int)
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
     """Check and flatten points; broadcast the limits of their distances."""
     rows = arguments.points("points", positions)
+    if type(max_distance) is float and max_distance == math.inf:
+        return PointBatch(kernel_input(rows.reshape(-1, 3)), INFINITY, rows.shape[:-1])
     limits = arguments.lengths("max_distance", max_distance)
     shape = arguments.common_shape(points=rows.shape[:-1], max_distance=limits.shape)
     whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))

@@ -28,7 +28,8 @@ BOUNDS = {
         streams.advance streams.trace tree_pairs._find_contact tree_pairs.meet visits._visit
         winding_moments._widen winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
-        closest_pairs._descend_from moving_boxes.move_boxes oriented_boxes._measure""",
+        closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
+        oriented_boxes._measure""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells hlbvh._cut

@@ -20,6 +20,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
+from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
@@ -57,11 +58,10 @@ def inside(
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(search, batch, crossings, options, found)
-        if surface:
+        if surface and not found.all():
             outside = np.flatnonzero(~found)
-            if len(outside):
-                others = batch if len(outside) == len(some) else _some(batch, outside)
-                found[outside] = _on_surface(search, others, options)
+            others = batch if len(outside) == len(some) else _some(batch, outside)
+            found[outside] = _on_surface(search, others, options)
         result[begin : begin + POINTS_AT_ONCE] = found
         if progress is not None:
             progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
@@ -123,12 +123,16 @@ def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which of the rays begin on a face."""
     # A ray misses a face that it lies in, but no face holds three directions.
-    rays = batch.rays
-    turned = rays.directions[:, TURNS].swapaxes(0, 1).reshape(-1, 3)
-    origins = np.concatenate([rays.origins] * 3)
-    short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
-    hits = search.any_hits(RayBatch(short, (len(origins),)), options)
-    return np.asarray(np.reshape(hits, (3, -1)).any(axis=0))
+    rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
+    # Of few points at once, as the query takes longer than its rays.
+    for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
+        turned = rays.directions[:, turns].swapaxes(0, 1)
+        whole = np.broadcast_to(rays.origins, turned.shape), turned
+        origins, turned = (kernel_input(rows.reshape(-1, 3)) for rows in whole)
+        short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
+        hits = search.any_hits(RayBatch(short, (len(origins),)), options)
+        result |= np.reshape(hits, (-1, n)).any(axis=0)
+    return result
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:

@@ -309,7 +309,7 @@ def _nearest(searched: Searched, point: Sequence[float], limit: float, count: in
     one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
-    one.nearest(*near.arguments, *one.given, count, one.found._make((d, names, weights, position)))
+    one.nearest(*near.arguments, *one.given, count, type(one.found)(d, names, weights, position))
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:

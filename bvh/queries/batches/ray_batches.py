@@ -310,8 +310,11 @@ def _gather(
         if parts is not None:
             parts[first] = pieces
 
-    if len(arrays.nodes.data) > 0:
-        _share(Order(batch.size, 0, NO_PERMUTATION, SINGLES), batch.size, work, options)
+    order = Order(batch.size, 0, NO_PERMUTATION, SINGLES)
+    if len(arrays.nodes.data) > 0 and 0 < batch.size < HALF and options.progress is None:
+        work(order, 0, 1)
+    elif len(arrays.nodes.data) > 0:
+        _share(order, batch.size, work, options)
     elif options.progress is not None:
         # The kernel leaves `state` alone; progress is reported all the same.
         options.progress(batch.size, batch.size)
