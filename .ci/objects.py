@@ -97,8 +97,8 @@ def compile_again(path: str, level: str) -> None:
     compile_for(level)
     from numba import types
 
-    from bvh.runtime.python_calls import ARGUMENTS
-    from bvh.runtime.words import kernel_of_words
+    from bvh.runtime.calls.python_calls import ARGUMENTS
+    from bvh.runtime.calls.words import kernel_of_words
 
     made = []
     for function in _read(path):
@@ -119,7 +119,7 @@ def _read(path: str) -> list[Function]:
 
 def _functions() -> Iterator[Function]:
     """Yield the functions of all kernels and methods that have been compiled."""
-    from bvh.runtime.entries import Entry
+    from bvh.runtime.calls.entries import Entry
 
     for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bvh.")]:
         place = module.__name__
@@ -139,8 +139,8 @@ def _functions() -> Iterator[Function]:
 def _methods(module: Any) -> Iterator[tuple[str, Any]]:
     """Yield the methods of a module, and those in its dictionaries, with their names."""
     from bvh.runtime.cache.kernel_cache import KernelCache
+    from bvh.runtime.calls.linked import method_name
     from bvh.runtime.compiler.deferred import Deferred
-    from bvh.runtime.linked import method_name
 
     for value in vars(module).values():
         for method in value.values() if isinstance(value, dict) else (value,):

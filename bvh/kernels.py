@@ -34,9 +34,9 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.compiler.deferred import Deferred
 from bvh.runtime.compiler.lazy_modules import errors, types
-from bvh.runtime.entries import entry
 from bvh.runtime.jit import by_type, inlined, warms
 from bvh.runtime.simd import peek, pointer, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, stack_memory

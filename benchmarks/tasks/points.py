@@ -15,7 +15,7 @@ import bvh
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.tree.primitives import corners
 
 from ..peers.caster import Points

@@ -22,7 +22,7 @@ from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, points
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 

@@ -24,7 +24,7 @@ from bvh.geometry.planes import FLOOR, SUM_ERROR, height_sign, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.geometry.transforms import column_of, inverse_entry, refuse, rows_of
 from bvh.runtime.arguments import kernel_input, points
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 

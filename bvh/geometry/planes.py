@@ -18,7 +18,7 @@ from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new
 from bvh.geometry.arithmetic.floats import INF, LARGEST, NAN, SMALLEST
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points, reals
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 

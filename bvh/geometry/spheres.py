@@ -25,7 +25,7 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.simd import sqrt

@@ -15,7 +15,7 @@ from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.arithmetic.vectors import cross, dot
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input, reals
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # Largest accepted entry of an inverse: its products with coordinates must stay finite.

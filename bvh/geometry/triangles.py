@@ -24,7 +24,7 @@ from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 

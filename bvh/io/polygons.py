@@ -15,7 +15,7 @@ from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import finite, largest, vector
 from bvh.geometry.arithmetic.predicates import orient2d
 from bvh.runtime.arguments import MAX_PRIMITIVES, is_masked, kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 

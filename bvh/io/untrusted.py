@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime.arguments import aligned, kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import share

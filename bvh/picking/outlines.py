@@ -25,7 +25,7 @@ from bvh.geometry.arithmetic.exact_sums import add_triple, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import finite, vector
 from bvh.geometry.arithmetic.predicates import orient2d
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 Point = tuple[Fraction, Fraction]

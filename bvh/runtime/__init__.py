@@ -7,6 +7,7 @@ Each file imports only from those above it.
 | `cache/` | Where compiled kernels are stored on disk, and when a stored one is valid. |
 | `compiler/` | How Numba compiles kernels, and for which CPU. |
 | `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need. |
+| `calls/` | How kernels are called: as functions of words, compiled here or linked ahead of time. |
 | `registry.py` | What lower folders use of upper ones, enrolled by name, and all of optional libraries |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
 | `foreign_arrays.py` | Arrays that are not numpy's: which they are, how they are read, and who answers for them |
@@ -14,12 +15,9 @@ Each file imports only from those above it.
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
-| `linked.py` | Kernels linked ahead of time: the library in the package, if it has one for this CPU |
 | `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
-| `c_calls.py` | Calls of C functions by their addresses inside kernels: machine code names none of them |
-| `python_calls.py` | Calls of kernels from Python at the price of a built-in function's: objects in, objects out |
 | `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |
 """

@@ -20,7 +20,7 @@ from bvh.geometry.transforms import affine_maps, transformed_point
 from bvh.picking.placed_trees import PlacedTree
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
 from bvh.scene import instances
 

@@ -22,7 +22,7 @@ from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.scene.merged_leaves import LeafMerger, MergedTree
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.tree import instanced

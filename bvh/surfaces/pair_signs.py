@@ -9,7 +9,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.predicates import orient3d
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # Of a pair: sides of the first face's corners, of the second's, edges i and j at SIDES + 3 i + j.

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime import simd
 from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share

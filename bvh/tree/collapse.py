@@ -21,7 +21,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Shelf, share

@@ -18,7 +18,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import kernel, warms
 from bvh.runtime.simd import WIDTH, sqrt
 from bvh.runtime.threads import Shelf, share

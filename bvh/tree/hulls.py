@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 
 # Normals of half of the planes: the others are opposite.
 AXES = np.array(

@@ -4,7 +4,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of
 from bvh.geometry.boxes import is_box, read_box
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.tree import wide_nodes

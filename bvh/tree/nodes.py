@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import next_above
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.tree.frame import centre, scale
 

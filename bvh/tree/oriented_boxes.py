@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, greater, lesser, lowest, peek, poke, rows, select, splat
 from bvh.tree.arrays import TreeArrays

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime.arguments import aligned, kernel_input, owned
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, share
 from bvh.tree import frame as frames

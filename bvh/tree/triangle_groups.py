@@ -67,7 +67,7 @@ import numpy as np
 from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.tree import compact_groups

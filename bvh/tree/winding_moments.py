@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.runtime.arguments import aligned, kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import sqrt
 from bvh.tree import multipoles

@@ -34,7 +34,7 @@ from bvh.geometry.arithmetic.floats import INF, LARGEST, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.obbs import INVERTED, inverses
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH, fused, greater, lesser, load, lowest, splat
 from bvh.runtime.threads import share

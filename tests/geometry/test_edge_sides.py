@@ -13,7 +13,7 @@ import bvh
 from bvh.geometry.arithmetic import edge_sides, predicates
 from bvh.geometry.arithmetic.floats import are_equal_products, reach_of, unrounded, vector
 from bvh.geometry.triangles import scaled_ray
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from tests.cases.aims import features
 from tests.cases.family_parts import fan, oblique, sphere, terrain
 from tests.oracles import rays as oracle

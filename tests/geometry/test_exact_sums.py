@@ -12,7 +12,7 @@ from bvh.geometry.arithmetic import exact_sums
 from bvh.geometry.arithmetic.edge_sides import filtered_side
 from bvh.geometry.arithmetic.floats import reach_of, vector
 from bvh.geometry.triangles import scaled_ray
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 
 
 @entry

@@ -10,7 +10,7 @@ import pytest
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import between, nearest_on_triangle
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from tests.cases import sizes
 from tests.oracles.points import squared_distance, ulps_off
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bvh.geometry.arithmetic.roots import STEPS, root_finder
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import kernel
 from tests.geometry.test_boxes import INF, LARGEST, NAN
 

@@ -9,7 +9,7 @@ import pytest
 
 import bvh
 from bvh.geometry.transforms import affine_maps, determinant_sign, moved
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.scene.flattened_instances import products
 
 

@@ -21,7 +21,7 @@ from bvh.geometry.region_overlap import (
     triangle_and_planes,
     triangle_and_sphere,
 )
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from tests.cases import contact_pairs
 from tests.oracles import overlaps as oracle
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.triangles import scaled_ray
 from bvh.queries.query_arguments import ray_batch
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.tree.primitives import MISS, intersect, is_ray
 
 

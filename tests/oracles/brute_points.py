@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import finite, vector
 from bvh.geometry.point_triangle import between, nearest_on_triangle
 from bvh.queries.query_arguments import point_batch
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.tree.primitives import corners, world_bounds
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import (
     address,
     cycles,

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import pytest
 
-from bvh.runtime.entries import Entry
+from bvh.runtime.calls.entries import Entry
 from bvh.runtime.jit import all_recipes, families, warmup
 from tests.cases.guarded_code import guarded
 from tests.children import answer, start

@@ -19,7 +19,7 @@ import bvh
 from bvh.queries.batches import point_batches, ray_batches
 from bvh.queries.methods import sight_queries
 from bvh.queries.methods.sight_queries import segments
-from bvh.runtime import python_calls
+from bvh.runtime.calls import python_calls
 from meshes.sphere import geodesic_sphere
 from tests.queries.test_single_queries import RANGES, TARGETS, rows, same
 

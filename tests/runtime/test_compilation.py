@@ -159,7 +159,7 @@ import json, sys, warnings
 import numpy as np
 from bvh.runtime.cache.kernel_cache import tally
 from bvh.runtime.compiler import compilation, pipelines
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 
 def fail(*_):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaValueError, TypingError
 
-from bvh.runtime import python_calls
-from bvh.runtime.entries import entry
-from bvh.runtime.invocation import _called_by_ctypes
+from bvh.runtime.calls import python_calls
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.calls.invocation import _called_by_ctypes
 
 
 class Pair(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH, field, rows, splat_rows
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays import slots

@@ -20,7 +20,7 @@ from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import cache_root
 from bvh.runtime.cache.kernel_sources import KERNEL_FOLDERS, WITHOUT_KERNELS, kernel_sources
-from bvh.runtime.entries import Entry
+from bvh.runtime.calls.entries import Entry
 from tests.children import answer, start
 from tests.oracles.kernel_sources import Package
 
@@ -113,7 +113,7 @@ def test_names_of_folders_are_right(hashed: set[str]) -> None:
 SOURCE = '''
 """A module."""
 
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 SIZE = 8
 
 

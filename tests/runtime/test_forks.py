@@ -17,7 +17,7 @@ OFF = {"BVH_CACHE_DIR": "off"}
 FORK = """
 import json, os, signal, threading, time
 from bvh.runtime import forks
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import llvm_operation, types
 
 started = threading.Event()

@@ -78,7 +78,7 @@ def test_lost_while_work_is_shared() -> None:
     script = """
 import json, signal
 from llvmlite.binding import ffi
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 
 @entry
 def kernel(x):
@@ -130,7 +130,7 @@ for name in ("_object_compiled_hook", "_object_getbuffer_hook"):
         return wrapped(*arguments)
     setattr(JITCodeLibrary, name, hook)
 import numba
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 
 @entry
 def ours(x):

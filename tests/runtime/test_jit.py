@@ -41,7 +41,7 @@ def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[st
 def files(folder: Path) -> dict[Path, int]:
     """Return all kernels below a folder with their times, but for what calls them, and notes."""
     found = (path for path in folder.rglob("*") if path.is_file())
-    beside = "sources-", "helpers.", "bvh.runtime.invocation."
+    beside = "sources-", "helpers.", "bvh.runtime.calls.invocation."
     return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith(beside)}
 
 
@@ -257,7 +257,7 @@ import numpy as np
 import bvh
 # Some of the meshes below are open.
 warnings.simplefilter("ignore", bvh.BVHWarning)
-from bvh.runtime.entries import Entry
+from bvh.runtime.calls.entries import Entry
 parts = []
 bvh.warmup(lambda *call: parts.append(call))
 

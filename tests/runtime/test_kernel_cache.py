@@ -13,7 +13,7 @@ from numba.core.errors import TypingError
 
 from bvh.runtime.cache import kernel_cache, kernel_files
 from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import llvm_operation
 
 cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")

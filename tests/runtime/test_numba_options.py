@@ -44,7 +44,7 @@ import json
 from fractions import Fraction
 import numba
 import numpy as np
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.geometry.arithmetic.floats import dd_add, two_product, two_sum
 
 @numba.njit(fastmath=True)

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 
 import bvh
-from bvh.runtime import python_calls as calls
+from bvh.runtime.calls import python_calls as calls
 from bvh.traversal.rays.one_ray import CASTS
 from bvh.tree.arrays import TriangleRow
 from meshes.sphere import geodesic_sphere

@@ -11,7 +11,7 @@ import pytest
 from numba.core.errors import NumbaError
 
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import (
     HAS_FMA,
     WIDTH,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import load, store
 from bvh.traversal.points.winding_number import angles
 from bvh.tree.winding_moments import LANES

@@ -12,7 +12,7 @@ import pytest
 
 from bvh import BVH
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree.build import BUILDERS, build_binary, prepare
 from bvh.tree.builders import sbvh

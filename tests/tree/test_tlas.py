@@ -11,7 +11,7 @@ import pytest
 
 from bvh import BVH
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree import moving_boxes
 from bvh.tree.build import local_box

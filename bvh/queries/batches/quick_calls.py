@@ -22,8 +22,8 @@ from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
+from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
-from bvh.runtime.invocation import First
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT, gather_hits

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.invocation import Others
+from bvh.runtime.calls.invocation import Others
 from bvh.runtime.threads import Shelf
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bvh.runtime import jit
-from bvh.runtime.invocation import Call, Specialisation, called_from_python
-from bvh.runtime.jit import Dispatcher, types
-from bvh.runtime.linked import linked_kernel
-from bvh.runtime.threads import reserve_call_memory
-from bvh.runtime.words import (
+from bvh.runtime.calls.invocation import Call, Specialisation, called_from_python
+from bvh.runtime.calls.linked import linked_kernel
+from bvh.runtime.calls.words import (
     OTHER,
     canonical,
     flat,
@@ -20,6 +18,8 @@ from bvh.runtime.words import (
     structure_for,
     structure_of,
 )
+from bvh.runtime.jit import Dispatcher, types
+from bvh.runtime.threads import reserve_call_memory
 
 
 class Entry:

@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime import python_calls as calls
-from bvh.runtime.c_calls import call_c
-from bvh.runtime.jit import kernel, method
-from bvh.runtime.python_calls import F8, I4, I8, word
-from bvh.runtime.simd import peek, pointer_to, poke
-from bvh.runtime.tuple_references import stack_memory
-from bvh.runtime.words import (
+from bvh.runtime.calls import python_calls as calls
+from bvh.runtime.calls.c_calls import call_c
+from bvh.runtime.calls.python_calls import F8, I4, I8, word
+from bvh.runtime.calls.words import (
     ARRAY,
     ERROR,
     FLOAT,
@@ -33,6 +30,9 @@ from bvh.runtime.words import (
     raise_error,
     words_of,
 )
+from bvh.runtime.jit import kernel, method
+from bvh.runtime.simd import peek, pointer_to, poke
+from bvh.runtime.tuple_references import stack_memory
 
 Call = Callable[..., Any]
 

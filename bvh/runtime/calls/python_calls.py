@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bvh.runtime.c_calls import call_c
+from bvh.runtime.calls.c_calls import call_c
+from bvh.runtime.calls.linked import linked_method
 from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, types
-from bvh.runtime.linked import linked_method
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0

@@ -14,7 +14,7 @@ from bvh.geometry.arithmetic.floats import INF, NAN, bits, from_bits, vector
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.pairs.triangle_distance import distance_bounds
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, peek, pointer, poke
 from bvh.traversal.overlaps import distance_memory as memory

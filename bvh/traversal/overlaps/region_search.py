@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import WIDTH, field, greater, lesser, mask_bits, peek, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers

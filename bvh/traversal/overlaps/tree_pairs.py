@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.pairs.face_overlap import faces_overlap
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import Pointer, as_pointers

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN, finite, vector
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of

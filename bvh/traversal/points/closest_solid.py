@@ -1,7 +1,7 @@
 """The nearest spheres or capsules of points, in float64 throughout."""
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import peek, pointer, poke
 from bvh.runtime.tuple_references import as_pointers

@@ -16,7 +16,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import NAN, finite, vector
 from bvh.geometry.arithmetic.vectors import scaled
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import local_point

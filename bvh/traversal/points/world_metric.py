@@ -49,7 +49,7 @@ The rounding of vertices is added.
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat, sqrt
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import NAN
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime import simd
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays.blocks import HALF

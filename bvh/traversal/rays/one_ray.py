@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime import python_calls as calls
-from bvh.runtime.entries import entry
+from bvh.runtime.calls import python_calls as calls
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, method
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, stack_memory

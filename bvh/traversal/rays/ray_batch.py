@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.tuple_references import pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Progress, Shelf
 from bvh.tree.builders import bins as binning

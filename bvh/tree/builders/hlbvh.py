@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, discard
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.tree.builders import binned_sah, subtrees

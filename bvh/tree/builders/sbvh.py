@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.threads import Progress, Shelf, watch
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_scratch, no_tasks

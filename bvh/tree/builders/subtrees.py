@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, discard
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds

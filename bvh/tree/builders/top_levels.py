@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.threads import share
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders.bins import BINS, LEFT, LEFT_CENTRES, RIGHT, RIGHT_CENTRES

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bvh.runtime.calls.linked import SUFFIX
 from bvh.runtime.compiler.cpu_levels import LEVELS, chosen_target
-from bvh.runtime.linked import SUFFIX
 
 ROOT = Path(__file__).parents[3]
 TRIPLE = "{}-unknown-linux-gnu"

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 ANSWERS = """
 import json
 from pathlib import Path
-from bvh.runtime import linked
+from bvh.runtime.calls import linked
 linked.LIBRARIES = Path({folder!r})
 from tests.cases import answer_digests
 share = [*answer_digests.questions().items()][::8]
@@ -22,7 +22,7 @@ print(json.dumps({{name: answer_digests.answered(question) for name, question in
 FIRST = """
 import json, sys
 from pathlib import Path
-from bvh.runtime import linked
+from bvh.runtime.calls import linked
 linked.LIBRARIES = Path({folder!r})
 import numpy as np, bvh
 points = np.random.default_rng(0).random((300, 3))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime import linked
 from bvh.runtime.cache import kernel_sources as sources_of_kernels
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
+from bvh.runtime.calls import linked
 from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
 
 ENTRY = "bvh.tree.build._survey"

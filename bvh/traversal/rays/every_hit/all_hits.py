@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.runtime.entries import entry
+from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
