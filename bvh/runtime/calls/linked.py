@@ -89,10 +89,9 @@ def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
     """Return whether a library was made of the sources of this package."""
     names = manifest["sources"]
     if not (PACKAGE / names[0]).exists():
-        from bvh import __version__
-
+        version = sys.modules["bvh"].__version__
         # A frozen program: all of the package is of one version.
-        return bool(manifest["version"] == __version__)
+        return bool(manifest["version"] == version)
     sources = kernel_sources(PACKAGE, names)
     # Edited comments change the bytes alone; to see that takes longer.
     same = by_bytes(sources) == manifest["bytes"] or by_syntax(sources) == manifest["syntax"]
