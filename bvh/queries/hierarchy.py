@@ -298,7 +298,9 @@ def _warm() -> None:
     for any_tree in (tree, *solids, *rounds):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
+        any_tree.closest_hit(*rays, counters=True)
         any_tree.any_hit(*rays)
+        any_tree.all_hits(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
     # So many may be those of an image.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
