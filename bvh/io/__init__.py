@@ -14,7 +14,8 @@ Each file imports only from those above it.
 | `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |
 | `materials.py` | Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them |
 | `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and attributes of their meshes |
-| `meshes.py` | Triangles of meshes: of other libraries' objects, pairs of arrays, and files |
+| `meshes.py` | Triangles of meshes: of other libraries' objects, and of pairs of arrays |
+| `mesh_files.py` | Triangles of files of meshes, and of archives of them |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
 | `given_groups.py` | Groups of faces as they are given: checked, and those of polygons and cells by triangle |
 """

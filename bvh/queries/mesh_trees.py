@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.io.given_groups import face_groups, groups_of_triangles
-from bvh.io.meshes import mesh_of_file, surface_of
+from bvh.io.meshes import surface_of
 from bvh.io.thin_objects import faces_of_points, faces_of_segments
 from bvh.queries.heightfields import surface_of_heights
 from bvh.queries.tree_base import TreeBase
@@ -338,6 +338,9 @@ class MeshTrees(TreeBase):
         ...     bvh.BVH.from_file(path)
         BVH(12 triangles, 1 node)
         """
+        # Readers of files are not imported before there is one.
+        from bvh.io.mesh_files import mesh_of_file
+
         mesh = mesh_of_file(path, threads)
         return cls.from_mesh(
             mesh, groups=groups, quality=quality, memory=memory, threads=threads, progress=progress

@@ -17,7 +17,7 @@ from trimesh import PointCloud, Trimesh
 
 import bvh
 import bvh.apps.cli
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import SHADES
 from bvh.runtime.arguments import number_of

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 import bvh
 from bvh.distributed.out_of_core import mesh_windows
 from bvh.distributed.out_of_core.mesh_windows import windows_of
-from bvh.io.meshes import read_file, surface_of
+from bvh.io.mesh_files import read_file
+from bvh.io.meshes import surface_of
 from bvh.runtime.arguments import face_rows, rows
 from tests.cases.families import sphere
 

@@ -26,7 +26,7 @@ from tests.children import answer, start
 READER = """
 import json, logging, os, resource, signal
 import trimesh
-from bvh.io.meshes import mesh_of_file
+from bvh.io.mesh_files import mesh_of_file
 
 class Late(BaseException):
     pass

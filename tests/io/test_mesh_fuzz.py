@@ -20,7 +20,7 @@ import pytest
 import bvh
 from bvh.io.formats import text_lines
 from bvh.io.formats.file_meshes import FileMesh
-from bvh.io.meshes import READERS
+from bvh.io.mesh_files import READERS
 from tests.cases.written_meshes import WRITERS, Written, spoiled
 from tests.oracles import mesh_files
 

@@ -13,7 +13,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.io import meshes
+from bvh.io import mesh_files
 from bvh.io.meshes import Surface, surface_of
 from bvh.scene.files import loading
 from bvh.scene.scene import Scene
@@ -256,10 +256,10 @@ def test_meshio(tmp_path: Path, run: Run) -> None:
     assert_cube(both, list(range(5, 17)))
     hexahedron = [[0, 1, 3, 2, 4, 5, 7, 6]]
     meshio.Mesh(CUBE, [("hexahedron", hexahedron)]).write(tmp_path / "cube.vtu")
-    assert_cube(meshes.read_file(tmp_path / "cube.vtu", "a mesh"), [0] * 12)
+    assert_cube(mesh_files.read_file(tmp_path / "cube.vtu", "a mesh"), [0] * 12)
     scene = bvh.load_scene(tmp_path / "cube.vtu")
     assert scene[0].name == "cube" and len(scene[0].child) == 12
-    points, faces, _ = meshes.read_file(tmp_path / "cube.vtu", "a mesh")
+    points, faces, _ = mesh_files.read_file(tmp_path / "cube.vtu", "a mesh")
     assert trimesh.Trimesh(points, faces, process=False).is_watertight
     code, out, _ = run("info", "cube.vtu", "--json")
     assert code == 0 and strict_json(out)["triangles"] == 12
@@ -349,7 +349,7 @@ def test_without_meshio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Ru
 def test_npz(tmp_path: Path, run: Run) -> None:
     """Triangles, quads or polygons, with numbers of their own; the commands tell faces."""
     save = lambda **arrays: np.savez(tmp_path / "cube.npz", **arrays)  # noqa: E731
-    read = lambda: meshes.read_file(tmp_path / "cube.npz", "a mesh")  # noqa: E731
+    read = lambda: mesh_files.read_file(tmp_path / "cube.npz", "a mesh")  # noqa: E731
     save(vertices=CUBE, faces=QUADS, face_ids=np.arange(6) * 10)
     assert_cube(read(), [10 * k for k in PAIRED])
     save(vertices=CUBE, faces=QUADS.ravel(), offsets=np.arange(7) * 4)

@@ -196,7 +196,7 @@ def test_directions_have_the_cosine(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("name", ["stanford-bunny.ply", "teapot.ply"])
 def test_scans_have_no_acne(name: str) -> None:
     """What a hard lamp lights is what single rays from above the hit see, nearly everywhere."""
-    from bvh.io.meshes import read_file
+    from bvh.io.mesh_files import read_file
 
     if not (SCANS / name).is_file():
         pytest.skip(f"no {name}")

@@ -10,7 +10,7 @@ import pytest
 
 import bvh
 from bvh.geometry.arithmetic.floats import LARGEST
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from tests.cases import sizes
 from tests.cases.scans import SCANS
 from tests.cases.soups import at_places, soup

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from meshes.organic import organic
 from tests.cases import contact_pairs, soups
 from tests.cases.scans import SCANS

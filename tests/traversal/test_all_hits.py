@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from meshes.hostile import needle_prism
 from meshes.sphere import geodesic_sphere
 from tests.cases import aims

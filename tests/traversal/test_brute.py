@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from meshes.cad_part import cad_part
 from meshes.interior import interior
 from meshes.organic import organic

@@ -18,7 +18,7 @@ from bvh.apps.bundled import bundled
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
-from bvh.io.meshes import check_has_faces, read_file
+from bvh.io.mesh_files import check_has_faces, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from bvh.io import file_formats
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
-from bvh.io.meshes import Surface, check_has_faces, read_file
+from bvh.io.mesh_files import check_has_faces, read_file
+from bvh.io.meshes import Surface
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH

@@ -16,7 +16,7 @@ import bvh
 from bvh import Scene
 from bvh.io.container import HEADER_SIZE
 from bvh.io.file_formats import unpacked_scene
-from bvh.io.meshes import read_file
+from bvh.io.mesh_files import read_file
 from bvh.pictures import render
 
 Rng = np.random.Generator

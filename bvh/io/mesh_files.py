@@ -1,0 +1,303 @@
+"""Triangles of files of meshes, and of archives of them."""
+
+import importlib
+import io
+import itertools
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io import untrusted_files
+from bvh.io.file_formats import MAGIC, SCENE_MAGIC
+from bvh.io.formats.file_meshes import as_trimesh
+from bvh.io.formats.obj_files import read_obj
+from bvh.io.formats.off_files import read_off
+from bvh.io.formats.ply_files import read_ply
+from bvh.io.formats.stl_files import read_stl
+from bvh.io.formats.threemf_files import with_one_model
+from bvh.io.gltf.files import ENDINGS, NAMED, plain
+from bvh.io.meshes import Surface, cut, paired, surface_of
+from bvh.io.polygons import checked_corners
+from bvh.io.untrusted_files import Allowance
+from bvh.runtime.arguments import face_rows, rows
+from bvh.runtime.caller_warnings import warn_caller
+from bvh.runtime.registry import extra
+
+# Formats that meshio reads: trimesh does not know them, or reads only their triangles.
+MESHIO_ENDINGS = {
+    "avs", "bdf", "cgns", "dat", "dato", "e", "ele", "ex2", "exo", "f3grid", "fem", "h5m", "hmf",
+    "inp", "mdpa", "med", "mesh", "meshb", "msh", "nas", "node", "post", "su2", "tec", "ugrid",
+    "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
+}  # fmt: skip
+
+# Formats that we read: trimesh does not keep their order, or what else they say.
+READERS = {
+    ".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl, ".stl_ascii": read_stl,
+}  # fmt: skip
+# Formats whose readers unpack a zip archive themselves.
+ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
+# Elements of COLLADA with faces that trimesh does not read.
+LOST = rb"<(tristrips|trifans|instance_controller)\b"
+# The arrays of a file of numpy.
+ARRAYS = ("vertices", "faces", "offsets", "face_ids")
+
+
+def read_file(
+    path: str | os.PathLike[str], wanted: str, whole: bool = False, threads: int | None = None
+) -> Any:
+    """Return what is `wanted` of a file in its order: a mesh or scene of trimesh, or a `Surface`.
+
+    As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
+    """
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise FileNotFoundError(f"no such file: {name}")
+    ending = Path(name).suffix.lower()
+    try:
+        allowance = Allowance(name)
+        if ending == ".npz":
+            return _read_npz(name, allowance)
+        if ending[1:] in MESHIO_ENDINGS:
+            return _read_meshio(name, ending)
+        return _read_mesh(name, allowance, whole, threads)
+    except ImportError as error:
+        # Of some, trimesh keeps the message alone.
+        missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
+        if not missing:
+            raise
+        # trimesh guesses encodings with it.
+        if missing != "charset_normalizer":
+            what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
+            raise ImportError(what, name=missing) from error
+        why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
+        raise ValueError(f"cannot read {name} as {wanted}: {why}") from error
+    except (Exception, SystemExit) as error:
+        # Readers raise any exception on damaged files; meshio even exits.
+        raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
+
+
+def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:
+    """Return the triangles of the mesh in a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a string or a path, got {type(path).__name__}")
+    name = os.fspath(path)
+    if os.path.isfile(name):
+        with open(name, "rb") as file:
+            if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
+                raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
+    read = read_file(name, "a mesh", True, threads)
+    check_has_faces(read, name)
+    check_flattened(read, name)
+    surface = surface_of(read, threads)
+    if len(surface.faces) == 0:
+        raise ValueError(f"{name} holds no triangles")
+    return surface
+
+
+def check_has_faces(read: Any, name: str) -> None:
+    """Check that what was read from a file is a mesh or a scene."""
+    # Clouds of points, and paths, are none.
+    if not (hasattr(read, "faces") or hasattr(read, "graph")):
+        has_points = hasattr(read, "vertices") and not hasattr(read, "entities")
+        cure = ": BVH.from_points takes points" if has_points and len(read.vertices) else ""
+        raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
+
+
+def check_flattened(read: object, name: str, allowance: Allowance | None = None) -> None:
+    """Check that the triangles of a scene in a file are not too many for one mesh."""
+    allowance = Allowance(name) if allowance is None else allowance
+    if not (hasattr(read, "graph") and hasattr(read, "geometry")):
+        return
+    for node in read.graph.nodes_geometry:
+        mesh = read.geometry[read.graph[node][1]]
+        if hasattr(mesh, "faces"):
+            size = mesh.vertices.nbytes + mesh.faces.nbytes
+            allowance.take(size, f"{name}: its instances as one mesh")
+
+
+def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
+    """Read a file in a format that we or trimesh read, or an archive of such files."""
+    named: Any = untrusted_files.NamedFiles(name, allowance)
+    if name.lower().endswith(untrusted_files.ARCHIVES):
+        with open(name, "rb") as file:
+            files = untrusted_files.unpacked(file, name, allowance)
+        return _read_archive(files, allowance, *how)
+    read = _read_one(name, None, named, allowance, *how)
+    if named.refused is not None:
+        raise named.refused
+    return read
+
+
+def _read_one(
+    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool,
+    threads: int | None,
+) -> object:  # fmt: skip
+    """Read a file, or its `data`, with a resolver of trimesh for the files that it names."""
+    import trimesh
+
+    ending = Path(name).suffix.lower()
+    if ending in READERS:
+        data = Path(name).read_bytes() if data is None else data
+        # Signalling NaN become others.
+        with np.errstate(invalid="ignore"):
+            mesh = READERS[ending](data, resolver)
+        surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
+        if whole and len(mesh.offsets) > 1:
+            return surface
+        return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
+    # As trimesh reads archives: a scene for each file, since it has a function for that.
+    of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
+    load: Any = trimesh.load if data is None else of_archive
+    safe = _made_safe(name, data, resolver, allowance)
+    if safe is None and data is not None:
+        safe = io.BytesIO(data), ending[1:], resolver
+    content, kind, files = safe or (name, None, resolver)
+    read = load(content, file_type=kind, resolver=files, process=False)
+    if isinstance(read, trimesh.Scene):
+        # It would change matrices that are nearly rotations.
+        read.graph.repair_rigid = None
+        if data is None and ending in ENDINGS:
+            read.metadata[NAMED] = True
+    return read
+
+
+def _read_archive(
+    files: dict[str, bytes], allowance: Allowance, whole: bool, threads: int | None
+) -> object:
+    """Return the meshes in an archive as one scene; those that cannot be read are left out."""
+    import trimesh
+
+    found: list[Any] = []
+    formats = trimesh.exchange.load.mesh_formats()
+    resolver = trimesh.resolvers.ZipResolver(files)
+    for name, data in files.items():
+        ending = Path(name).suffix.lower()
+        if ending not in READERS and ending[1:] not in formats:
+            continue
+        try:
+            read = _read_one(name, data, resolver, allowance, whole, threads)
+            if whole:
+                check_flattened(read, name, allowance)
+            found.append(read)
+        except untrusted_files.TooLarge:
+            raise
+        except Exception as error:
+            warn_caller(f"{name}, which is in an archive, is left out: {error}")
+    if whole:
+        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
+        return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
+    append: Any = trimesh.scene.scene.append_scenes
+    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
+    return append(scenes)
+
+
+def _joined(surfaces: list[Surface]) -> Surface:
+    """Return the triangles of several meshes as one."""
+    points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
+    faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
+    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    count = polygons = 0
+    for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
+        faces.append(np.asarray(index) + count)
+        own = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(own + polygons)
+        count, polygons = count + len(some), polygons + int(own.max(initial=-1)) + 1
+    surface = Surface(np.concatenate(points), np.concatenate(faces))
+    if all(one.face_ids is None for one in surfaces):
+        return surface
+    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
+
+
+def _made_safe(
+    name: str, data: bytes | None, named: Any, allowance: Allowance
+) -> tuple[io.BytesIO, str, Any] | None:
+    """Return a file, or its `data`, as a reader may read it, where it was checked or changed.
+
+    With it its format, and a resolver: `named`, or one that asks that.
+    """
+    ending = Path(name).suffix.lower()
+    if ending == ".dae":
+        _warn_of_collada(Path(name).read_bytes() if data is None else data)
+    if ending in ENDINGS:
+        data = Path(name).read_bytes() if data is None else data
+        text, files = plain(data, ending == ".glb", named, allowance)
+        return io.BytesIO(text), "gltf", files
+    if ending in ZIPPED:
+        import zipfile
+
+        file = name if data is None else io.BytesIO(data)
+        if zipfile.is_zipfile(file):
+            held = untrusted_files.unzipped(file, allowance)
+            held = with_one_model(held) if ending == ".3mf" else held
+            return untrusted_files.stored(held), ending[1:], named
+    return None
+
+
+def _warn_of_collada(data: bytes) -> None:
+    """Warn of elements of a COLLADA file that trimesh leaves out."""
+    lost = sorted({found.decode() for found in re.findall(LOST, data)})
+    if lost:
+        warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
+
+
+def _read_meshio(name: str, ending: str) -> Surface:
+    with extra("meshio", f"to read {ending} files needs meshio"):
+        meshio = importlib.import_module("meshio")
+    if ending in (".xdmf", ".xmf"):
+        _check_arrays_of(name)
+    surface = surface_of(meshio.read(name))
+    if len(surface.faces) == 0:
+        raise ValueError("it holds no faces")
+    return surface
+
+
+def _check_arrays_of(name: str) -> None:
+    """Check that what an XDMF file names are files, as meshio would wait for a pipe."""
+    from xml.etree import ElementTree
+
+    for item in ElementTree.parse(name).iter("DataItem"):
+        given = (item.text or "").strip()
+        # Binary arrays are meant from the working directory, and those of HDF from the file.
+        of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
+        for path in (given, of_hdf) if item.get("Format") != "XML" else ():
+            if os.path.exists(path) and not os.path.isfile(path):
+                what = f"{given!r}, which it names, is something else than a file"
+                raise untrusted_files.NoFile(what)
+
+
+def _read_npz(name: str, allowance: Allowance) -> Surface:
+    """Read vertices and faces; with offsets, faces are flat lists of corners."""
+    files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
+    found: dict[str, NDArray[Any]] = {}
+    for key in list(files):
+        found[Path(key).stem] = np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
+    if not {"vertices", "faces"} <= set(found):
+        import zipfile
+
+        with zipfile.ZipFile(name) as archive:
+            names = ", ".join(repr(key.removesuffix(".npy")) for key in archive.namelist())
+        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names or 'nothing'}")
+    points, faces = rows("vertices", found["vertices"]), found["faces"]
+    if "offsets" in found:
+        offsets = np.asarray(found["offsets"])
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
+            raise ValueError("offsets must be integers of shape (k + 1,)")
+        offsets = offsets.astype(np.int64)
+        surface = cut(points, checked_corners(faces, offsets, len(points)), offsets)
+    else:
+        surface = paired(points, faces)
+    surface = surface._replace(faces=face_rows("faces", surface.faces, len(points)))
+    given = found.get("face_ids")
+    if given is None:
+        return surface
+    count = len(found["offsets"]) - 1 if "offsets" in found else len(faces)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        raise ValueError(f"face_ids must be integers of shape ({count},), got {given.shape}")
+    if count and (given.min() < 0 or given.max() > np.iinfo(np.int32).max):
+        raise ValueError("face_ids must be in 0..2**31 - 1")
+    own = given.astype(np.int32)
+    return surface._replace(face_ids=own if surface.face_ids is None else own[surface.face_ids])
