@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 import bvh
-from bvh.runtime.cache.kernel_cache import notice
+from bvh.runtime.cache.kernel_cache import cache_directory, notice
 from bvh.runtime.compiler.warming import compile_together
-from bvh.runtime.jit import all_recipes, cache_directory, families
+from bvh.runtime.jit import all_recipes, families
 
 # A cache that has fewer kernels is that of a first run.
 FEW = 60

@@ -15,8 +15,8 @@ Each file imports only from those above it.
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
-| `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
+| `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
 | `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |

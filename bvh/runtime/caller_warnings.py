@@ -10,10 +10,23 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.arguments import number_of
-from bvh.runtime.jit import BVHWarning
 
 # Packages whose lines are not the caller's.
 OURS = "bvh", "trimesh", "torch", "jax", "numba"
+
+
+class BVHWarning(UserWarning):
+    """Warning of this package.
+
+    Examples
+    --------
+    >>> import bvh, warnings
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", bvh.BVHWarning)
+    ...     tree.contains([0.2, 0.2, 0.2])
+    False
+    """
 
 
 def warn_caller(message: str) -> None:

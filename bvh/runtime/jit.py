@@ -7,13 +7,8 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, TypeVar, cast
 
-from bvh.runtime.cache.kernel_cache import (
-    BVHWarning,
-    cache_directory,
-    fingerprint,
-    notice,
-    prune_cache,
-)
+from bvh.runtime.cache import starting_folder
+from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.code_types import (
     CodeGenerator,
     Dispatcher,
@@ -23,6 +18,7 @@ from bvh.runtime.compiler.code_types import (
     TypingContext,
     Value,
 )
+from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.deferred import Deferred, at_activation
 from bvh.runtime.compiler.lazy_modules import typeof, types
 from bvh.runtime.interrupts import raise_lost_interrupts
@@ -30,9 +26,11 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 
 __all__ = [
-    "BVHWarning", "Dispatcher", "cache_directory", "fingerprint", "notice", "prune_cache", "typeof",
-    "types",
+    "BVHWarning", "Dispatcher", "notice", "typeof", "types",
 ]  # fmt: skip
+
+# Imported for what it remembers: the folder in which the process has started.
+assert starting_folder
 
 F = TypeVar("F", bound=Callable[..., object])
 Function = Callable[..., object]
@@ -215,6 +213,8 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     >>> import bvh
     >>> bvh.warmup(progress=True)  # doctest: +SKIP
     """
+    from bvh.runtime.cache.kernel_cache import prune_cache
+
     notice.silence()
     parts = all_recipes()
     with heard(progress) as report:  # type: ignore[arg-type]

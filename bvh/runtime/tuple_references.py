@@ -18,8 +18,8 @@ from bvh.runtime.jit import by_type
 Number = TypeVar("Number", bound=np.generic)
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# `refer`, `follow`, `borrowed`, `stack_memory`.
-__getattr__ = names_of("bvh.runtime.simd.references")
+_OPERATIONS = "all_pointers borrowed follow refer stack_memory"
+__getattr__ = names_of("bvh.runtime.simd.references", _OPERATIONS)
 all_pointers = __getattr__("all_pointers")
 
 # By class of a tuple, the function that makes its pointers, where that takes more than the rule.

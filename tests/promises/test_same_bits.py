@@ -57,7 +57,7 @@ EXACT = {
     "x86.atomic.sub.cc",
 }  # fmt: skip
 # Others: how Numba counts references, which linked kernels do not, and what LLVM makes of loops.
-OTHERS = {"NRT_incref", "NRT_decref", "memcpy", "memmove", "memset"}
+OTHERS = {"NRT_MemInfo_call_dtor", "NRT_incref", "NRT_decref", "memcpy", "memmove", "memset"}
 
 
 def entries() -> dict[str, Any]:

@@ -237,7 +237,7 @@ def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None
     tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(1500).reshape(-1, 3))
     moved = np.eye(4)
     moved[:3, 3] = 3.0, -3.0, 0.1
-    before, search, calls = tree.distance_to(tree, moved), distance_batches.KERNEL, 0
+    before, search, calls = tree.distance_to(tree, moved), distance_batches.closest_pairs, 0
 
     def interrupted(*arguments: Any) -> int:
         nonlocal calls
@@ -247,7 +247,7 @@ def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None
         return int(search(*arguments))
 
     monkeypatch.setattr(distance_batches, "STEPS", 1)
-    monkeypatch.setattr(distance_batches, "KERNEL", interrupted)
+    monkeypatch.setattr(distance_batches, "closest_pairs", interrupted)
     for poses, threads in ((moved, 1), ([moved] * 4, 1), ([moved] * 4, 2)):
         calls = 0
         with pytest.raises(KeyboardInterrupt):
@@ -276,7 +276,7 @@ def test_clearances_end_within_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
         time.sleep(0.01)
         return LATER
 
-    monkeypatch.setattr(distance_batches, "KERNEL", endless)
+    monkeypatch.setattr(distance_batches, "closest_pairs", endless)
     with pytest.raises(KeyboardInterrupt):
         scene.clearances(threads=2)
     assert len(calls) < 400

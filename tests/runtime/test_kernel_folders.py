@@ -74,7 +74,7 @@ print(json.dumps({{"folder": str(folder), "kept": len(list(folder.glob("bvh.*"))
     assert not mark.exists()
     if sys.platform == "linux":
         assert result["folder"].startswith(str(before / below / "raybvh"))
-    assert os.path.isabs(result["folder"]) and result["kept"] == 1
+    assert os.path.isabs(result["folder"]) and result["kept"] == 2
 
 
 def test_a_relative_temporary_folder_does_not_move(tmp_path: Path) -> None:

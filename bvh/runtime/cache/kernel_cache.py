@@ -18,23 +18,21 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, helpers
+from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import cache_root, cache_roots
 from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
-from bvh.runtime.compiler.compile_notice import CompileNotice
+from bvh.runtime.caller_warnings import BVHWarning
+from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.cpu_levels import known_of_target
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.lazy_modules import types
 
-__all__ = ["BVHWarning", "fingerprint"]
+__all__ = ["fingerprint", "notice"]
 
 STALE_AFTER_DAYS = 30
-
-notice = CompileNotice()
-
 
 # Of the kernels that this process has compiled, and loaded.
 tally = SimpleNamespace(compiled=0, loaded=0)

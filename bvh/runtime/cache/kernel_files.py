@@ -21,20 +21,6 @@ POLL_SECONDS = 0.05
 HELPERS, TOGETHER = "helpers.", 40
 
 
-class BVHWarning(UserWarning):
-    """Warning of this package.
-
-    Examples
-    --------
-    >>> import bvh, warnings
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", bvh.BVHWarning)
-    ...     tree.contains([0.2, 0.2, 0.2])
-    False
-    """
-
-
 def dumps(data: object) -> bytes:
     """Pickle data as Numba does: functions by their code."""
     from numba.core import serialize

@@ -75,16 +75,22 @@ class Entry:
         """Return the kernel for arguments of such types, if they are words."""
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(structure_of, arguments))
-        found = next((s for s in self.specialisations if s.structure == structure), None)
-        return found or self._linked(structure) or self._compiled(structure, arguments)
+        found = self._known(structure) or self._linked(structure)
+        if found is None:
+            found = self._compiled(structure, arguments)
+            # Another thread may have compiled it, too.
+            found = self._known(structure) or found
+        if found is not None and found not in self.specialisations:
+            self.specialisations.append(found)
+        return found
+
+    def _known(self, structure: str) -> Specialisation | None:
+        return next((s for s in self.specialisations if s.structure == structure), None)
 
     def _linked(self, structure: str) -> Specialisation | None:
         """Return the kernel for such arguments, if it is linked."""
         linked = linked_kernel(f"{self.__module__}.{self.py_func.__name__}", structure)
-        if linked is None:
-            return None
-        self.specialisations.append(Specialisation(structure, *linked, None))
-        return self.specialisations[-1]
+        return None if linked is None else Specialisation(structure, *linked, None)
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments, if they are words."""
@@ -96,12 +102,9 @@ class Entry:
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not is_returned(returned):
             return None
-        found = Specialisation(
-            structure, address, tuple(map(structure_for, flat(returned))),
-            isinstance(returned, types.BaseTuple), compiled,
-        )  # fmt: skip
-        self.specialisations.append(found)
-        return found
+        results = tuple(map(structure_for, flat(returned)))
+        in_tuple = isinstance(returned, types.BaseTuple)
+        return Specialisation(structure, address, results, in_tuple, compiled)
 
 
 def entry(function: Callable[..., Any]) -> Entry:

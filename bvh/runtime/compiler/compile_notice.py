@@ -79,3 +79,7 @@ def _is_read() -> bool:
         return stream is not None and (shown or stream.isatty())
     except (AttributeError, ValueError):
         return False
+
+
+# That of this process.
+notice = CompileNotice()

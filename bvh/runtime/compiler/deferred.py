@@ -142,13 +142,13 @@ def real_of(value: Any) -> Any:
     return real_of(value.real) if isinstance(value, Deferred) else value
 
 
-def names_of(module: str) -> Callable[[str], Any]:
+def names_of(module: str, names: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module whose other names are another's, imported with Numba."""
-    found: dict[str, Deferred] = {}
+    known, found = names.split(), dict[str, Deferred]()
     at_activation(lambda: import_module(module))
 
     def get(name: str) -> Any:
-        if name.startswith("_"):
+        if name not in known:
             raise AttributeError(name)
         return found.setdefault(name, Named(module, name))
 

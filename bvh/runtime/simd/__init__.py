@@ -38,7 +38,7 @@ _OPERATIONS = {
     "memory": "address gather load load_ints load_threes peek peek_int pointer pointer_to poke "
     "poke_int prefetch_address shifted store store_ints",
 }
-_HOMES = {home: names_of(f"{__name__}.{home}") for home in _OPERATIONS}
+_HOMES = {home: names_of(f"{__name__}.{home}", names) for home, names in _OPERATIONS.items()}
 _FOUND = {name: _HOMES[home] for home, names in _OPERATIONS.items() for name in names.split()}
 
 __all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows", *_FOUND]

@@ -10,4 +10,8 @@ from bvh.tree.builders.record_layout import ID, NARROWEST, UPPER, WIDTH
 
 __all__ = ["ID", "NARROWEST", "UPPER", "WIDTH"]
 
-__getattr__ = names_of("bvh.tree.builders.record_operations")
+_OPERATIONS = (
+    "add bins_of box_record centre corner half_area id_of join lane4 lane_of load "
+    "load_bounds meet nothing only_if outward overlaps record scales store store_bounds"
+)
+__getattr__ = names_of("bvh.tree.builders.record_operations", _OPERATIONS)
