@@ -830,6 +830,26 @@ typedef struct {
 void bvh_closest_hits_BoxRow_ClosestGoal(bvh_closest_hits_BoxRow_ClosestGoal_words *words);
 
 typedef struct {
+    int64_t any_hit;
+    int64_t cull;
+    bvh_i4_1d nodes;
+    bvh_i4_1d tests;
+} bvh_CountGoal;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_BoxRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_CountGoal goal;
+    int64_t begin;
+    int64_t end;
+    bvh_Columns columns;
+} bvh_closest_hits_BoxRow_CountGoal_words;
+void bvh_closest_hits_BoxRow_CountGoal(bvh_closest_hits_BoxRow_CountGoal_words *words);
+
+typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_CapsuleRow tree_row;
     bvh_Rays ray_arrays;
@@ -841,6 +861,19 @@ typedef struct {
     bvh_Columns columns;
 } bvh_closest_hits_CapsuleRow_ClosestGoal_words;
 void bvh_closest_hits_CapsuleRow_ClosestGoal(bvh_closest_hits_CapsuleRow_ClosestGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_CapsuleRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_CountGoal goal;
+    int64_t begin;
+    int64_t end;
+    bvh_Columns columns;
+} bvh_closest_hits_CapsuleRow_CountGoal_words;
+void bvh_closest_hits_CapsuleRow_CountGoal(bvh_closest_hits_CapsuleRow_CountGoal_words *words);
 
 typedef struct {
     int64_t address;
@@ -879,6 +912,19 @@ typedef struct {
 void bvh_closest_hits_ObbRow_ClosestGoal(bvh_closest_hits_ObbRow_ClosestGoal_words *words);
 
 typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_ObbRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_CountGoal goal;
+    int64_t begin;
+    int64_t end;
+    bvh_Columns columns;
+} bvh_closest_hits_ObbRow_CountGoal_words;
+void bvh_closest_hits_ObbRow_CountGoal(bvh_closest_hits_ObbRow_CountGoal_words *words);
+
+typedef struct {
     bvh_f8_1d t;
     bvh_i8_1d prim_id;
     bvh_f8_1d u;
@@ -898,13 +944,6 @@ typedef struct {
     bvh_Columns_2 columns;
 } bvh_closest_hits_SceneRow_ClosestGoal_words;
 void bvh_closest_hits_SceneRow_ClosestGoal(bvh_closest_hits_SceneRow_ClosestGoal_words *words);
-
-typedef struct {
-    int64_t any_hit;
-    int64_t cull;
-    bvh_i4_1d nodes;
-    bvh_i4_1d tests;
-} bvh_CountGoal;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -960,6 +999,19 @@ typedef struct {
     bvh_Columns columns;
 } bvh_closest_hits_SphereRow_ClosestGoal_words;
 void bvh_closest_hits_SphereRow_ClosestGoal(bvh_closest_hits_SphereRow_ClosestGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SphereRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_CountGoal goal;
+    int64_t begin;
+    int64_t end;
+    bvh_Columns columns;
+} bvh_closest_hits_SphereRow_CountGoal_words;
+void bvh_closest_hits_SphereRow_CountGoal(bvh_closest_hits_SphereRow_CountGoal_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1068,6 +1120,34 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
+    bvh_BoxRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_AllGoal goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_BoxRow_AllGoal_words;
+void bvh_gather_hits_BoxRow_AllGoal(bvh_gather_hits_BoxRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_CapsuleRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_AllGoal goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_CapsuleRow_AllGoal_words;
+void bvh_gather_hits_CapsuleRow_AllGoal(bvh_gather_hits_CapsuleRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
     bvh_CustomRow tree_row;
     bvh_Rays ray_arrays;
     bvh_Order ray_order;
@@ -1079,6 +1159,20 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_CustomRow_AllGoal_words;
 void bvh_gather_hits_CustomRow_AllGoal(bvh_gather_hits_CustomRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_ObbRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_AllGoal goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_ObbRow_AllGoal_words;
+void bvh_gather_hits_ObbRow_AllGoal(bvh_gather_hits_ObbRow_AllGoal_words *words);
 
 typedef struct {
     bvh_i8_1d rays;
@@ -1137,6 +1231,20 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_SceneRow_FirstGoal_words;
 void bvh_gather_hits_SceneRow_FirstGoal(bvh_gather_hits_SceneRow_FirstGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SphereRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_AllGoal goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_SphereRow_AllGoal_words;
+void bvh_gather_hits_SphereRow_AllGoal(bvh_gather_hits_SphereRow_AllGoal_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
