@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from bvh.runtime.calls.words import read
 from bvh.runtime.compiler.code_types import (
     Builder,
     Context,
@@ -141,44 +142,11 @@ def _words(value: Any, kind: Type) -> Iterator[bytes]:
         for part, part_kind in zip(value, kind, strict=True):
             yield from _words(part, part_kind)
     elif isinstance(kind, types.Array):
-        yield np.array((value.ctypes.data, *value.shape, *value.strides), np.int64).tobytes()
+        strides = () if kind.layout == "C" else value.strides
+        yield np.array((value.ctypes.data, *value.shape, *strides), np.int64).tobytes()
     elif not isinstance(kind, types.NoneType | types.Dispatcher):
         number = np.array(value, numpy_support.as_dtype(kind)).tobytes()
         yield number + bytes(-len(number) % 8)
-
-
-def _read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Return the value of a type that begins at a word in memory, and where the next one begins."""
-
-    def word(i: int) -> Value:
-        return builder.gep(at, [ir.IntType(64)(i)])
-
-    if isinstance(kind, types.BaseTuple):
-        parts = []
-        for part in kind:
-            value, at = _read(context, builder, part, at)
-            parts.append(value)
-        return context.make_tuple(builder, kind, parts), at
-    if isinstance(kind, types.Array):
-        # A large part of Numba, imported only when a kernel is compiled.
-        from numba.np import arrayobj
-
-        array = context.make_array(kind)(context, builder)
-        sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
-        arrayobj.populate_array(
-            array,
-            data=builder.inttoptr(builder.load(at), array.data.type),
-            shape=sizes[: kind.ndim],
-            strides=sizes[kind.ndim :],
-            itemsize=numpy_support.as_dtype(kind.dtype).itemsize,
-            meminfo=None,
-        )
-        return array._getvalue(), word(1 + 2 * kind.ndim)
-    if isinstance(kind, types.NoneType | types.Dispatcher):
-        return context.get_dummy_value(), at
-    stored = context.get_data_type(kind).as_pointer()
-    value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
-    return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
 
 def _loader(kind: Type) -> Any:
@@ -188,7 +156,7 @@ def _loader(kind: Type) -> Any:
     def load(typingctx: TypingContext, address: Type) -> Operation:
         def codegen(context, builder, sig, args):
             at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-            return _read(context, builder, kind, at)[0]
+            return read(context, builder, kind, at)[0]
 
         return kind(types.int64), codegen
 
