@@ -289,8 +289,6 @@ def _warm() -> None:
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     rays = np.ones((2, 3)), -np.ones((2, 3))
     corners = np.zeros((1, 3)), np.ones((1, 3))
-    for limit in (None, 1):
-        tree.all_hits(*rays, max_hits=limit)
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
     solids = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
@@ -300,7 +298,8 @@ def _warm() -> None:
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.closest_hit(*rays, counters=True)
         any_tree.any_hit(*rays)
-        any_tree.all_hits(*rays)
+        for limit in (None, 1):
+            any_tree.all_hits(*rays, max_hits=limit)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
     # So many may be those of an image.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
