@@ -1134,6 +1134,20 @@ void bvh_gather_hits_BoxRow_AllGoal(bvh_gather_hits_BoxRow_AllGoal_words *words)
 
 typedef struct {
     int64_t kernel_status, kernel_error;
+    bvh_BoxRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_FirstGoal_2 goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_BoxRow_FirstGoal_words;
+void bvh_gather_hits_BoxRow_FirstGoal(bvh_gather_hits_BoxRow_FirstGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
     bvh_CapsuleRow tree_row;
     bvh_Rays ray_arrays;
     bvh_Order ray_order;
@@ -1145,6 +1159,20 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_CapsuleRow_AllGoal_words;
 void bvh_gather_hits_CapsuleRow_AllGoal(bvh_gather_hits_CapsuleRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_CapsuleRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_FirstGoal_2 goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_CapsuleRow_FirstGoal_words;
+void bvh_gather_hits_CapsuleRow_FirstGoal(bvh_gather_hits_CapsuleRow_FirstGoal_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1173,6 +1201,20 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_ObbRow_AllGoal_words;
 void bvh_gather_hits_ObbRow_AllGoal(bvh_gather_hits_ObbRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_ObbRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_FirstGoal_2 goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_ObbRow_FirstGoal_words;
+void bvh_gather_hits_ObbRow_FirstGoal(bvh_gather_hits_ObbRow_FirstGoal_words *words);
 
 typedef struct {
     bvh_i8_1d rays;
@@ -1245,6 +1287,20 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_SphereRow_AllGoal_words;
 void bvh_gather_hits_SphereRow_AllGoal(bvh_gather_hits_SphereRow_AllGoal_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SphereRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_Order ray_order;
+    bvh_Scratch thread_scratch;
+    bvh_FirstGoal_2 goal;
+    bvh_Wanted wanted;
+    bvh_Gathered gathered;
+    int64_t begin;
+    int64_t end;
+} bvh_gather_hits_SphereRow_FirstGoal_words;
+void bvh_gather_hits_SphereRow_FirstGoal(bvh_gather_hits_SphereRow_FirstGoal_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
