@@ -104,14 +104,16 @@ def test_another_level(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     code, said, err = run("warmup", "--cpu", level, "--parts", part, "--processes", 1)
     assert (code, err.strip()) == (0, "")
     assert said.startswith(f"kernels for {level} ready after")
-    [version] = (tmp_path / "kernels").iterdir()
+    # This process may have made its own, too.
+    versions = {folder.name for folder in (tmp_path / "kernels").iterdir()}
     script = """
 import json, bvh
 from bvh.runtime.cache.kernel_cache import fingerprint, tally
 hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
 print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
 """
-    assert answer(start(script, BVH_CPU=level, BVH_KERNELS="off")) == [version.name, 0, True]
+    known, *counts = answer(start(script, BVH_CPU=level, BVH_KERNELS="off"))
+    assert known in versions and counts == [0, True]
 
 
 def test_wrong_wishes(run: Run) -> None:
