@@ -1,5 +1,6 @@
 """Calls of entries: arguments as words, specialisations, results, exceptions."""
 
+import enum
 import pickle
 from typing import NamedTuple
 
@@ -153,6 +154,17 @@ def test_other_results_and_arguments_are_numbas():
     assert truths[0]
     assert new_array(3).tolist() == [0, 1, 2]
     assert counted(numba.typed.List([1, 2])) == 3
+
+
+class Kind(enum.IntEnum):
+    SECOND = 2
+
+
+def test_subclasses_of_numbers_are_numbas():
+    for value in (Kind.SECOND, 2, np.int64(2)):
+        assert calls_user(fails, 0) == 1
+        with pytest.raises(ValueError, match="too much"):
+            calls_user(fails, value)
 
 
 @entry

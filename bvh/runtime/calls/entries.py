@@ -42,7 +42,8 @@ class Entry:
             result = call(*arguments)
             if result is not NotImplemented:
                 return result
-        return self.call_for(arguments)(*arguments)
+        result = self.call_for(arguments)(*arguments)
+        return self._called_by_numba(*arguments) if result is NotImplemented else result
 
     @functools.cached_property
     def numbas(self) -> Dispatcher:

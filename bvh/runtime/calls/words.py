@@ -179,6 +179,7 @@ def flat(result: Type) -> list[Type]:
     return [] if isinstance(result, types.NoneType) else [result]
 
 
+PLAIN = {bool: "b1", int: "i8", float: "f8"}
 # Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
 OTHER = "other "
 
@@ -191,8 +192,9 @@ def structure_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         plain = value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative
         return f"{'' if plain else OTHER}{value.dtype.str[1:]}[{value.ndim}]"
-    if isinstance(value, bool | int | float):
-        return {bool: "b1", int: "i8"}.get(type(value), "f8")
+    # Not of their subclasses, such as members of enumerations.
+    if type(value) in PLAIN:
+        return PLAIN[type(value)]
     if isinstance(value, np.generic):
         return value.dtype.str[1:]
     return "none" if value is None else f"object {id(value)}"
