@@ -1,6 +1,6 @@
-"""Trees that follow data sets of VTK and PyVista, by checksums of what the trees are made of.
+"""Trees that follow data sets of VTK and PyVista, by checksums of points and cells.
 
-Times of modification do not tell of all changes: NumPy writes to the memory of VTK without a word.
+Modification times miss some changes: NumPy writes to the memory of VTK without updating them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import pyvista as pv
 from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import vtk_to_numpy
 
+from bvh.compat.followed_mesh import FollowedMesh
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import AllHits
 
-# Odd, so that no change of a single word is without effect on a sum.
+# Odd, so that a change of a single word always changes the sum.
 WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2 + 1
 
 
@@ -23,51 +25,36 @@ def wrapped(data: Any) -> Any:
     return data if isinstance(data, pv.DataSet | pv.MultiBlock) else pv.wrap(data)
 
 
-class FollowedDataSet:
-    """The tree over the surface of a data set.
+def followed_data_set() -> FollowedMesh:
+    """Return the tree over the surface of a data set of VTK or PyVista, not yet built."""
+    return FollowedMesh(
+        lambda data: _sums_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
+        lambda data: np.asarray(wrapped(data).points, np.float64),
+    )  # fmt: skip
 
-    It is built when it is first asked for, refitted where only points have moved, and built again
-    after any other change.
-    """
 
-    def __init__(self) -> None:
-        self._tree: BVH | None = None
-        self._sums: tuple[Any, Any] = None, None
-
-    def tree_of(self, data: Any) -> BVH:
-        """Return the tree over a data set of VTK or PyVista as it is now."""
-        data = wrapped(data)
-        sums, known = _sums_of(data), self._tree
-        if known is None or sums != self._sums:
-            # Faces that were not finite have no place in the tree that is there.
-            if (
-                known is not None
-                and sums[1] == self._sums[1]
-                and len(data.points) == len(known.vertices)
-                and np.isfinite(known.vertices).all()
-            ):
-                known.refit(np.asarray(data.points, np.float64))
-            else:
-                known = self._tree = BVH.from_mesh(data)
-            self._sums = sums
-        return known
+def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
+    """Return the hits of a segment, in order, each crossing once, and the cells that it crosses."""
+    begin = np.asarray(start, np.float64)
+    hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
+    return hits, np.asarray(tree.face_of(hits.prim_id), np.int64)
 
 
 def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
-    """Return what tells an array from what it was, in 0.6 ms for each million of float64."""
+    """Return a checksum that changes with the content: 0.6 ms for a million float64."""
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = octets[: octets.size // 8 * 8].view(np.uint64)
-    whole = words.size // len(WEIGHTS) * len(WEIGHTS)
-    # Sums of rows, modulo 2**64, each of which depends on the order of its words.
-    sums = np.einsum("ij,j->i", words[:whole].reshape(-1, len(WEIGHTS)), WEIGHTS)
-    return array.shape, array.dtype.str, sums.tobytes(), octets[8 * whole :].tobytes()
+    full = words.size // len(WEIGHTS) * len(WEIGHTS)
+    # Weighted sums of rows modulo 2**64, which depend on the order of the words.
+    sums = np.einsum("ij,j->i", words[:full].reshape(-1, len(WEIGHTS)), WEIGHTS)
+    return array.shape, array.dtype.str, sums.tobytes(), octets[8 * full :].tobytes()
 
 
 def _sums_of(data: Any) -> tuple[Any, Any]:
-    """Return what changes with the points of a data set, and what with its cells."""
+    """Return checksums of the points of a data set, and of its cells."""
     if isinstance(data, pv.MultiBlock):
         return None, [None if block is None else _sums_of(block) for block in data]
-    # What has points, or cells, of its own, and not by a rule.
+    # Classes that store points or cells explicitly.
     listed, grids = pv.PolyData | pv.UnstructuredGrid, pv.StructuredGrid | pv.ExplicitStructuredGrid
     points = data.GetPoints() if isinstance(data, listed | grids) else None
     stored = isinstance(data, pv.UnstructuredGrid | pv.ExplicitStructuredGrid)
@@ -76,7 +63,7 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
     else:
         cells = [data.GetCells()] if stored else []
     arrays = [a for part in cells for a in (part.GetOffsetsArray(), part.GetConnectivityArray())]
-    # The rest of other data sets is known by its time, but for what is hidden, and coordinates.
+    # Other data sets have a reliable modification time, except for ghost arrays and coordinates.
     if not isinstance(data, listed):
         arrays += [data.GetCellGhostArray(), data.GetPointGhostArray()]
     if isinstance(data, pv.RectilinearGrid):
@@ -87,7 +74,7 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
 
 
 def _sum_of(array: Any) -> Any:
-    """Return the checksum of an array of VTK; the time of one that is computed, not stored."""
+    """Return the checksum of an array of VTK, or the modification time of an implicit one."""
     if array is None or array.GetNumberOfValues() == 0:
         return None
     if not array.HasStandardMemoryLayout():
