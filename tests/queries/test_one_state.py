@@ -107,7 +107,6 @@ QUERIES: dict[str, list[Ask]] = {
         lambda t: t.contains([0.1, 0.2, 1.0]),
         lambda t: t.contains(POINTS, method="winding", mask=3),
     ],
-    "open_edges": [lambda t: t.open_edges(), lambda t: t.is_closed],
     "winding_number": [
         lambda t: t.winding_number(POINTS),
         lambda t: t.winding_number(POINTS, mask=2),
@@ -161,7 +160,7 @@ QUERIES: dict[str, list[Ask]] = {
     "validate": [lambda t: t.validate()],
 }
 # Methods that are no queries of the geometry, or are tested elsewhere.
-OTHERS = {"face_of", "refit", "to"}
+OTHERS = {"face_of", "open_edges", "refit", "to"}
 
 
 def plain(answer: Any) -> Any:
