@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.compat.followed_mesh import FollowedMesh
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.point_queries import warn_if_open
 from bvh.runtime.arguments import check_option, rows
-from bvh.runtime.caller_warnings import warn_caller
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -25,6 +25,13 @@ FEW, MANY, CHUNK = 8, 512, 1 << 16
 
 # Direction of the first ray that tests containment in an open mesh, as in trimesh.
 DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
+
+# Follows "has open edges: " in a warning.
+GUESS = (
+    "containment is a guess, by two opposite rays and the winding number (one warning for a mesh); "
+    "the winding number alone is more often right: install(contains='winding'), or BVH.contains "
+    "with method='winding'"
+)
 
 # How to decide containment in meshes that are not watertight.
 OpenRule = Literal["rays", "winding"]
@@ -158,13 +165,7 @@ def contains(
     if rule == "winding":
         # The normals of an open mesh may point either way.
         return np.asarray(np.abs(tree.winding_number(points)) > 0.5)
-    surface = tree._open_edges(None)
-    if surface is not None:
-        warn_caller(
-            f"{surface} has open edges: containment is a guess, by two opposite rays and the "
-            "winding number (one warning for a mesh); the winding number alone is more often "
-            "right: install(contains='winding'), or BVH.contains with method='winding'"
-        )
+    warn_if_open(tree, None, "contains", GUESS)
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
     rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
