@@ -13,7 +13,7 @@ import numpy as np
 import pyvista as pv
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.followed_data_sets import crossings, followed_data_set
+from bvh.compat.followed_meshes import crossings, followed_data_set
 from bvh.queries.hierarchy import BVH
 from bvh.queries.solid_queries import Method
 

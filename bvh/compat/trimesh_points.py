@@ -7,7 +7,7 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.followed_mesh import FollowedMesh
+from bvh.compat.followed_meshes import FollowedMesh
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.point_queries import warn_if_open

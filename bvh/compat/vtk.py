@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.compat.followed_data_sets import crossings, followed_data_set
+from bvh.compat.followed_meshes import crossings, followed_data_set
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["CellLocator", "OBBTree"]

@@ -1,18 +1,17 @@
-"""Trees that follow data sets of VTK and PyVista, by checksums of points and cells.
+"""Trees over meshes of other libraries, which may change between queries.
 
-Modification times miss some changes: NumPy writes to the memory of VTK without updating them.
+Modification times of VTK miss some changes: NumPy writes to its memory without updating them. So
+data sets are compared by checksums of points and cells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyvista as pv
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import vtk_to_numpy
 
-from bvh.compat.followed_mesh import FollowedMesh
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 
@@ -20,8 +19,45 @@ from bvh.queries.results import AllHits
 WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2 + 1
 
 
+class FollowedMesh:
+    """A tree that is built on first use, refitted where only vertices moved, else built again.
+
+    `stamps` returns what changes with the vertices of a mesh, and what changes with its faces;
+    `vertices` those to refit the tree to. Without it, every change builds a tree.
+    """
+
+    def __init__(
+        self, stamps: Callable[[Any], tuple[Any, Any]], build: Callable[[Any], BVH],
+        vertices: Callable[[Any], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self._stamps, self._build, self._vertices = stamps, build, vertices
+        self._state: tuple[tuple[Any, Any], BVH] | None = None
+
+    def tree_of(self, mesh: Any) -> BVH:
+        """Return the tree over the mesh as it is now."""
+        stamps, state = self._stamps(mesh), self._state
+        if state is None or state[0] != stamps:
+            # Two threads may both build the same tree.
+            tree = state[1] if state and state[0][1] == stamps[1] else None
+            if tree is None or not self._refitted(tree, mesh):
+                tree = self._build(mesh)
+            state = self._state = stamps, tree
+        return state[1]
+
+    def _refitted(self, tree: BVH, mesh: Any) -> bool:
+        """Refit the tree, unless faces that were not finite have no place in it."""
+        points: Any = None if self._vertices is None else self._vertices(mesh)
+        fits = points is not None and len(points) == len(tree.vertices)
+        if fits and np.isfinite(tree.vertices).all():
+            tree.refit(points)
+            return True
+        return False
+
+
 def wrapped(data: Any) -> Any:
     """Return a data set of VTK as PyVista's."""
+    import pyvista as pv
+
     return data if isinstance(data, pv.DataSet | pv.MultiBlock) else pv.wrap(data)
 
 
@@ -52,6 +88,8 @@ def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
 
 def _sums_of(data: Any) -> tuple[Any, Any]:
     """Return checksums of the points of a data set, and of its cells."""
+    import pyvista as pv
+
     if isinstance(data, pv.MultiBlock):
         return None, [None if block is None else _sums_of(block) for block in data]
     # Classes that store points or cells explicitly.
@@ -75,6 +113,8 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
 
 def _sum_of(array: Any) -> Any:
     """Return the checksum of an array of VTK, or the modification time of an implicit one."""
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+
     if array is None or array.GetNumberOfValues() == 0:
         return None
     if not array.HasStandardMemoryLayout():

@@ -12,7 +12,7 @@ pv = pytest.importorskip("pyvista")
 
 from vtkmodules.util.numpy_support import vtk_to_numpy  # noqa: E402
 
-from bvh.compat.followed_data_sets import checksum, followed_data_set  # noqa: E402
+from bvh.compat.followed_meshes import checksum, followed_data_set  # noqa: E402
 from bvh.compat.vtk import OBBTree  # noqa: E402
 
 
