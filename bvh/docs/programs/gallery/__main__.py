@@ -1,4 +1,4 @@
-"""All pictures: ``python -m bvh.docs.programs.gallery FOLDER`` draws them, or those that are named."""
+"""Draw all pictures, or those that are named: ``python -m bvh.docs.programs.gallery FOLDER``."""
 
 from argparse import ArgumentParser
 from importlib import import_module
