@@ -22,7 +22,7 @@ from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import lanes_of, rows_of
 
 if TYPE_CHECKING:
-    from bvh.scene.view import SceneView
+    from bvh.scene.scene_view import SceneView
 
 Floats, Ints = NDArray[np.float32], NDArray[np.int32]
 

@@ -348,7 +348,7 @@ typedef struct {
 } bvh_compose_all_words;
 void bvh_compose_all(bvh_compose_all_words *words);
 
-/* bvh.scene.view */
+/* bvh.scene.scene_view */
 
 typedef struct {
     int64_t kernel_status, kernel_error;

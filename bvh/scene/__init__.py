@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `files/` | Saved trees and scenes: written, read, mapped and checked; scenes of other libraries. |
 | `merged_leaves.py` | Merged leaves of a scene: its triangles as one mesh, and as one tree where that pays |
-| `view.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
+| `scene_view.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
 | `table.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `instance_pairs.py` | Overlap searches of scenes: faces that overlap regions, pairs of faces that meet; pairs of instances to ignore |
 | `instance_contacts.py` | Contacts of instances, the distances between those that do not touch, and relations of solids |

@@ -20,9 +20,9 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
+from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
 from bvh.scene.table import InstanceHolder, Instances, nested_scenes
-from bvh.scene.view import SceneView
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 

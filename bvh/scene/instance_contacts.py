@@ -23,7 +23,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
-from bvh.scene.view import SceneView
+from bvh.scene.scene_view import SceneView
 from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles

@@ -20,8 +20,8 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.scene.scene_view import SceneView
 from bvh.scene.table import Instances
-from bvh.scene.view import SceneView
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps

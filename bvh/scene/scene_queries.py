@@ -28,8 +28,8 @@ from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
+from bvh.scene.scene_view import SceneView
 from bvh.scene.table import Instances
-from bvh.scene.view import SceneView
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles

@@ -21,7 +21,7 @@ from bvh.runtime.arguments import thread_count
 from bvh.scene.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.instance_pairs import find_leaf_pairs
 from bvh.scene.scene import Scene
-from bvh.scene.view import SceneView
+from bvh.scene.scene_view import SceneView
 
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
