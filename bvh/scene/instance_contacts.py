@@ -18,7 +18,7 @@ from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import must_bound_a_solid
+from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -269,7 +269,9 @@ def find_relations(
             points.append(moved(triangles.points, view.maps[leaf]))
             faces.append(triangles.faces + count)
             count += len(triangles.points)
-        tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
+        tree = BVH.from_triangles(
+            kernel_input(np.concatenate(points)), np.concatenate(faces), warn=False
+        )
         must_bound_a_solid("relations", f"instance {owner}", tree)
         return Surface(tree)
 

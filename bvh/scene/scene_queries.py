@@ -107,14 +107,14 @@ class SceneQueries(
 
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
-    def _open_edges(self, mask: int | None) -> str | None:
+    def _open_surface(self, mask: int | None) -> str | None:
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
         leaves, found = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             # Each tree warns at most once.
-            found = leaves.trees[k]._open_edges(mask) or found
+            found = leaves.trees[k]._open_surface(mask) or found
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
         view.seen_closed.add(bits)
@@ -139,7 +139,7 @@ class SceneQueries(
         # What has changed in the process may have been another scene.
         same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
         if tree is None or not (same and np.array_equal(tree.faces, faces)):
-            tree = BVH._of_triangles(vertices, faces)
+            tree = BVH.from_triangles(vertices, faces, warn=False)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
         return tree
