@@ -13,8 +13,6 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import RayOptions, ray_batch
-from bvh.runtime.arguments import thread_count
 from bvh.scene.scene import Scene
 
 __all__ = ["ModelScene", "mj_multiRay", "mj_ray", "scene"]
@@ -85,14 +83,11 @@ class ModelScene:
         with np.errstate(divide="ignore"):
             limit = cutoff / np.linalg.norm(directions, axis=1)
         shown = seen[self.geom_id]
-        if shown.all():
-            # A single ray is faster than a batch of one.
-            some: Any = 0 if len(directions) == 1 else slice(None)
-            hits = self.scene.closest_hit(origins[some], directions[some], t_max=limit[some])
-        else:
-            hits = self.scene._rays_to(shown).closest_hits(
-                ray_batch(origins, directions, t_max=limit), RayOptions(threads=thread_count(None))
-            )
+        # A single ray is faster than a batch of one.
+        some: Any = 0 if len(directions) == 1 else slice(None)
+        far: Any = float(limit[0]) if len(directions) == 1 else limit
+        hidden = None if shown.all() else np.flatnonzero(~shown)
+        hits = self.scene.closest_hit(origins[some], directions[some], t_max=far, exclude=hidden)
         t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
         normal = np.zeros(directions.shape)
         if normals:

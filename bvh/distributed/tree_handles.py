@@ -48,7 +48,7 @@ class Handle:
     """
 
     def __init__(
-        self, token: object, content: Any = None, recipe: Callable[[], Any] | bytes | None = None,
+        self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
