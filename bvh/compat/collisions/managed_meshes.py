@@ -46,6 +46,15 @@ class ManagedMeshes:
             raise ValueError(f"{name} not in collision manager!")
         return self._ids[name]
 
+    def _only(self, name: Hashable) -> ManagedMeshes:
+        """Return a manager of one of the meshes."""
+        found, number = ManagedMeshes(), self._id(name)
+        one = self._scene[number]
+        copied = found._scene.add(one.child, one.transform)
+        found._ids[name], found._names[copied] = copied, name
+        found._solid = {copied} if number in self._solid else set()
+        return found
+
     def _views(self, other: ManagedMeshes) -> tuple[SceneView, SceneView]:
         view = self._scene.view()
         return view, view if other is self else other._scene.view()

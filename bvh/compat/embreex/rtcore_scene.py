@@ -51,7 +51,8 @@ class EmbreeScene:
             )
         return self._tree
 
-    def _add(self, vertices: ArrayLike, faces: ArrayLike) -> int:
+    def add_mesh(self, vertices: ArrayLike, faces: ArrayLike) -> int:
+        """Add triangles, and return the id of their geometry."""
         self._meshes.append((np.asarray(vertices, np.float64), np.asarray(faces, np.int64)))
         self._tree = None
         return len(self._meshes) - 1
