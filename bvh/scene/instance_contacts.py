@@ -7,7 +7,7 @@ most of the others are too far away to be looked at.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import must_bound_a_solid
+from bvh.queries.methods.solid_queries import must_bound_a_solid, surface_of
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -255,13 +255,13 @@ def find_relations(
 ) -> SceneRelations:  # fmt: skip
     """Return how the instances of a scene are related, but for those that are disjoint."""
     # Arithmetic in rational numbers, which only solids need.
-    from bvh.surfaces.relations import NAMES, Surface, relation_of
+    from bvh.surfaces.relations import NAMES, relation_of
 
     near = candidates(view, view, ignored, 0.0, threads)
     pairs = near.owners[near.begins[:-1]]
 
     @cache
-    def solid(owner: int) -> Surface:
+    def solid(owner: int) -> BVH:
         points, faces, count = [], [], 0
         for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
             triangles = view.trees[view.tree_of[leaf]].primitives
@@ -271,11 +271,12 @@ def find_relations(
             count += len(triangles.points)
         tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
         must_bound_a_solid("relations", f"instance {owner}", tree)
-        return Surface(tree)
+        return tree
 
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
-        answers.append(relation_of(solid(a), solid(b), threads))
+        find_pairs = partial(solid(a).overlap_tree, solid(b), threads=threads)
+        answers.append(relation_of(surface_of(solid(a)), surface_of(solid(b)), find_pairs))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
