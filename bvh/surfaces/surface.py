@@ -36,6 +36,15 @@ class Surface:
         self._make_tree = make_tree
         self._exact: dict[int, Face] = {}
 
+    @classmethod
+    def of(cls, tree: Any) -> Surface:
+        """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
+        cached = vars(tree.arrays)
+        if "_surface" not in cached:
+            cached.setdefault("_surface", cls(tree.vertices[tree.faces], lambda: tree))
+        surface: Surface = cached["_surface"]
+        return surface
+
     @cached_property
     def tree(self) -> Any:
         """The tree over the faces."""

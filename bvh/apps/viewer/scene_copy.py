@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 
-from bvh.scene.instances import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.scene.scene import Scene
+from bvh.scene.table import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.tree.changes import changes
 
 # A scene, its copy, and the position in its journals.

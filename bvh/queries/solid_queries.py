@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.solids import Intersections, Penetrations
+from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.query_arguments import affine_matrices
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import (
     FloatResult,
     check_option,
@@ -24,7 +25,6 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.open_edges import is_closed, open_edges
 from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
@@ -38,15 +38,10 @@ Method = Literal["ray", "sphere"]
 FEW = 4
 
 
-class SolidQueries(TreeBase):
+class SolidQueries(MeshTrees, TreeQueries):
     """Queries of closed meshes, and of where meshes meet."""
 
     __slots__ = ()
-
-    @property
-    def _asked(self) -> Any:
-        """This tree with all its queries."""
-        return self
 
     def relation(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
@@ -197,12 +192,12 @@ class SolidQueries(TreeBase):
         if other is None:
             self._must_hold("intersections", Triangles)
             own = tree = self._snapshot()
-            vertices, pairs = own.vertices, own._asked.self_overlaps(threads=threads)
+            vertices, pairs = own.vertices, own.self_overlaps(threads=threads)
         else:
             own, tree = self._two_states("intersections", other)
             vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
-            pairs = own._asked.overlap_tree(tree, matrix, threads=threads)
+            pairs = own.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
         sides, used = [], []
         for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
@@ -293,6 +288,7 @@ class SolidQueries(TreeBase):
         >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
         0.5
         """
+        from bvh.surfaces.surface import Surface
         from bvh.surfaces.thicknesses import along_normals, by_balls, warn_if_inward
 
         if is_other(faces, points_at):
@@ -303,7 +299,7 @@ class SolidQueries(TreeBase):
         if points_at is not None:
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
-            near = now._asked.closest_point(points("points_at", points_at), threads=threads)
+            near = now.closest_point(points("points_at", points_at), threads=threads)
             own, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
             own = np.arange(len(self)) if faces is None else integers("faces", faces)
@@ -318,8 +314,8 @@ class SolidQueries(TreeBase):
             normals /= np.linalg.norm(normals, axis=1)[:, None]
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, thread_count(threads))
-        if bounds_a_solid(now):
-            warn_if_inward(surface_of(now), at, normals, found)
+        if now.is_closed:
+            warn_if_inward(Surface.of(now), at, normals, found)
         found[np.isnan(normals).any(axis=1)] = np.nan
         return shaped(shape, found)[0]
 
@@ -328,7 +324,7 @@ class SolidQueries(TreeBase):
 
         The other, if it is a mesh, is built into a tree.
         """
-        tree: Any = self._other_tree(question, self._asked._tree_of(other))
+        tree: Any = self._other_tree(question, self._tree_of(other))
         own = self._snapshot()
         return own, own if tree is self else tree._snapshot()
 
@@ -336,24 +332,22 @@ class SolidQueries(TreeBase):
         self, question: str, other: Any, transform: ArrayLike | None, threads: int,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield, for each transform, two solids in place and what finds the faces that meet.
-
-        None if their boxes are apart.
-        """
+        """Yield two solids and a search for their pairs of faces, each transform; None if apart."""
         from bvh.surfaces.surface import Surface
 
         this, tree = self._two_states(question, other)
         for name, mesh in (("this mesh", this), ("other", tree)):
             must_bound_a_solid(question, name, mesh)
-        first = surface_of(this)
+        first = Surface.of(this)
+
+        search = this._pair_search(question, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            pairs = this._asked._pair_search(question, tree)(matrix, False, threads, None)
-            return cast("Pairs", this._asked._pairs_that_count(pairs, None, tree, None))
+            return this._pairs_that_count(search(matrix, False, threads, None), None, tree, None)
 
         if transform is None:
             near = _boxes_meet(this.bounds, tree.vertices)
-            yield (first, surface_of(tree), partial(find_pairs, None)) if near else None
+            yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)
         placed: Any = None
@@ -361,7 +355,7 @@ class SolidQueries(TreeBase):
         def tree_over(vertices: NDArray[np.float64]) -> Any:
             nonlocal placed
             if placed is None:
-                placed = type(this._asked)._of_triangles(kernel_input(vertices), tree.faces)
+                placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
             else:
                 placed.refit(vertices)
             return placed
@@ -378,31 +372,11 @@ class SolidQueries(TreeBase):
                     report(k + 1, len(matrices))
 
 
-def surface_of(tree: TreeBase) -> Surface:
-    """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
-    from bvh.surfaces.surface import Surface
-
-    cached: dict[str, Any] = vars(tree._arrays)
-    if "_surface" not in cached:
-        cached.setdefault("_surface", Surface(tree.vertices[tree.faces], lambda: tree))
-    surface: Surface = cached["_surface"]
-    return surface
-
-
-def bounds_a_solid(tree: TreeBase) -> bool:
-    """Return whether a tree's mesh is closed, as it is now, which is found out once."""
-    arrays: Any = tree._arrays
-    known: bool | None = vars(arrays).get("_bounds_a_solid")
-    if known is None:
-        known = vars(arrays)["_bounds_a_solid"] = is_closed(arrays.primitives)
-    return known
-
-
-def must_bound_a_solid(question: str, name: str, tree: TreeBase) -> None:
+def must_bound_a_solid(question: str, name: str, tree: TreeQueries) -> None:
     """Raise a ValueError that tells the open edges, unless a tree's mesh is closed."""
-    if bounds_a_solid(tree):
+    if tree.is_closed:
         return
-    edges = open_edges(tree._triangles()).tolist()
+    edges = tree.open_edges().tolist()
     listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
     raise ValueError(
         f"{question} needs closed meshes, but {name} has open edges: {len(edges)}, between the "
