@@ -12,6 +12,7 @@ from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
 from bvh.scene.table import Instance
+from bvh.tree.changes import changes
 
 
 class InstanceAccess(SceneContent):
@@ -233,6 +234,8 @@ class InstanceAccess(SceneContent):
             self._instances.names.pop(number, None)
         else:
             self._instances.names[number] = str(name)
+        self._instances.renamed += 1
+        changes.note_scene()
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:
