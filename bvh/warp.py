@@ -1,16 +1,16 @@
 """Queries for kernels of NVIDIA Warp: functions to call inside your own, and trees on devices.
 
-For a lidar in a simulator, ambient occlusion, or whatever asks per ray or point what to ask next.
-They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
-give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
-the device has not decided, and the rest means nothing: that is rare, and `DeviceBVH` then asks the
-CPU. `any_hit` and `count_hits` then return False and 0, or what was found so far.
+For a lidar in a simulator, ambient occlusion, and other uses where the next ray or point depends on
+the last answer. They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and
+`Scene.to` return, and answer for one ray or point as those do for many, bit for bit, if `state` is
+0. If it is 1 the device has not decided, and the other fields are undefined: that is rare, and
+`DeviceBVH` then uses the CPU. `any_hit` and `count_hits` return False and 0, or a partial result.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
-them, as in the example; otherwise `state` is always 2. Warp also makes adjoints of kernels, which
-these have none of: set ``enable_backward``.
+them, as in the example; otherwise `state` is always 2. They have no adjoints: set
+``enable_backward`` to False.
 
-It takes Warp: ``pip install "raybvh[gpu]"``.
+It needs Warp: ``pip install "raybvh[gpu]"``.
 
 Examples
 --------
@@ -58,7 +58,7 @@ Hit, Near = rays.Hit, points.Near
 
 @wp.func
 def _asked(t_min: wp.float64, t_max: wp.float64, goal: wp.int32):
-    """Return what is asked of a ray, of all faces."""
+    """Return the options of a query of all faces."""
     asked = rays.Range()
     asked.t_min = t_min
     asked.t_max = t_max
@@ -99,5 +99,5 @@ def count_hits(
 
 @wp.func
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
-    """Return what of a tree is closest to a point: distance, prim_id, u, v, state."""
+    """Return the closest point of a tree: distance, prim_id, u, v, state."""
     return points.closest_to(target, point, max_distance, -1)
