@@ -28,7 +28,6 @@ from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
-from bvh.scene.scene import Scene
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -117,8 +116,7 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
         columns = _of_parts(target, verb, arrays, given)
     else:
         columns = query_chunks(target, verb, arrays, given)
-    record = verb.record(isinstance(target, Scene), bool(given.get("counters")))
-    return columns[verb.name] if record is None else record(**columns)
+    return columns[verb.name] if verb.record is None else verb.record(**columns)
 
 
 def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
@@ -227,7 +225,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 
     Returns
     -------
-    AllHits, SceneAllHits, Overlaps or SceneOverlaps
+    AllHits or Overlaps
         Of the class of the chunks' results, with all their queries in order.
 
     Examples
