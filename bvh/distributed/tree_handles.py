@@ -29,8 +29,8 @@ from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, loaded_from
-from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
+from bvh.scene.table import nested_scenes
 
 Opened = TypeVar("Opened")
 

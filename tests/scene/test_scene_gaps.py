@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Scene
-from bvh.scene.instances import table_guard
+from bvh.scene.table import table_guard
 from tests.scene.test_scene import matrices, tree_of
 
 Rng = np.random.Generator

@@ -35,8 +35,8 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
-from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
+from bvh.scene.table import SavedScene, nested_scenes
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles

@@ -23,8 +23,8 @@ from bvh.queries.tree_base import TreeBase, file_of
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.scene.content import SceneContent
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
-from bvh.scene.flattened_instances import check_nesting
-from bvh.scene.instances import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
+from bvh.scene.leaves import check_nesting
+from bvh.scene.table import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
 
 Tables = dict[str, NDArray[Any]]
