@@ -64,10 +64,9 @@ class RegionTarget(Protocol):
     ) -> Overlaps: ...  # fmt: skip
 
 
-def ray_target(of: Any) -> RayTarget:
+def ray_target(of: Any) -> Any:
     """Return what rays are cast into, of a tree, a scene or parts as they are now."""
-    target: RayTarget = of._ray_target()
-    return target
+    return of._ray_target()
 
 
 def point_target(of: Any, query: str, mask: int | None) -> Any:
