@@ -8,12 +8,12 @@ NEEDS = {
         "bvh/torch.py",
         "bvh/gradients/queries.py",
         "bvh/gradients/torch_functions.py",
-        "bvh/examples/find_pose.py",
-        "bvh/examples/fit_surface.py",
+        "bvh/docs/programs/find_pose.py",
+        "bvh/docs/programs/fit_surface.py",
     ),
     "jax": ("bvh/jax.py", "bvh/gradients/jax_functions.py"),
     "warp": ("bvh/warp.py", "bvh/devices", "bvh/docs/devices.md"),
-    "pyvista": ("bvh/compat/followed_data_sets.py", "bvh/compat/pyvista.py"),
+    "pyvista": ("bvh/compat/pyvista.py", "bvh/compat/vtk.py"),
 }
 
 collect_ignore = [

@@ -22,29 +22,28 @@ from bvh.picking.results import Selection as Selection
 from bvh.pictures.thumbnails import show as show
 from bvh.queries.answers.clearances import Clearances as Clearances
 from bvh.queries.answers.clearances import SceneClearances as SceneClearances
-from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
-from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
 from bvh.queries.answers.solids import Intersections as Intersections
 from bvh.queries.answers.solids import Penetrations as Penetrations
-from bvh.queries.answers.solids import SceneRelations as SceneRelations
 from bvh.queries.hierarchy import BVH as BVH
 from bvh.queries.results import AllHits as AllHits
+from bvh.queries.results import ClosestPoints as ClosestPoints
 from bvh.queries.results import CountedHits as CountedHits
 from bvh.queries.results import CountedSceneHits as CountedSceneHits
 from bvh.queries.results import Hits as Hits
 from bvh.queries.results import Overlaps as Overlaps
 from bvh.queries.results import SceneAllHits as SceneAllHits
+from bvh.queries.results import SceneClosestPoints as SceneClosestPoints
 from bvh.queries.results import SceneHits as SceneHits
 from bvh.queries.results import SceneOverlaps as SceneOverlaps
 from bvh.queries.results import ScenePairs as ScenePairs
 from bvh.runtime.jit import BVHWarning as BVHWarning
 from bvh.runtime.jit import warmup as warmup
 from bvh.scene.files.loading import load_scene as load_scene
-from bvh.scene.flattened_instances import Leaf as Leaf
-from bvh.scene.flattened_instances import Leaves as Leaves
-from bvh.scene.instances import Instance as Instance
+from bvh.scene.leaves import Leaf as Leaf
+from bvh.scene.leaves import Leaves as Leaves
 from bvh.scene.scene import Scene as Scene
 from bvh.scene.stats import SceneStats as SceneStats
+from bvh.scene.table import Instance as Instance
 from bvh.tree.stats import TreeStats as TreeStats
 
 __version__: str

@@ -7,7 +7,7 @@ most of the others are too far away to be looked at.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.geometry.transforms import moved
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import must_bound_a_solid
+from bvh.queries.results import ScenePairs
+from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
-from bvh.scene.instanced_trees import InstancedTrees
+from bvh.scene.scene_view import SceneView
 from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
@@ -56,7 +56,7 @@ class NearbyLeaves(NamedTuple):
 
 
 def candidates(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
+    view: SceneView, content: SceneView, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
     """Return the pairs of leaves within a distance, but not of one instance or `ignored` ones."""
     own = instance_pairs.side_of(view)
@@ -138,7 +138,7 @@ def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
 
 
 def find_touching(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
+    view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
     """Return the pairs of instances that touch, ascending; of `only_one`, the first found."""
@@ -183,9 +183,9 @@ def _measure(
 
 
 def find_clearances(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, max_distance: float, threads: int,
+    view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
-) -> SceneClearances:  # fmt: skip
+) -> Clearances:  # fmt: skip
     """Return how near the instances of a scene are to those of another, or to each other."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
@@ -208,9 +208,7 @@ def find_clearances(
     return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
 
 
-def find_closest(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int
-) -> SceneClearances:
+def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
     """Return the clearance of the two instances nearest to each other; of none if alone."""
     # The reach grows until there is a pair within it, so that few pairs are looked at.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
@@ -240,28 +238,29 @@ def find_closest(
             reach = np.inf
 
 
-def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
+def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
     distances = np.array([one.distance for one in nearest], np.float64)
     at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
-    return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
+    return Clearances(distances, at, prim, owners.astype(np.int32), leaf)
 
 
 def find_relations(
-    view: InstancedTrees, ignored: NDArray[np.int64], threads: int,
+    view: SceneView, ignored: NDArray[np.int64], threads: int,
     progress: Progress | None = None,
-) -> SceneRelations:  # fmt: skip
+) -> ScenePairs:  # fmt: skip
     """Return how the instances of a scene are related, but for those that are disjoint."""
     # Arithmetic in rational numbers, which only solids need.
-    from bvh.surfaces.relations import NAMES, Surface, relation_of
+    from bvh.surfaces.relations import NAMES, relation_of
+    from bvh.surfaces.surface import Surface
 
     near = candidates(view, view, ignored, 0.0, threads)
     pairs = near.owners[near.begins[:-1]]
 
     @cache
-    def solid(owner: int) -> Surface:
+    def solid(owner: int) -> BVH:
         points, faces, count = [], [], 0
         for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
             triangles = view.trees[view.tree_of[leaf]].primitives
@@ -269,18 +268,21 @@ def find_relations(
             points.append(moved(triangles.points, view.maps[leaf]))
             faces.append(triangles.faces + count)
             count += len(triangles.points)
-        tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
+        tree = BVH.from_triangles(
+            kernel_input(np.concatenate(points)), np.concatenate(faces), warn=False
+        )
         must_bound_a_solid("relations", f"instance {owner}", tree)
-        return Surface(tree)
+        return tree
 
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
-        answers.append(relation_of(solid(a), solid(b), threads))
+        find_pairs = partial(solid(a).overlap_tree, solid(b), threads=threads)
+        answers.append(relation_of(Surface.of(solid(a)), Surface.of(solid(b)), find_pairs))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
     kept = relation != NAMES[0]
-    return SceneRelations(pairs[kept].astype(np.int32), relation[kept])
+    return ScenePairs(pairs[kept].astype(np.int32), relation=relation[kept])
 
 
 @warms("contacts in scenes")
@@ -288,5 +290,5 @@ def _warm() -> None:
     """Compile what contacts of many instances need besides what pairs in scenes do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
-    view = InstancedTrees([tree], 0 * two, maps, np.ones(2, np.uint32), two)
+    view = SceneView([tree], 0 * two, maps, np.ones(2, np.uint32), two)
     find_touching(view, view, np.empty(0, np.int64), 1)

@@ -6,20 +6,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCaster, SceneHit
+from bvh.queries.methods.ray_queries import SCENE_CAST, Cast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -28,8 +27,8 @@ from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
-from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import Instances
+from bvh.scene.scene_view import SceneView
+from bvh.scene.table import Instances
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
@@ -37,11 +36,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 
 class SceneQueries(
-    SceneContent,
-    PickableScene,
-    SightQueries,
-    PointQueries[results.SceneClosestPoints],
-    OverlapQueries[results.SceneOverlaps, results.ScenePairs],
+    SceneContent, PickableScene, SightQueries, PointQueries, OverlapQueries[results.ScenePairs]
 ):
     """Queries of a scene."""
 
@@ -61,17 +56,16 @@ class SceneQueries(
         # Kernels have only addresses of the trees, and `progress` may release them.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
-    def _rays_to(self, shown: NDArray[np.bool_]) -> RaySearch:
-        """Return what rays are cast into, of which only some leaves are shown, by their rows."""
-        view = self._current()
-        arrays: Any = view.arrays
+    def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
+        view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
         # Of this query alone: others may run meanwhile.
-        masks = kernel_input(np.where(shown, view.masks, np.int32(0)))
+        masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
+        arrays: Any = view.arrays
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
-    def _caster(self, cull: int, mask: int) -> SceneCaster:
-        def cast_of(view: InstancedTrees) -> tuple[object, SceneCaster]:
+    def _caster(self, cull: int, mask: int) -> Cast:
+        def cast_of(view: SceneView) -> tuple[object, Cast]:
             # The function keeps these arrays alive while another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)
@@ -82,7 +76,7 @@ class SceneQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> SceneHit:  # fmt: skip
+        ) -> tuple[Any, ...]:  # fmt: skip
             nonlocal known
             view = current()
             arrays, function = known
@@ -108,14 +102,14 @@ class SceneQueries(
 
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
-    def _open_edges(self, mask: int | None) -> str | None:
+    def _open_surface(self, mask: int | None) -> str | None:
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
         leaves, found = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             # Each tree warns at most once.
-            found = leaves.trees[k]._open_edges(mask) or found
+            found = leaves.trees[k]._open_surface(mask) or found
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
         view.seen_closed.add(bits)
@@ -140,7 +134,7 @@ class SceneQueries(
         # What has changed in the process may have been another scene.
         same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
         if tree is None or not (same and np.array_equal(tree.faces, faces)):
-            tree = BVH._of_triangles(vertices, faces)
+            tree = BVH.from_triangles(vertices, faces, warn=False)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
         return tree
@@ -171,14 +165,14 @@ class SceneQueries(
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         bits = one_mask(mask)
 
-        def counted(found: results.SceneOverlaps) -> results.SceneOverlaps:
+        def counted(found: results.Overlaps) -> results.Overlaps:
             kept = self._counted(found.leaf, found.prim_id, bits)
             return found if kept.all() else found._only(kept)
 
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
-        content: InstancedTrees | TreeBase
+        content: SceneView | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):
             other._must_hold(query, Triangles)
@@ -251,7 +245,7 @@ class SceneQueries(
     def clearances(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> SceneClearances:  # fmt: skip
+    ) -> Clearances:  # fmt: skip
         """Measure how near the surfaces of instances are to each other, and where.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
@@ -270,7 +264,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneClearances
+        Clearances
             One row a pair of instances, ascending. An instance without faces is in no pair, nor is
             one that is not visible, or whose mask is 0.
 
@@ -282,7 +276,7 @@ class SceneQueries(
         >>> at[:, 0, 3] = [0.0, 1.0, 4.0]
         >>> ids = scene.add_many(box, at, ["first", "second", "third"])
         >>> scene.clearances()
-        SceneClearances(3 pairs of instances, 1 touching, distance 0 to 3)
+        Clearances(3 pairs of instances, 1 touching, distance 0 to 3)
         >>> near = scene.clearances(2.5, ignore=[("first", "second")])
         >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
         ([[1, 2]], [2.0], [1.5, 3.5])
@@ -300,7 +294,7 @@ class SceneQueries(
     def relations(
         self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> SceneRelations:  # fmt: skip
+    ) -> results.ScenePairs:  # fmt: skip
         """Decide how solid instances are related: touching, overlapping, one inside another, equal.
 
         Decided as by `BVH.relation`, for the mesh of each instance as `flattened` returns it.
@@ -314,7 +308,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneRelations
+        ScenePairs
             A row a pair that is not disjoint; instances that are not visible are in none.
 
         Raises
@@ -340,7 +334,7 @@ class SceneQueries(
         with heard(progress) as report:
             return find_relations(view, ignored, workers, report)
 
-    def _over_triangles(self, query: str) -> InstancedTrees:
+    def _over_triangles(self, query: str) -> SceneView:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
         solid = view.first_not_triangles(-1)

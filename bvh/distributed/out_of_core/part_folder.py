@@ -32,6 +32,7 @@ from bvh.distributed import part_index
 from bvh.distributed.part_index import INDEX, PartRecord, Source, file_names, file_system, is_url
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_base import file_of
 from bvh.runtime.cache.plain_files import PlainFolder, lock_file
 from bvh.runtime.threads import pool
 
@@ -49,12 +50,11 @@ class NewFolder:
     def __init__(self, place: str, path: Path) -> None:
         self._place, self.path = place, path
         self.scratch = path / SCRATCH
-        self._quality = ""
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write a part."""
         tree_path, ids_path = (self.path / name for name in file_names(number))
-        size, contents = tree._file_contents(1)
+        size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
         # Beside the writing, as most of its time is the disk's.
         digest = pool(1).submit(part_index.content_digest, pieces)
@@ -63,18 +63,17 @@ class NewFolder:
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
-        self._quality = tree._quality
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
         of_ids = stream.tell(), part_index.content_digest([stream.getbuffer()])
         found = size, header, *of_ids, part_index.bits_of(tree), digest.result()
         box = tree.bounds.reshape(-1).tolist()
         return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
 
-    def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
+    def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
         """Bring the parts to their place and, at last, write the index."""
         content = {
             "format": part_index.FORMAT, "version": part_index.VERSION,
-            "triangles": sum(part.triangles for part in parts), "quality": self._quality,
+            "triangles": sum(part.triangles for part in parts), "quality": quality,
             "sources": [*map(asdict, sources)], "parts": [*map(asdict, parts)],
         }  # fmt: skip
         content["digest"] = part_index.index_digest(content)

@@ -121,7 +121,7 @@ def partition(
         for piece in _split(spill, largest, steps, box):
             records.append(_build(piece, target, len(records), quality, threads, grouped))
             steps.add(records[-1].triangles)
-        target.publish(records, sources)
+        target.publish(records, sources, quality)
     parts = Parts(folder, memory=budget)
     warn_if_empty(parts)
     return parts
@@ -246,5 +246,7 @@ def _build(
     vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
     del rows, points, first, corners
     # A part may have no valid face, whatever the whole has.
-    tree = BVH._of_triangles(vertices, faces, groups=groups, quality=quality, threads=threads)
+    tree = BVH.from_triangles(
+        vertices, faces, groups=groups, quality=quality, threads=threads, warn=False
+    )
     return target.add(number, tree, ids)

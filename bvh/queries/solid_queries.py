@@ -1,0 +1,399 @@
+"""Queries of solids: how two are related, where their surfaces meet, sections, thickness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.answers.solids import Intersections, Penetrations
+from bvh.queries.mesh_trees import MeshTrees
+from bvh.queries.query_arguments import affine_matrices
+from bvh.queries.tree_queries import TreeQueries
+from bvh.runtime.arguments import (
+    FloatResult,
+    check_option,
+    integers,
+    kernel_input,
+    points,
+    reals,
+    shaped,
+    thread_count,
+)
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.primitives import Triangles
+
+# Kernels, and arithmetic in rational numbers, which only these queries need.
+if TYPE_CHECKING:
+    from bvh.surfaces.relations import Pairs
+    from bvh.surfaces.surface import Surface
+
+Method = Literal["ray", "sphere"]
+
+# Open edges that an error names.
+FEW = 4
+
+
+class SolidQueries(MeshTrees, TreeQueries):
+    """Queries of closed meshes, and of where meshes meet."""
+
+    __slots__ = ()
+
+    def relation(
+        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:  # fmt: skip
+        """Decide how this solid and another are related.
+
+        Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
+        edges cross edges and vertices lie on faces. Inside of a closed mesh is what a ray crosses
+        its faces an odd number of times to: shells in a shell are hollow, whichever way their
+        normals point, and a wall that two parts of a mesh share is none.
+
+        Parameters
+        ----------
+        other : BVH or mesh
+            Over triangles; a mesh is anything that `from_mesh` takes.
+        transform : array_like, shape (..., 4, 4), optional
+            As in `distance_to`, a query each.
+        threads, progress
+            As in `closest_hit`; progress counts transforms.
+
+        Returns
+        -------
+        str, or ndarray of str, shape (...)
+            "disjoint"; "touching": surfaces meet, interiors do not; "overlapping": each has a part
+            inside and a part outside of the other; "inside": this solid is a part of the other, and
+            may touch its surface from inside; "contains": the reverse; "equal".
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges, so that it bounds no solid.
+
+        Notes
+        -----
+        Where boxes are apart, nothing else is looked at. Surfaces that cross take milliseconds,
+        as few rational numbers tell; faces that only touch are looked at one by one, some
+        milliseconds each.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> wall = bvh.BVH.from_mesh(trimesh.creation.box(bounds=[[0, 0, 0], [4, 0.2, 3]]))
+        >>> moves = [trimesh.transformations.translation_matrix([x, 0, 0]) for x in (3, 4, 5, 0)]
+        >>> wall.relation(wall, moves).tolist()
+        ['overlapping', 'touching', 'disjoint', 'equal']
+        """
+        from bvh.surfaces.relations import relation_of
+
+        answers = []
+        for pair in self._pairs("relation", other, transform, thread_count(threads), progress):
+            answers.append(relation_of(*pair) if pair else "disjoint")
+        shape = np.shape(transform)[:-2] if transform is not None else ()
+        return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
+
+    def penetration(
+        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Penetrations:  # fmt: skip
+        """Measure how deep this solid and another are in each other.
+
+        The depth is the largest distance to the surface of one from a vertex, or the middle of a
+        face, of the other that is inside. Where there is none, it is the length of the longest part
+        of an edge that is inside: the edge pierces. Edges within flat parts, such as diagonals of
+        quads, are none. It is not the shortest way that separates them, which may be longer or
+        shorter.
+
+        Parameters
+        ----------
+        other, transform, threads, progress
+            As in `relation`.
+
+        Returns
+        -------
+        Penetrations
+            An entry a transform; of a single one numbers.
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> beam = bvh.BVH.from_mesh(trimesh.creation.box([9, 1, 1]))
+        >>> pipe = bvh.BVH.from_mesh(trimesh.creation.box([0.5, 0.5, 9]))
+        >>> found = beam.penetration(pipe)
+        >>> round(found.depth, 9), found.pierces
+        (1.0, True)
+        """
+        from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of, warn_of_coincident
+
+        workers, answers, noisy = thread_count(threads), [], 0
+        for pair in self._pairs("penetration", other, transform, workers, progress):
+            answers.append(deepest_of(*pair, workers) if pair else NOTHING)
+            noisy += pair is not None and coincide(*pair[:2], answers[-1])
+        warn_of_coincident(noisy, len(answers))
+        shape = np.shape(transform)[:-2] if transform is not None else ()
+        columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
+        depth, point, way, ids, ours, pierces = columns
+        return Penetrations(
+            shaped(shape, np.array(depth, np.float64))[0],
+            np.array(point, np.float64).reshape(*shape, 3),
+            np.array(way, np.float64).reshape(*shape, 3),
+            np.array(ids, np.int32).reshape(*shape, 2),
+            *(shaped(shape, np.array(flags, np.bool_))[0] for flags in (ours, pierces)),
+        )  # fmt: skip
+
+    def intersections(
+        self, other: Any = None, transform: ArrayLike | None = None, *,
+        threads: int | None = None,
+    ) -> Intersections:  # fmt: skip
+        """Find the curves in which this mesh and another meet, or this one meets itself.
+
+        Which faces meet, and which segments share an end, is decided as real arithmetic decides it,
+        so that no curve has a crack. Coordinates are rounded. Faces that have no more than a point
+        in common give nothing, and faces without area are ignored.
+
+        Parameters
+        ----------
+        other : BVH or mesh, optional
+            As in `relation`, open meshes included. By default this mesh itself: its faces that meet
+            elsewhere than in what they share, as `self_overlaps` finds them.
+        transform : array_like, shape (4, 4), optional
+            As in `overlap_tree`.
+        threads
+            As in `closest_hit`.
+
+        Returns
+        -------
+        Intersections
+            Segments, the faces and edges they are on, polylines, and polygons in which faces of one
+            plane overlap.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
+        >>> floor = bvh.BVH.from_triangles([[-2, -2, 0.1], [2, -2, 0.1], [0, 3, 0.1]], [[0, 1, 2]])
+        >>> found = ball.intersections(floor)
+        >>> len(found.polylines), found.closed.tolist()
+        (1, [True])
+        """
+        from bvh.surfaces.curves import Mesh, curves_of
+        from bvh.surfaces.surface import names_of
+
+        if other is None:
+            self._must_hold("intersections", Triangles)
+            own = tree = self._snapshot()
+            vertices, pairs = own.vertices, own.self_overlaps(threads=threads)
+        else:
+            own, tree = self._two_states("intersections", other)
+            vertices = tree.vertices
+            matrix = None if transform is None else affine_matrices(transform)
+            pairs = own.overlap_tree(tree, matrix, threads=threads)
+            vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
+        sides, used = [], []
+        for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
+            ids, rows = np.unique(pairs[:, side], return_inverse=True)
+            pairs[:, side] = rows.reshape(-1)
+            used.append(ids)
+            sides.append((places[faces[ids]] + 0.0, faces[ids]))
+        corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
+        names = names_of(corners).reshape(-1, 3)
+        count = len(used[0])
+        meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
+        return Intersections._of(curves_of(*meshes, pairs, used, other is None))
+
+    def section(self, plane: ArrayLike) -> Intersections:
+        """Cut this mesh by a plane.
+
+        Vertices in the plane count as above it, so that the section of a closed mesh consists of
+        closed polylines, without a crack, wherever the plane is: what is exactly at its height is
+        cut as just below it. Where more than two faces share an edge, as where two solids meet in
+        it, each line goes on along its own solid. Seen from where the normal points, faces whose
+        normals point outward give lines that have the solid on their left.
+
+        Parameters
+        ----------
+        plane : array_like, shape (4,)
+            (nx, ny, nz, offset): the points with n . p + offset = 0.
+
+        Returns
+        -------
+        Intersections
+            Segments and polylines; `faces` has one column.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> tree = bvh.BVH.from_mesh(trimesh.creation.torus(2.0, 0.5))
+        >>> cut = tree.section([1, 0, 0, 0.25])
+        >>> len(cut.polylines), cut.closed.tolist()
+        (2, [True, True])
+        """
+        from bvh.surfaces.sections import section_of
+
+        self._must_hold("section", Triangles)
+        rows = reals("plane", plane)
+        if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
+            raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
+        return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
+
+    def thickness(
+        self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
+        method: Method = "ray", threads: int | None = None,
+    ) -> FloatResult:  # fmt: skip
+        """Measure how thick a solid is at its surface.
+
+        Parameters
+        ----------
+        faces : array_like of int, shape (...), optional
+            Faces, at whose middles it is measured; by default all of them.
+        points_at : array_like, shape (..., 3), optional
+            Points in place of faces: it is measured where they are nearest to the surface.
+        method : {"ray", "sphere"}
+            "ray": how far a ray goes from there, against the normal, until it leaves the solid.
+            "sphere": the diameter of the largest ball inside that touches the surface there.
+        threads
+            As in `closest_hit`.
+
+        Returns
+        -------
+        float or ndarray of float64
+            Of the shape of `faces`, or of the points; inf where a ray leaves an open mesh, NaN for
+            faces without area.
+
+        Notes
+        -----
+        Inward is against the normals, so faces must be wound to point outward, those of a hollow
+        into it. A `BVHWarning` says if some of a closed mesh are not, which is checked at some of
+        the places; `trimesh.repair.fix_normals` mends such meshes.
+        Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
+        approximation using nearest neighbors and the normal field". Where the ray is the answer,
+        the ball is at most as large.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> plate = bvh.BVH.from_mesh(trimesh.creation.box([4, 4, 0.5]))
+        >>> plate.thickness(points_at=[[0.1, 0.2, 0.25], [2.0, 0.2, 0.1]])
+        array([0.5, 4. ])
+        >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
+        0.5
+        """
+        from bvh.surfaces.surface import Surface
+        from bvh.surfaces.thicknesses import along_normals, by_balls, warn_if_inward
+
+        if is_other(faces, points_at):
+            return foreign_answer(self.thickness, locals())
+        self._must_hold("thickness", Triangles)
+        check_option("method", method, ("ray", "sphere"))
+        now = self._snapshot()
+        if points_at is not None:
+            if faces is not None:
+                raise ValueError("faces and points_at must not be given together")
+            near = now.closest_point(points("points_at", points_at), threads=threads)
+            own, at = np.asarray(near.prim_id), np.asarray(near.position)
+        else:
+            own = np.arange(len(self)) if faces is None else integers("faces", faces)
+            if own.size and not (own.min() >= 0 and own.max() < len(self)):
+                raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
+            at = now.vertices[now.faces[own]].mean(axis=-2)
+        shape = own.shape
+        ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
+        a, b, c = (now.vertices[column] for column in now.faces[ids].T)
+        normals = np.cross(b - a, c - a)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            normals /= np.linalg.norm(normals, axis=1)[:, None]
+        measure = along_normals if method == "ray" else by_balls
+        found, _ = measure(now, at, normals, thread_count(threads))
+        if now.is_closed:
+            warn_if_inward(Surface.of(now), at, normals, found)
+        found[np.isnan(normals).any(axis=1)] = np.nan
+        return shaped(shape, found)[0]
+
+    def _two_states(self, question: str, other: Any) -> tuple[Self, Self]:
+        """Return this tree and the other of a question as they are now; one if they are the same.
+
+        The other, if it is a mesh, is built into a tree.
+        """
+        tree: Any = self._other_tree(question, self._tree_of(other))
+        own = self._snapshot()
+        return own, own if tree is self else tree._snapshot()
+
+    def _pairs(
+        self, question: str, other: Any, transform: ArrayLike | None, threads: int,
+        progress: ProgressLike | None,
+    ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
+        """Yield two solids and a search for their pairs of faces, each transform; None if apart."""
+        from bvh.surfaces.surface import Surface
+
+        this, tree = self._two_states(question, other)
+        for name, mesh in (("this mesh", this), ("other", tree)):
+            must_bound_a_solid(question, name, mesh)
+        first = Surface.of(this)
+
+        search = this._pair_search(question, tree)
+
+        def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
+            return this._pairs_that_count(search(matrix, False, threads, None), None, tree, None)
+
+        if transform is None:
+            near = _boxes_meet(this.bounds, tree.vertices)
+            yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
+            return
+        matrices = affine_matrices(transform).reshape(-1, 4, 4)
+        placed: Any = None
+
+        def tree_over(vertices: NDArray[np.float64]) -> Any:
+            nonlocal placed
+            if placed is None:
+                placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
+            else:
+                placed.refit(vertices)
+            return placed
+
+        with heard(progress) as report:
+            for k, matrix in enumerate(matrices):
+                vertices = _moved(tree.vertices, matrix)
+                if _boxes_meet(this.bounds, vertices):
+                    second = Surface(vertices[tree.faces], partial(tree_over, vertices))
+                    yield first, second, partial(find_pairs, matrix)
+                else:
+                    yield None
+                if report is not None:
+                    report(k + 1, len(matrices))
+
+
+def must_bound_a_solid(question: str, name: str, tree: TreeQueries) -> None:
+    """Raise a ValueError that tells the open edges, unless a tree's mesh is closed."""
+    if tree.is_closed:
+        return
+    edges = tree.open_edges().tolist()
+    listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
+    raise ValueError(
+        f"{question} needs closed meshes, but {name} has open edges: {len(edges)}, between the "
+        f"vertices {listed}"
+    )
+
+
+def _moved(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vertices under a matrix, every operation rounded, as kernels compute them."""
+    x, y, z = vertices.T
+    return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)
+
+
+def _boxes_meet(box: NDArray[np.float64], points: NDArray[np.float64]) -> bool:
+    """Return whether a box, as corners (2, 3), may meet that of points; not if either is empty."""
+    if not len(points) or np.isnan(box).any():
+        return False
+    if not np.isfinite(points).all():
+        return True
+    return bool(((box[0] <= points.max(axis=0)) & (box[1] >= points.min(axis=0))).all())

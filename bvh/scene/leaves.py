@@ -1,0 +1,364 @@
+"""Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes.
+
+The leaves below an instance are consecutive, in the order of its child's own, so the whole table is
+in the order of paths. The map of a leaf is the product of those along its path, from the outside
+in, every entry rounded to the nearest double at each step. The first leaf of an instance follows
+from counts, so all leaves below any number of copies of a scene are computed together.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import affine_maps, transformed_point
+from bvh.picking.placed_trees import PlacedTree
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import kernel_input, number_of
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import warms
+from bvh.scene import table as instances
+
+Ints = NDArray[Any]
+
+# Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
+MAX_LEAVES = 2**24
+MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaf(PlacedTree):
+    """A tree at the end of one path of instances in a scene.
+
+    Attributes
+    ----------
+    path : tuple of int
+        Ids of the instances on the path, from the outermost inward.
+    tree : BVH
+    transform : ndarray of float64, shape (4, 4)
+        From the tree's coordinates to the scene's.
+    name : str or None
+        The name of the innermost instance on the path that has one.
+    mask : int
+        The bits that all masks on the path share; 0 if one of the instances is not visible.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> number = scene.add(mesh, name="plate")
+    >>> leaf = scene.leaves[0]
+    >>> leaf.path, leaf.name, len(leaf.tree), leaf.transform.shape
+    ((0,), 'plate', 1, (4, 4))
+    """
+
+    mask: int
+
+    @property
+    def instance_id(self) -> int:
+        """The id of the outermost instance on the path."""
+        return self.path[0]
+
+    def __repr__(self) -> str:
+        path, name = "/".join(map(str, self.path)), instances.format_name(self.name)
+        rest = instances.format_placement(self.transform, self.mask, self.mask != 0)
+        return f"Leaf({path}{name}, {self.tree!r}{rest})"
+
+
+class _NestedScene(NamedTuple):
+    """Snapshot of one of the nested scenes."""
+
+    table: instances.Instances
+    shape: int
+    ids: NDArray[np.int64]
+    child: NDArray[np.int32]
+    # By child: its index among the trees, and among the parts; -1 where it is not one.
+    trees: NDArray[np.int32]
+    parts: NDArray[np.int32]
+    # The first leaf of each row, counted within this scene.
+    begins: NDArray[np.int64]
+
+
+class _LeafRows(NamedTuple):
+    """Columns of some leaves."""
+
+    rows: NDArray[np.int64]
+    tree_of: NDArray[np.int32]
+    maps: NDArray[np.float64]
+    masks: NDArray[np.uint32]
+
+
+@entry
+def _compose_all(outer, linear, inner, out):
+    """Compose each outer map with each inner one; `linear` is `outer` without its shifts."""
+    for i in range(len(outer)):
+        for j in range(len(inner)):
+            for column in range(4):
+                v = (inner[j, 0, column], inner[j, 1, column], inner[j, 2, column])
+                x = transformed_point(outer if column == 3 else linear, 12 * i, v)
+                for row in range(3):
+                    out[i * len(inner) + j, row, column] = x[row]
+
+
+def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each outer map (k, 3, 4) composed with each inner one (m, 3, 4), (k * m, 3, 4)."""
+    out = np.empty((len(outer) * len(inner), 3, 4))
+    linear = outer.copy()
+    linear[:, :, 3] = 0.0
+    _compose_all(kernel_input(outer), kernel_input(linear), kernel_input(inner), out)
+    return out
+
+
+def leaf_counts(parts: Sequence[instances.InstanceHolder]) -> dict[int, int]:
+    """Return the number of leaves of each of some scenes (see `nested_scenes`), by Python's id."""
+    counts: dict[int, int] = {}
+    for part in parts:
+        table = part._instances
+        uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
+        # Plain integers: there may be more than any array holds.
+        sizes = [counts.get(id(child), 1) for child in table.children]
+        counts[id(part)] = sum(map(operator.mul, uses, sizes))
+    return counts
+
+
+def check_nesting(parts: Sequence[instances.InstanceHolder], above: int = 0) -> dict[int, int]:
+    """Check depth, with `above` scenes around the last, and leaves; return `leaf_counts`."""
+    depth = instances.depth_of(parts) + above
+    if depth > MAX_DEPTH:
+        raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
+    counts = leaf_counts(parts)
+    total = counts[id(parts[-1])]
+    if total > MAX_LEAVES:
+        raise ValueError(f"a scene can have {MAX_LEAVES} leaves, and this one has {total}")
+    return counts
+
+
+class FlattenedInstances:
+    """Table of the leaves of a scene: what `Leaves` shows, and the leaves that have changed."""
+
+    def __init__(self, top: instances.InstanceHolder) -> None:
+        parts = instances.nested_scenes(top)
+        counts = check_nesting(parts)
+        self.moved, self.masked = instances.Journal(), instances.Journal()
+        children_of = {id(child): child for part in parts for child in part._instances.children}
+        self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
+        trees = {id(tree): k for k, tree in enumerate(self.trees)}
+        numbers = {id(part): k for k, part in enumerate(parts)}
+        self._parts: list[_NestedScene] = []
+        for part in parts:
+            table = part._instances
+            children = [id(child) for child in table.children]
+            sizes = np.array([counts.get(k, 1) for k in children], np.int64)
+            child_of = table.column("child").copy()
+            tree_of = np.array([trees.get(k, -1) for k in children], np.int32)
+            part_of = np.array([numbers.get(k, -1) for k in children], np.int32)
+            begins = np.append(0, np.cumsum(sizes[child_of]))
+            columns = table.column("ids").copy(), child_of, tree_of, part_of, begins
+            self._parts.append(_NestedScene(table, table.shape, *columns))
+        self._read = self._ends()
+        found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
+        order = np.argsort(found.rows)
+        self.tree_of: NDArray[np.int32] = found.tree_of[order]
+        self.maps: NDArray[np.float64] = found.maps[order]
+        self.masks: NDArray[np.uint32] = found.masks[order]
+        ids, begins = self._parts[-1].ids, self._parts[-1].begins
+        self.instance_id = np.repeat(ids.astype(np.int32), np.diff(begins))
+
+    def __len__(self) -> int:
+        return len(self.tree_of)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """Return the end positions of all journals."""
+        return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
+
+    def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
+        """Compute the leaves below rows of the outermost scene."""
+        last = len(self._parts) - 1
+        top = self._parts[-1]
+        at, child = top.begins[rows], top.child[rows]
+        maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
+        found: list[_LeafRows] = []
+        # First leaf, map and mask of each use of a scene, found before its own turn.
+        uses: list[list[Any]] = [[] for _ in self._parts]
+        for number in range(last, -1, -1):
+            part = self._parts[number]
+            if number < last:
+                if not uses[number]:
+                    continue
+                outer_at, outer, outer_masks = map(np.concatenate, zip(*uses[number], strict=True))
+                at = (outer_at[:, None] + part.begins[:-1]).ravel()
+                child = np.tile(part.child, len(outer))
+                maps = products(outer, part.table.column("maps"))
+                masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
+                self._check(at, child, part, maps)
+            order = np.argsort(child, kind="stable")
+            ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
+            for k in np.flatnonzero(part.parts >= 0):
+                chosen = order[ends[k - 1] if k else 0 : ends[k]]
+                uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
+            chosen = np.flatnonzero(part.trees[child] >= 0)
+            trees = part.trees[child[chosen]]
+            found.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
+        if len(found) == 1:
+            return found[0]
+        return _LeafRows(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
+        """Check that products of maps are invertible, which rounding can prevent."""
+        whole = instances.matrices_of(maps)
+        try:
+            affine_maps("transforms", whole)
+        except ValueError:
+            for i in range(len(whole)):
+                is_leaf = part.trees[child[i]] >= 0
+                what = f"the product of the transforms along path {self.path(int(at[i]))}"
+                affine_maps(what if is_leaf else "the product of nested transforms", whole[i])
+
+    def is_current(self) -> bool:
+        """Return whether no scene has gained, lost or replaced an instance."""
+        return all(part.table.shape == part.shape for part in self._parts)
+
+    def follow(self) -> None:
+        """Update maps and masks from the journals, while `is_current`."""
+        ends, read = self._ends(), self._read
+        if ends == read:
+            return
+        part = self._parts[-1]
+        table, (moved_to, masked_to) = part.table, read[-1]
+        moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
+        if moved is None or masked is None or ends[:-1] != read[:-1]:
+            self._update(self._leaves_below(np.arange(len(part.ids))))
+        elif len(self._parts) == 1 or not any(
+            (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
+        ):
+            # Instances of trees only: each is one leaf.
+            if len(moved):
+                self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
+            if len(masked):
+                self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
+        else:
+            self._update(self._leaves_below(np.union1d(moved, masked)))
+        self._read = ends
+
+    def _update(self, found: _LeafRows) -> None:
+        """Copy the maps and masks that differ."""
+        rows, _, maps, masks = found
+        # Compared as bits, -0.0 and 0.0 differ.
+        new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+        self._write(self.maps, self.moved, rows[new], maps[new])
+        new = masks != self.masks[rows]
+        self._write(self.masks, self.masked, rows[new], masks[new])
+
+    def _write(self, column: Ints, log: instances.Journal, leaves: Ints, values: Ints) -> None:
+        if len(leaves):
+            column[leaves] = values
+            log.note(leaves, 2 * len(self))
+
+    def leaf(self, row: int) -> Leaf:
+        """Return one leaf as it is now."""
+        tree, transform = self.trees[self.tree_of[row]], instances.matrices_of(self.maps[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
+
+    def steps(self, leaf: int) -> Iterator[tuple[instances.Instances, int]]:
+        """Yield the table and the id of each instance on a leaf's path, outermost first."""
+        number = len(self._parts) - 1
+        while number >= 0:
+            part = self._parts[number]
+            # The last row with this first leaf: those before it have no leaves.
+            row = int(part.begins.searchsorted(leaf, "right")) - 1
+            leaf -= int(part.begins[row])
+            yield part.table, int(part.ids[row])
+            number = int(part.parts[part.child[row]])
+
+    def path(self, leaf: int) -> tuple[int, ...]:
+        """Return the ids of the instances on a leaf's path."""
+        return tuple(number for _, number in self.steps(leaf))
+
+    def name_of(self, leaf: int) -> str | None:
+        """Return the innermost name on a leaf's path."""
+        names = [table.names.get(number) for table, number in self.steps(leaf)]
+        return next((name for name in reversed(names) if name is not None), None)
+
+
+def _masks_of(table: instances.Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
+    """Return the masks of rows, 0 for those that are not visible."""
+    masks: NDArray[np.uint32] = table.column("masks")[rows]
+    return np.where(table.column("visible")[rows], masks, np.uint32(0))
+
+
+class Leaves(Sequence[Leaf]):
+    """The leaves of a scene, in the order of their paths; each `Leaf` is created when indexed.
+
+    The row of a leaf is the number in `hits.leaf`. The table is valid until instances are added,
+    removed or replaced: get it again then. Its arrays are read-only; they show new transforms and
+    masks only after the next query of the scene.
+
+    Attributes
+    ----------
+    trees : list of BVH
+        Each once.
+    tree_of : ndarray of int32, shape (n,)
+        Index of the leaf's tree in `trees`.
+    matrices : ndarray of float64, shape (n, 3, 4)
+        The first three rows of each leaf's transform.
+    masks : ndarray of uint32, shape (n,)
+    instance_id : ndarray of int32, shape (n,)
+        The outermost instance on each leaf's path.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add_many(mesh, [np.eye(4)] * 2, ["a", "b"])
+    >>> leaves = scene.leaves
+    >>> len(leaves), leaves.tree_of, [leaf.name for leaf in leaves]
+    (2, array([0, 0], dtype=int32), ['a', 'b'])
+    """
+
+    def __init__(self, flattened: FlattenedInstances) -> None:
+        self._flattened = flattened
+        self.trees: list[BVH] = list(flattened.trees)
+        self.tree_of = kernel_input(flattened.tree_of)
+        self.matrices = kernel_input(flattened.maps)
+        self.masks = kernel_input(flattened.masks)
+        self.instance_id = kernel_input(flattened.instance_id)
+
+    def __len__(self) -> int:
+        return len(self._flattened)
+
+    @overload
+    def __getitem__(self, leaf: int) -> Leaf: ...
+    @overload
+    def __getitem__(self, leaf: slice) -> list[Leaf]: ...
+    def __getitem__(self, leaf: Any) -> Leaf | list[Leaf]:
+        if isinstance(leaf, slice):
+            return [self[k] for k in range(*leaf.indices(len(self)))]
+        return self._flattened.leaf(self.row(leaf))
+
+    def row(self, leaf: int) -> int:
+        """Return the row of a leaf, counted from the end if it is negative.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids = scene.add(mesh), scene.add(mesh)
+        >>> scene.leaves.row(-1)
+        1
+        """
+        return range(len(self))[leaf]
+
+    def __repr__(self) -> str:
+        return f"Leaves({number_of(len(self), 'leaves')} of {number_of(len(self.trees), 'trees')})"
+
+
+@warms("nested scenes")
+def _warm() -> None:
+    """Compile what composes the maps of nested scenes."""
+    maps = np.eye(4)[None, :3]
+    products(maps, maps)

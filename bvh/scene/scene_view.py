@@ -1,0 +1,252 @@
+"""Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share.
+
+Here and in `leaves`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
+of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
+kernels, `traversal.rays.instanced_rays` how rays enter its tree; this file fills the rows. With
+the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
+for the correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A
+x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import row_of, scale_by
+from bvh.geometry.obbs import inverses
+from bvh.geometry.transforms import determinant_sign, rounded_dot
+from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.tree_base import TreeBase
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.entries import entry
+from bvh.scene.merged_leaves import LeafMerger, MergedTree
+from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
+from bvh.tree import instanced
+from bvh.tree.arrays import TreeArrays, bytes_of
+from bvh.tree.build import in_full, without_hidden
+from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
+from bvh.tree.primitives import Triangles
+from bvh.tree.tlas import Tlas
+from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
+
+
+@entry
+def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
+    """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`."""
+    for i in rows:
+        own = frames[tree_of[i]]
+        c, own_centre = centre(frame), centre(own)
+        shift, unit = exponent(own) - exponent(frame), scale(own)
+        at = i * instanced.TRANSFORM_SIZE
+        norm, shift_error, vertex_error = 0.0, 0.0, 0.0
+        for row in range(3):
+            w = row_of(inverses, 12 * i + 4 * row)
+            _, moved = rounded_dot(w, c)
+            total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
+            for axis in range(3):
+                entry = scale_by(w[axis], shift)
+                transforms[at + 3 * axis + row] = entry
+                total += abs(entry)
+                terms += abs(w[axis] * c[axis])
+                reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
+                lost += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
+            transforms[at + 9 + row] = (moved - own_centre[row]) * unit
+            norm = max(norm, total)
+            shift_error = max(shift_error, terms * unit * 2.0**-51)
+            vertex_error = max(vertex_error, lost * unit)
+            row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
+            if row_sum > 0.0:
+                lost = 2.0 * row_sum * (lost + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
+                vertex_error = max(vertex_error, lost * unit)
+        for axis in range(3):
+            transforms[at + instanced.LOWEST + axis] = lowest(own, axis)
+            transforms[at + instanced.HIGHEST + axis] = highest(own, axis)
+        transforms[at + instanced.BOUND] = bound(own)
+        transforms[at + instanced.NORM] = norm
+        transforms[at + instanced.SHIFT_ERROR] = shift_error
+        transforms[at + instanced.VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
+        x, y, z = row_of(maps, 12 * i), row_of(maps, 12 * i + 4), row_of(maps, 12 * i + 8)
+        mirrored = determinant_sign(x[:3], y[:3], z[:3]) < 0
+        transforms[at + instanced.MIRRORED] = 1.0 if mirrored else 0.0
+
+
+class SceneView(Searched):
+    """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
+
+    Its arrays are read-only. They change in place when leaves move, unless the TLAS is rebuilt.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        The TLAS, over `Instanced`.
+    trees : list of TreeArrays
+        The BLAS, each once.
+    tree_of : ndarray of int32, shape (n,)
+        Index of each leaf's tree in `trees`.
+    maps, inverses : ndarray of float64, shape (n, 3, 4)
+        From the tree's coordinates to the scene's, and back.
+    masks : ndarray of int32, shape (n,)
+        0 for leaves that are not visible.
+    owners : ndarray of int32, shape (n,)
+        The id of the outermost instance that each leaf belongs to.
+    frames : ndarray of float64, shape (m, 4, 3)
+        The frames of the trees.
+    tlas : Tlas
+        With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
+    moves : int
+        How often leaves have moved.
+    """
+
+    def __init__(
+        self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
+        masks: NDArray[np.uint32], owners: NDArray[np.int32],
+    ) -> None:  # fmt: skip
+        # The BLAS, each once. Kernels have the addresses of their rows: these must stay alive.
+        self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
+        self.tree_of = kernel_input(np.array(tree_of, np.int32))
+        self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
+        self._inverses, _ = inverses(self._maps)
+        self._masks = np.array(masks, np.uint32).view(np.int32)
+        frames = np.array([tree.frame for tree in self.trees], np.float64)
+        self.frames = kernel_input(frames.reshape(-1, 4, 3))
+        # Views, which follow what is written to the arrays here.
+        self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
+        self.masks = kernel_input(self._masks)
+        # The outermost instance that each leaf belongs to.
+        self.owners = kernel_input(np.array(owners, np.int32))
+        # Of the leaves' present maps, from the first query by points on.
+        self._metrics: NDArray[np.float64] | None = None
+        # Masks for which the trees that count have been asked whether they are closed.
+        self.seen_closed: set[int] = set()
+        # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
+        self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
+        self._shown: list[TreeArrays] | None = None
+        # Decides when rays have one tree over all leaves instead.
+        self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
+        rows = np.array([tree.row.address for tree in self.trees], np.int64)
+        self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
+        self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        skews = [skew_of(tree) for tree in self.trees]
+        self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
+        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
+        self.plain = not self._solid.any()
+        self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
+        flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
+        columns = [kernel_input(array.reshape(-1)) for array in flat]
+        new: Any = instanced.Instanced
+        self._instanced = new(*columns, self.masks, self.owners)
+        top = self.tlas.arrays._replace(primitives=self._instanced)
+        super().__init__(top, any(tree._quality == "high" for tree in trees))
+        self._update_transforms(np.arange(len(self), dtype=np.int64))
+
+    def __len__(self) -> int:
+        """Return the number of leaves."""
+        return len(self._maps)
+
+    @property
+    def metrics(self) -> NDArray[np.float64]:
+        """Bounds on how the transforms of leaves scale distances (see `world_metric`)."""
+        # Two threads may both compute them: the results are equal.
+        if self._metrics is None:
+            found = np.zeros((len(self), METRIC_SIZE))
+            every = kernel_input(np.arange(len(self), dtype=np.int64))
+            fill_metrics(every, self.maps, self.frames, self.tree_of, found)
+            self._metrics = found
+        return kernel_input(self._metrics.reshape(-1))
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        """Which leaves are reflected."""
+        return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
+
+    def shown_trees(self) -> list[TreeArrays]:
+        """Return the trees without faces that have no bits, for pairs of faces; they are kept."""
+        if self._shown is None:
+            self._shown = [without_hidden(tree) for tree in self.trees]
+        return self._shown
+
+    def point_target(self, arrays: TreeArrays) -> Any:
+        """Return what points are compared with; None if a leaf is not of triangles."""
+        from bvh.traversal.points.instanced_closest_point import SceneTarget
+
+        return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
+
+    def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
+        """Return the arrays to search for `rays` rays, and the merged tree if used."""
+        whole = self.merger.tree_for(rays, None)
+        return self.arrays if whole is None else whole.arrays, whole
+
+    def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
+        """Return the first leaf within a mask that is not over triangles, and its kind."""
+        if self.plain:
+            return None
+        found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
+        kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[found[:1]]]
+        return (int(found[0]), kinds[0]) if kinds else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays and of the merged tree; trees of leaves are not counted."""
+        from bvh.queries.batches.distance_batches import kept_tables
+
+        tlas = self.arrays
+        arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
+        shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
+        # Without hidden faces, a tree has its nodes and primitives in common with itself.
+        own = [(tree.groups, kept_tables(tree)) for tree in shown]
+        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
+
+    def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+        """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
+        new = kernel_input(maps)
+        self.merger.forget()
+        self.moves += 1
+        self.moved_at[leaves] = self.moves
+        self._maps[leaves] = new
+        # Two threads may have computed metrics, and these be of the other one.
+        if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
+            self._near = None
+        if self._metrics is not None:
+            fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, self._metrics)
+        self._inverses[leaves], _ = inverses(new)
+        if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
+            self.adopt(self.tlas.arrays._replace(primitives=self._instanced))
+            leaves = np.arange(len(self), dtype=np.int64)
+        self._update_transforms(leaves)
+
+    def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        """Change the masks of leaves."""
+        self.merger.forget()
+        self.seen_closed.clear()
+        self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return world boxes around leaves under their present maps."""
+        which = self.tree_of[leaves]
+        boxes = instance_bounds(self._extents, which, self._maps[leaves])
+        solid = self._solid[which]
+        if solid.any():
+            rows = self._inverses[leaves[solid]]
+            boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
+        # Where instances are only shifted, which for solids is exact by nothing, the corners of a
+        # box are moved as the vertices that they are coordinates of.
+        maps = self._maps[leaves]
+        still = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
+        still &= ~solid | ~maps[:, :, 3].any(axis=1)
+        with np.errstate(over="ignore"):
+            shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
+        # What is empty or overflows stays.
+        still &= np.isfinite(shifted).all(axis=1)
+        boxes[still] = shifted[still]
+        return boxes
+
+    def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
+        """Compute the transforms from the TLAS to the trees of leaves."""
+        placed = self.maps, self.inverses, self.tlas.boxes, self.arrays.frame
+        its_trees = self.frames, self._skews, self.tree_of
+        fill_transforms(kernel_input(leaves), *placed, *its_trees, self._transforms)
