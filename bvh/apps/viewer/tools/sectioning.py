@@ -1,4 +1,4 @@
-"""Sectioning: a plane, of which the page draws one side alone."""
+"""Sectioning: a plane, one side of which the page draws."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bvh.camera.camera import Camera
 
 OFF, PICKED = "off", "picked face"
 AXES = {"x": 0, "y": 1, "z": 2}
-# Copies of meshes that are cut at most; of others that the plane crosses, all is drawn.
+# Largest number of copies of meshes that are cut; others that cross the plane are drawn uncut.
 MAX_CUT = 500
 
 
 class Sectioning:
     """Controls of the section plane on the page of a session, and the plane.
 
-    `plane` is None, or a unit normal and an offset in the world: what lies at n.p > offset is not
-    drawn, and not picked.
+    `plane` is None, or a unit normal and an offset in the world: geometry with n.p > offset is
+    neither drawn nor picked.
     """
 
     def __init__(self, session: Any) -> None:
@@ -55,7 +55,7 @@ class Sectioning:
             session.redraw()
 
     def seen(self, camera: Camera) -> Camera | None:
-        """Return a camera of one ray whose range is the side that is drawn; None if it has none."""
+        """Return a camera of one ray limited to the visible side; None if the ray is not on it."""
         if self.plane is None:
             return camera
         normal, offset = self.plane
@@ -65,14 +65,14 @@ class Sectioning:
         return replace(camera, far=-away / rate) if rate > 0.0 else camera
 
     def parts(self, parts: list[DrawnMesh], frame: PageFrame) -> list[DrawnMesh]:
-        """Return what is drawn of parts: copies on the side that is seen, and others cut."""
+        """Return the visible parts: copies on the visible side, and cut ones."""
         if self.plane is None:
             return parts
         normal, offset = self.plane
         level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
         cut = 0
         for part in parts:
-            # By the boxes of copies: what only they cross is cut all the same.
+            # By the boxes of copies: a copy whose box alone is crossed is cut as well.
             box = part.vertices[part.faces].reshape(-1, 3)
             whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
             heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
@@ -117,7 +117,7 @@ def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[A
     heights = points @ normal - level
     corners, below = points[faces], heights[faces] <= 0.0
     kept = [corners[below.all(axis=1)]]
-    # Turned so that the corner alone on its side comes first.
+    # The corner that is alone on its side comes first.
     for alone_below in (True, False):
         count = below.sum(axis=1)
         rows = np.flatnonzero(count == (1 if alone_below else 2))
