@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import Triangles
 
@@ -157,7 +157,7 @@ class Surfaces:
 
 def leaf_of(hits: Hits) -> Ints:
     """Return the leaf indices of hits; 0 for a tree."""
-    return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
+    return np.zeros(len(hits), np.int32) if hits.leaf is None else hits.leaf
 
 
 def _weights(u: Floats, v: Floats) -> Floats:
