@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from trimesh.intersections import slice_faces_plane
 
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
 from bvh.camera.camera import Camera
@@ -113,23 +114,6 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
-    """Return the part of triangles at n.p <= level: vertices and faces of its own."""
-    heights = points @ normal - level
-    corners, below = points[faces], heights[faces] <= 0.0
-    kept = [corners[below.all(axis=1)]]
-    # The corner that is alone on its side comes first.
-    for alone_below in (True, False):
-        count = below.sum(axis=1)
-        rows = np.flatnonzero(count == (1 if alone_below else 2))
-        first = (below[rows] == alone_below).argmax(axis=1)
-        order = (first[:, None] + [0, 1, 2]) % 3
-        a, b, c = np.moveaxis(np.take_along_axis(corners[rows], order[..., None], 1), 1, 0)
-        ha, hb, hc = np.take_along_axis(heights[faces[rows]], order, 1).T
-        ab = a + (ha / (ha - hb))[:, None] * (b - a)
-        ac = a + (ha / (ha - hc))[:, None] * (c - a)
-        if alone_below:
-            kept.append(np.stack([a, ab, ac], axis=1))
-        else:
-            kept += [np.stack([ab, b, c], axis=1), np.stack([ab, c, ac], axis=1)]
-    found = np.concatenate(kept).reshape(-1, 3).astype(np.float32)
-    return found, np.arange(len(found), dtype=np.uint32).reshape(-1, 3)
+    """Return the part of triangles at n.p <= level: its vertices and faces."""
+    cut = slice_faces_plane(points, faces.astype(np.int64), -normal, level * normal)
+    return cut[0].astype(np.float32), cut[1].astype(np.uint32)
