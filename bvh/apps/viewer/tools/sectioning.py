@@ -115,5 +115,6 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
     """Return the part of triangles at n.p <= level: its vertices and faces."""
-    cut = slice_faces_plane(points, faces.astype(np.int64), -normal, level * normal)
-    return cut[0].astype(np.float32), cut[1].astype(np.uint32)
+    cut: Any = slice_faces_plane  # It has no types.
+    vertices, triangles, _ = cut(points, faces.astype(np.int64), -normal, level * normal)
+    return vertices.astype(np.float32), triangles.astype(np.uint32)
