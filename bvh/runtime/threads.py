@@ -35,7 +35,7 @@ _allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawF
 _allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
 
-# Memory that a thread may need to start, beside its stack; the size of unlimited stacks.
+# Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
@@ -271,8 +271,8 @@ def share_long(
     cancel: NDArray[np.int32], progress: Progress | None = None,
 ) -> None:  # fmt: skip
     """Call work(start, stop) as `share` does, where a chunk may take seconds."""
-    # The calling thread does none of it, unless there is nothing to share: it reports progress and
-    # can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    # The calling thread only waits, unless the work is a single chunk: it reports progress and can
+    # be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     if count == 0:
         if progress is not None:
             progress(0, 0)

@@ -84,7 +84,7 @@ def unedited(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_files_that_compile_are_recognised(text: str, tmp_path: Path) -> None:
-    """Whatever form the import has, in any folder."""
+    """By any form of the import, in any folder."""
     (tmp_path / "queries").mkdir()
     (tmp_path / "queries" / "a.py").write_text(text)
     assert list(kernel_sources(tmp_path)) == ["queries/a.py"]
@@ -189,7 +189,7 @@ def test_names_of_files_have_a_meaning(package: Path) -> None:
     before = fingerprint(kernel_sources(package))
     (package / "tree" / "kernel.py").rename(package / "tree" / "other.py")
     assert fingerprint(kernel_sources(package)) != before
-    # What cannot be parsed counts by its bytes.
+    # Files with a syntax error count by their bytes.
     assert fingerprint_with(package, "def") != fingerprint_with(package, "def ")
 
 
@@ -222,7 +222,7 @@ print(json.dumps([round(float(box[3])), kernel_cache.tally.compiled, kernel_cach
 
 
 def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
-    """What a kernel of another file freezes is; what stays the same, or is Python alone, is not."""
+    """Kernels that use a changed constant are; kernels of unchanged meaning are not."""
     # Also the function that calls all kernels.
     package = tmp_path / "bvh"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -172,7 +172,7 @@ def test_a_folder_of_another_user_is_refused(
 @posix
 @pytest.mark.parametrize("mask", [0o077, 0o022, 0o002, 0o000])
 def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
-    """Whatever the umask is."""
+    """With any umask."""
     before = os.umask(mask)
     try:
         assert directory() == roots["user"]

@@ -82,7 +82,7 @@ def test_without_sources_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_folder_stays_where_it_was_when_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever becomes the working directory; and ~ is somebody's home."""
+    """In any working directory later on; and ~ is a home."""
     monkeypatch.setattr("bvh.runtime.cache.starting_folder._folder", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for wanted, root in (("kernels", tmp_path / "kernels"), ("~/k", tmp_path / "home" / "k")):

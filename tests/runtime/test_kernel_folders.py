@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> KernelFolder:
 
 @pytest.mark.parametrize("setting", ["XDG_CACHE_HOME", "HOME"])
 def test_a_relative_home_does_not_move(setting: str, tmp_path: Path) -> None:
-    """Whoever fills the folder that becomes the working directory has nothing loaded."""
+    """Kernels in a folder that becomes the working directory are not loaded."""
     mark, before, later = tmp_path / "loaded", tmp_path / "before", tmp_path / "later"
     before.mkdir()
     below = "home" if setting == "XDG_CACHE_HOME" else "home/.cache"

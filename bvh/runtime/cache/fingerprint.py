@@ -1,7 +1,7 @@
-"""What compiled kernels are known by: hashes of all that their machine code depends on.
+"""Fingerprints of compiled kernels: hashes of everything that their machine code depends on.
 
-The fingerprint is a hash of the sources' syntax. Folders of kernels also have the exact
-fingerprint, a hash of the sources' bytes, which is found at once (see `kernel_sources`).
+The fingerprint is a hash of the sources' syntax. Folders of kernels also store the exact
+fingerprint, a hash of the sources' bytes, which is computed faster (see `kernel_sources`).
 """
 
 import importlib.machinery
@@ -17,7 +17,7 @@ from bvh.runtime.compiler.deferred import activate
 
 
 def exact_fingerprint(sources: Mapping[str, bytes]) -> str:
-    """Return a hash of the sources' bytes, and of what else `fingerprint` depends on."""
+    """Return a hash of the sources' bytes, and of everything else `fingerprint` depends on."""
     return by_bytes(sources, _surroundings())
 
 

@@ -3,8 +3,8 @@
 Numba's own cache looks only at the file of the function that it stores, so a kernel would go stale
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
 kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
-fill a folder at once: each compiled kernel is one file, and what one process compiles the others
-wait for.
+fill a folder at the same time: each compiled kernel is one file, and other processes wait for the
+kernel that one is compiling.
 """
 
 import contextlib
@@ -124,7 +124,7 @@ class KernelCache:
         return KernelFiles(cache_folder(), name)
 
     def _key(self, signature: Any) -> object:
-        """Return what, beside the fingerprint, tells compiled functions of one name apart."""
+        """Return the key of a compiled function among those of one name and fingerprint."""
         function: Any = self._function
         closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)
@@ -141,7 +141,7 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        # A user's function is identified by its address, which differs in each process.
+        # A user's function has no name that other processes know.
         kept = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
@@ -221,7 +221,7 @@ def _has_function(kinds: Any) -> bool:
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Return what a function does. The only text of kernels is their docstrings."""
+    """Return the instructions of a function, without docstrings."""
     constants = (
         instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts

@@ -22,7 +22,7 @@ class Root(NamedTuple):
 
 
 def cache_roots(wanted: str) -> list[Root]:
-    """Return where kernels may be stored, the first choice first: `wanted` is ``BVH_CACHE_DIR``."""
+    """Return the folders where kernels may be stored, the first choice first."""
     paths = [absolute(wanted)] if wanted else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
