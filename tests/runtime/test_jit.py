@@ -112,7 +112,8 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 def directory() -> Path | None:
     """Choose the folder anew."""
-    return kernel_cache.cache_directory.__wrapped__()
+    folder = kernel_cache.cache_folder.__wrapped__()
+    return None if folder is None else folder.path
 
 
 @posix

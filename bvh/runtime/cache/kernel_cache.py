@@ -18,11 +18,10 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
+from bvh.runtime.cache.fingerprint import VERSION, no_collection, version_of
 from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
-from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.kernel_roots import cache_root, cache_roots
+from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_folder
 from bvh.runtime.cache.kernel_sources import PACKAGE
-from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.compile_notice import notice
@@ -43,7 +42,6 @@ def fingerprint() -> str:
     return version_of(PACKAGE).fingerprint
 
 
-@known_of_target
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
@@ -52,29 +50,28 @@ def cache_directory() -> Path | None:
     in memory only. So does a package without its sources, as in frozen programs, because the
     fingerprint of its next version would be the same; and one that was edited after its import.
     """
-    wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
-        return None
-    folders = (root.folder(fingerprint()) for root in cache_roots(wanted))
-    found = next((folder for folder in folders if folder.prepare()), None)
-    path = None if found is None else found.path
-    if wanted and (path is None or path.parent != absolute(wanted)):
-        warnings.warn(
-            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are kept in {path or 'memory only'}",
-            BVHWarning,
-            stacklevel=2,
-        )
-    if found is not None:
-        version_of(PACKAGE).remember(found)
-    return path
+    folder = cache_folder()
+    return None if folder is None else folder.path
 
 
 @known_of_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
-    path = cache_directory()
-    return None if path is None else cache_root(path.parent).folder(path.name)
+    wanted = os.environ.get("BVH_CACHE_DIR", "")
+    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
+        return None
+    folders = (version_folder(root, fingerprint()) for root in cache_roots(wanted))
+    found = next((folder for folder in folders if folder.prepare()), None)
+    if wanted and (found is None or found.path.parent != absolute(wanted)):
+        warnings.warn(
+            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
+            f"write to; kernels are kept in {found.path if found else 'memory only'}",
+            BVHWarning,
+            stacklevel=2,
+        )
+    if found is not None:
+        version_of(PACKAGE).remember(found)
+    return found
 
 
 def prune_cache() -> list[Path]:

@@ -71,8 +71,7 @@ def _try() -> None:
     """Compile a small kernel with a helper."""
 
     def dispatcher(function: Function, pipeline: Function) -> Dispatcher:
-        options = {"nopython": True, "no_cpython_wrapper": True}
-        return registry.CPUDispatcher(function, targetoptions=options, pipeline_class=pipeline)
+        return registry.CPUDispatcher(function, targetoptions={}, pipeline_class=pipeline)
 
     def twice(pair, axis):
         return 2.0 * pair[axis]
