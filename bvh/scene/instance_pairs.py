@@ -20,18 +20,11 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import Instances
-from bvh.traversal.pairs.meeting_pairs import (
-    ENTRY,
-    ONE_MESH,
-    ONE_TREE,
-    TWO_MESHES,
-    PairSearch,
-    begin_with,
-    new_pair_search,
-)
+from bvh.scene.scene_view import SceneView
+from bvh.scene.table import Instances
+from bvh.traversal.pairs import meeting_pairs
 from bvh.traversal.pairs.pair_frames import addresses
+from bvh.traversal.pairs.pair_walk import ENTRY
 from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
@@ -52,7 +45,7 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(
-    view: InstancedTrees, counted: Callable[[Any], SceneOverlaps] | None = None
+    view: SceneView, counted: Callable[[Any], SceneOverlaps] | None = None
 ) -> overlap_batches.RegionSearch:
     """Return the region search of a scene."""
 
@@ -77,9 +70,9 @@ class Side(NamedTuple):
     visible: NDArray[np.bool_]  # (n,): and not empty
 
 
-def side_of(content: InstancedTrees | TreeBase) -> Side:
+def side_of(content: SceneView | TreeBase) -> Side:
     """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
-    if isinstance(content, InstancedTrees):
+    if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         placed = content.tree_of, content.maps, content.inverses
@@ -104,7 +97,7 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
 
 
 def near_leaves(
-    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int,
+    view: SceneView, own: Side, other: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
@@ -145,7 +138,7 @@ def motions_of(own: Side, other: Side, matrix: Reals | None = None) -> Rows:
 
 
 def find_leaf_pairs(
-    view: InstancedTrees, content: InstancedTrees | TreeBase, transform: Reals | None, itself: bool,
+    view: SceneView, content: SceneView | TreeBase, transform: Reals | None, itself: bool,
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
@@ -163,7 +156,7 @@ def find_leaf_pairs(
     job = PairJob(own, other, itself, mine, theirs, motions_of(own, other, matrix))
     which, entries = tasks_of(job, threads)
     most = int(np.bincount(which).max(initial=0))
-    shelf = Shelf(lambda: new_pair_search(most))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
@@ -180,7 +173,7 @@ def find_leaf_pairs(
     share_long(len(which), size, work, threads, cancel, progress)
     (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
     owner = view.owners[leaf]
-    if isinstance(content, InstancedTrees):
+    if isinstance(content, SceneView):
         owner2 = content.owners[leaf2]
     else:
         leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
@@ -200,21 +193,21 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 
 
 def begun(
-    which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
+    which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
     """Begin the search of each pair of leaves in tasks begin..end, and yield it."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
-        begin_with(pair_search, entries[first:stop])
+        meeting_pairs.begin_with(pair_search, entries[first:stop])
         yield int(which[first])
 
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
     """Return a pair of leaves as kernels take it."""
     (own, other), leaf, leaf2 = trees_of(job, k), int(job.mine[k]), int(job.theirs[k])
-    shared = TWO_MESHES
+    shared = meeting_pairs.TWO_MESHES
     if job.itself:
-        shared = ONE_TREE if leaf == leaf2 else ONE_MESH
+        shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
     return overlap_batches.TreePair(own.row, other.row, job.motions, leaf, leaf2, shared)
 
 
@@ -272,7 +265,7 @@ def _warm() -> None:
     """Compile what regions of scenes need; pairs need what those of trees do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
-    view = InstancedTrees([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):

@@ -18,8 +18,9 @@ from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share, share_long
 from bvh.traversal.pairs import meeting_pairs
-from bvh.traversal.pairs.meeting_pairs import ENTRY, ONE_TREE, TWO_MESHES, PairSearch
+from bvh.traversal.pairs.meeting_pairs import ONE_TREE, TWO_MESHES, PairSearch
 from bvh.traversal.pairs.pair_frames import addresses
+from bvh.traversal.pairs.pair_walk import ENTRY
 from bvh.traversal.regions import region_search
 from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives

@@ -22,7 +22,8 @@ from bvh.io.file_formats import MAGIC, entries_of, unpacked
 from bvh.io.untrusted import DEEPEST
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading as storage
-from bvh.traversal.pairs.meeting_pairs import ENTRY, new_pair_search
+from bvh.traversal.pairs.meeting_pairs import new_pair_search
+from bvh.traversal.pairs.pair_walk import ENTRY
 from bvh.traversal.points.scratch import new_scratch
 from bvh.traversal.regions.region_search import new_search
 from bvh.traversal.regions.regions import BoxRegions
