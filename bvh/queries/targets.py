@@ -18,7 +18,7 @@ from bvh.runtime.user_calls import UserCall
 
 # Many kernels, which only queries of regions need.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import Regions
+    from bvh.traversal.regions.regions import Regions
 
 
 class RayTarget(Protocol):
