@@ -26,9 +26,7 @@ _COMPILES = re.compile(
     rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
 )
 # These hold no kernels, and are not read.
-WITHOUT_KERNELS = (
-    "apps", "benchmarks", "compat", "distributed", "docs", "examples", "meshes", "pictures",
-)  # fmt: skip
+WITHOUT_KERNELS = "apps", "benchmarks", "compat", "distributed", "docs", "meshes", "pictures"
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
