@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import square_matrices
 from bvh.runtime import arguments
-from bvh.runtime.arguments import EdgeRule, check_option, flag, kernel_input
+from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
-from bvh.runtime.progress_bars import Progress
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 
@@ -26,6 +26,8 @@ LARGEST_INTEGER = 2**1000
 IN_ORDER = 0x0101
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
 
+
+Answer = TypeVar("Answer")
 
 # A user's function that returns whether a hit counts.
 Filter = Callable[..., bool]
@@ -80,12 +82,33 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise for options of a query of rays that are no flags, and for data that nothing takes."""
+    """Raise for options of a query of rays that are no flags, and for data without a filter."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
     if filter is None and data is not None:
         raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
+
+
+def reported(ask: Callable[[Progress | None], Answer], progress: ProgressLike | None) -> Answer:
+    """Return `ask(callback)` for the argument `progress`; the callback is None without it."""
+    if progress is None:
+        return ask(None)
+    with heard(progress) as report:
+        return ask(report)
+
+
+def ask_rays(
+    ask: Callable[[RayOptions], Answer], target: Any, cull: Cull | None, threads: int | None,
+    progress: ProgressLike | None, sort: bool | None, filter: Filter | None, data: object,
+) -> Answer:  # fmt: skip
+    """Return `ask(options)` for the options of a query of rays into a target, checked."""
+    check_options(sort, False, filter, data)
+    accept = None if filter is None else target.accepted_by(filter, data)
+    options = RayOptions(target.side_to_cull(cull), accept, thread_count(threads), None, sort)
+    if progress is None:
+        return ask(options)
+    return reported(lambda report: ask(options._replace(progress=report)), progress)
 
 
 def check_method(method: str) -> None:

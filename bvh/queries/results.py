@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.queries.answers.hit_points import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table
+from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table, filler
+from bvh.queries.verbs import COSTS, OF_SCENES
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
@@ -339,6 +340,11 @@ class ScenePairs(Record):
         pairs = number_of(len(self), "pairs of instances")
         return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
 
+
+# Functions (values, source) that make results sooner than their classes do; see `filler`.
+hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
+all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
+points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
 
 # Deprecated: names that a scene's results and counted hits had in 0.2.0, also in its pickles.
 SceneHits = CountedHits = CountedSceneHits = Hits

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, check_options
+from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
-from bvh.runtime.arguments import CountResult, Cull, TruthResult, thread_count
+from bvh.runtime.arguments import CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 
@@ -77,14 +77,3 @@ def point_target(of: Any, query: str, mask: int | None) -> Any:
 def region_target(of: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
     """Return what regions overlap; a TypeError names a query that is not for it."""
     return of._region_target(query, mask, kinds)
-
-
-def ray_options(
-    target: RayTarget, cull: Cull | None, threads: int | None,
-    progress: Progress | None, sort: bool | None = None, filter: Filter | None = None,
-    data: object = None,
-) -> RayOptions:  # fmt: skip
-    """Check the options of a query of rays in a target."""
-    check_options(sort, False, filter, data)
-    accept = None if filter is None else target.accepted_by(filter, data)
-    return RayOptions(target.side_to_cull(cull), accept, thread_count(threads), progress, sort)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.queries.batches.containment import inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import PointBatch
-from bvh.queries.results import ClosestPoints
+from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
@@ -49,7 +49,7 @@ class PointSearch(NamedTuple):
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> Any:
+    ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
         found = self._run(batch, count, True, threads, progress)
         shape = batch.shape if count is None else (*batch.shape, count)
@@ -57,12 +57,12 @@ class PointSearch(NamedTuple):
         u, v = weights[:, 0], weights[:, 1]
         if self.metrics is None:
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-            return ClosestPoints(d, position, *rest)
+            return points_of((d, position, *rest))
         leaf, prim = hit_codes(found.names)
         instanced: Any = self.rays().arrays.primitives
         owners = owners_of(instanced, leaf)
         d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
-        return ClosestPoints(d, position, *rest)
+        return scene_points_of((d, position, *rest))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -106,12 +106,14 @@ class PointSearch(NamedTuple):
         found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
         def work(begin: int, end: int) -> None:
-            with shelf.scratch() as scratch:
-                given = searched, batch.points, batch.limits, scratch, begin, end
-                if count is None:
-                    closest_points(*given, found)
-                else:
-                    nearest_points(*given, count, found)
+            # After an exception it is not used again.
+            scratch = shelf.take()
+            given = searched, batch.points, batch.limits, scratch, begin, end
+            if count is None:
+                closest_points(*given, found)
+            else:
+                nearest_points(*given, count, found)
+            shelf.give_back(scratch)
 
         in_chunks(batch.size, work, threads, progress)
         return found
@@ -121,5 +123,8 @@ def in_chunks(
     count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
 ) -> None:
     """Call work on chunks of points."""
-    chunk = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
-    share(count, chunk, work, threads, progress)
+    if progress is None:
+        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
+    else:
+        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
+        share(count, size, work, threads, progress)

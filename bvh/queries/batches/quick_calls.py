@@ -16,13 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.hit_points import source_of
-from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
-from bvh.queries.results import AllHits, ClosestPoints, Hits
-from bvh.queries.verbs import COSTS, OF_SCENES
+from bvh.queries.results import (
+    AllHits,
+    Hits,
+    all_hits_of,
+    hits_of,
+    points_of,
+    scene_all_hits_of,
+    scene_hits_of,
+    scene_points_of,
+)
 from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
@@ -43,10 +50,6 @@ NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.i
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
 # Makes named tuples, sooner than their classes do.
 new = tuple.__new__
-
-hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
-all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
-points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
 
 
 class Searched:

@@ -20,13 +20,11 @@ from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
 NO_PERMUTATION = np.empty(0, np.int64)
-FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+BOOL = np.dtype(np.bool_)
 # More hits than any ray has.
 ALL = 2**62
 # Hits of a ray block that there is memory for at first.
 FIRST_CAPACITY = 16 * BLOCK
-# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
-LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Lists of so few hits have views of the memory that they are copied from.
 FEW = 8
 
@@ -69,23 +67,6 @@ class HitMemory:
 HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
     ids: Shelf(partial(HitMemory, 0, ids)) for ids in (np.int32, np.int64)
 }
-
-
-def result_columns(n: int, ids: Any) -> Columns:
-    """Return columns for the hits of n rays."""
-    if n < LARGE:
-        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
-    kinds = (FLOAT, np.dtype(ids), FLOAT, FLOAT, BOOL)
-    # From the beginning of a large page on, so that it is filled with few of them: where results
-    # are kept, to touch them first as small pages takes as long as to find them. The rest of the
-    # memory is never touched.
-    memory = np.empty(sum(n * kind.itemsize + 64 for kind in kinds) + LARGE_PAGE, np.uint8)
-    at = -memory.__array_interface__["data"][0] % LARGE_PAGE
-    columns = []
-    for kind in kinds:
-        columns.append(np.ndarray(n, kind, memory, at))
-        at += -(-n * kind.itemsize // 64) * 64
-    return Columns._make(columns)
 
 
 class OneRay:

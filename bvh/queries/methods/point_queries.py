@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch
+from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch, reported
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
@@ -17,7 +17,7 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, shaped, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike
 
 PARITY = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
@@ -117,8 +117,9 @@ class PointQueries:
         target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else arguments.whole_number("k", k)
-        with heard(progress) as report:
-            return target.closest_points(batch, count, workers, report)
+        return reported(
+            lambda report: target.closest_points(batch, count, workers, report), progress
+        )
 
     @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
@@ -152,8 +153,7 @@ class PointQueries:
             return foreign_answer(self.distance, locals())
         target = self._point_target("distance", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.distances(batch, workers, report)
+        flat = reported(lambda report: target.distances(batch, workers, report), progress)
         return shaped(batch.shape, flat)[0]
 
     @verb({"points": (3,)}, np.float64)
@@ -206,8 +206,7 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.distances(batch, workers, report)
+        flat = reported(lambda report: target.distances(batch, workers, report), progress)
         # A point on the surface is neither: its distance is 0.
         if method == "winding":
             inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
@@ -274,12 +273,13 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            if method == "winding":
-                numbers = target.winding_numbers(batch.points, 2.0, workers, report, turned=True)
-                return shaped(batch.shape, numbers > 0.5)[0]
-            flat = target.inside(batch.points, workers, report)
-        return shaped(batch.shape, flat)[0]
+
+        def search(report: Progress | None) -> NDArray[np.bool_]:
+            if method == "parity":
+                return target.inside(batch.points, workers, report)
+            return target.winding_numbers(batch.points, 2.0, workers, report, turned=True) > 0.5
+
+        return shaped(batch.shape, reported(search, progress))[0]
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
@@ -331,8 +331,9 @@ class PointQueries:
             return foreign_answer(self.winding_number, locals())
         target, limit = self._point_target("winding_number", mask), _accuracy(accuracy)
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.winding_numbers(batch.points, limit, workers, report)
+        flat = reported(
+            lambda report: target.winding_numbers(batch.points, limit, workers, report), progress
+        )
         return shaped(batch.shape, flat)[0]
 
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, edge_rule, is_foreign, one_mask, ray_batch
+from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, one_mask, ray_batch
 from bvh.queries.results import AllHits, Hits
-from bvh.queries.targets import RayTarget, ray_options
+from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 
 
 class Cast(Protocol):
@@ -177,9 +177,10 @@ class RayQueries:
             return foreign_answer(self.closest_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, sort, filter, data)
-            return target.closest_hits(batch, options, counters)
+        return ask_rays(
+            lambda options: target.closest_hits(batch, options, counters),
+            target, cull, threads, progress, sort, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -230,9 +231,10 @@ class RayQueries:
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, sort, filter, data)
-            return target.any_hits(batch, options)
+        return ask_rays(
+            lambda options: target.any_hits(batch, options),
+            target, cull, threads, progress, sort, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -291,9 +293,10 @@ class RayQueries:
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, None, filter, data)
-            return target.all_hits(batch, options, once, limit)
+        return ask_rays(
+            lambda options: target.all_hits(batch, options, once, limit),
+            target, cull, threads, progress, None, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -337,9 +340,10 @@ class RayQueries:
             return foreign_answer(self.count_hits, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, None, filter, data)
-            return target.count_hits(batch, options, once)
+        return ask_rays(
+            lambda options: target.count_hits(batch, options, once),
+            target, cull, threads, progress, None, filter, data,
+        )  # fmt: skip
 
 
 class CasterQueries(RayQueries):
