@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.queries.answers.hit_points import Located, LocatedPerQuery
+from bvh.queries.answers.locations import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
 from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table, filler
 from bvh.queries.verbs import COSTS, OF_SCENES
@@ -26,10 +26,10 @@ class Hits(LocatedPerQuery):
     is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
     hits is a structured array with their fields, for tables and files.
 
-    `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
-    what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
-    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickled hits have
-    those of the two that were asked for before; copies know all that the original does.
+    `position` and `normal` are computed on first access and cached. Until then hits hold a reference
+    to what they hit: the vertices and faces of a tree, as they were at the query if it has been
+    refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickles hold those of
+    the two that were accessed before; copies hold the reference, too.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Hits(LocatedPerQuery):
 class AllHits(Located, Ragged, Table):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
 
-    `position` and `normal`, shape (m, 3), are found when they are first asked for, as in `Hits`.
+    `position` and `normal`, shape (m, 3), are computed on first access, as in `Hits`.
 
     Attributes
     ----------

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.answers import hit_points
 from tests.queries.test_hit_points import placed, rays_at, soup
 
 Rng = np.random.Generator
@@ -45,8 +44,8 @@ def test_to_the_last_bit(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
                 keys = zip(hits.leaf.tolist(), hits.prim_id.tolist(), strict=True)
                 corners = whole[index[[row.get(key, 0) for key in keys]]]
             corners[hits.prim_id < 0] = np.nan
-            assert same_bits(hits.position, hit_points.positions_on(corners, hits.u, hits.v))
-            assert same_bits(hits.normal, hit_points.normals_of(corners))
+            assert same_bits(hits.position, locations.positions_on(corners, hits.u, hits.v))
+            assert same_bits(hits.normal, locations.normals_of(corners))
     for k in range(len(origins)):
         for target in (tree, scene):
             one, many = (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.hit_points import source_of
+from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.hit_points import source_of
+from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
