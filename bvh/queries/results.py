@@ -26,7 +26,7 @@ class Hits(LocatedPerQuery):
     is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
     hits is a structured array with their fields, for tables and files.
 
-    `position` and `normal` are computed on first access and cached. Until then hits hold a reference
+    `position` and `normal` are computed on first access and cached. Hits hold a reference for that
     to what they hit: the vertices and faces of a tree, as they were at the query if it has been
     refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickles hold those of
     the two that were accessed before; copies hold the reference, too.

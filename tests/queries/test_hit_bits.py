@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
+from bvh.queries.answers import locations
 from tests.queries.test_hit_points import placed, rays_at, soup
 
 Rng = np.random.Generator
@@ -20,7 +21,7 @@ def same_bits(got: Any, wanted: Any) -> bool:
 
 def test_to_the_last_bit(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the formula says, of any number of hits and on threads; ties and zeros among vertices."""
-    monkeypatch.setattr(hit_points, "AT_ONCE", 64)
+    monkeypatch.setattr(locations, "AT_ONCE", 64)
     vertices, faces = soup(rng, 60)
     vertices[::2] = np.round(4.0 * vertices[::2]) / 4.0
     vertices[::3, 2] = 0.0
