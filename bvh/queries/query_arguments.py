@@ -19,7 +19,7 @@ EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
-# What a single ray may consist of, beside Python's integers up to the largest that are floats.
+# Types of the numbers of a single ray, besides Python's integers up to LARGEST_INTEGER.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
 # Flags of arrays that are C-contiguous and aligned.
@@ -112,8 +112,8 @@ def ask_rays(
 
 
 def check_method(method: str) -> None:
-    """Raise unless a method tells inside from outside."""
-    # The usual one at once, for the sake of single points.
+    """Raise unless `method` is a rule for inside and outside."""
+    # The usual one first, for the sake of single points.
     if type(method) is not str or method != "parity":
         check_option("method", method, arguments.INSIDE_RULES)
 
@@ -234,7 +234,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
-    """Return rays for what has all bits: those without any miss."""
+    """Return rays for faces that have all bits: rays without any bit miss."""
     rays = batch.rays
     if not rays.masks.all():
         # No t is in that range.
@@ -261,13 +261,13 @@ def check_rays(batch: RayBatch) -> None:
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return the six numbers of a single ray; None for a batch, and for what must be checked."""
+    """Return the six numbers of a single ray; None for batches, and arguments to be checked."""
     o, d = plain_point(origin), plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 
 def plain_point(point: Any) -> Sequence[float] | None:
-    """Return the numbers of a single point; None for a batch, and for what must be checked."""
+    """Return the numbers of a single point; None for batches, and arguments to be checked."""
     kind = type(point)
     if kind is ARRAY:
         if point.shape != THREE:
@@ -289,7 +289,7 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raises TypeError for what is none, and for integers beyond."""
+    """Return a number as a float; raise a TypeError for other objects and larger integers."""
     if type(x) is int:
         if abs(x) > LARGEST_INTEGER:
             raise TypeError

@@ -251,7 +251,7 @@ class Overlaps(Ragged):
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, kept: NDArray[np.bool_]) -> Self:
-        """Return those entries that are kept."""
+        """Return the entries for which `kept` is True."""
         columns = {name: column[kept] for name, column in self._entries().items()}
         offsets = np.append(0, np.cumsum(kept))[self.offsets].astype(np.int64)
         return type(self)(**columns, offsets=offsets, shape=self.shape)

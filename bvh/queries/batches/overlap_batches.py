@@ -1,6 +1,6 @@
 """Batches of overlap queries: chunks on threads, growing buffers, sorted results.
 
-What kernels cannot decide is decided here in rational numbers.
+Cases that kernels leave undecided are decided here in rational numbers.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ class RegionSearch(NamedTuple):
     """How a tree, or a scene, is searched for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    # Lower and upper corner of what can be found, shape (2, 3).
+    # Lower and upper corner of all that counts, shape (2, 3).
     bounds: NDArray[np.float64]
     # The instance of each leaf of a scene, whose codes have a leaf.
     owners: Ids | None
     # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     corners: Callable[[int], Any]
-    # Of the overlaps that are found, those that count for a mask.
+    # Selects the overlaps that count for a mask.
     counted: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return what each region overlaps and counts, of a tree or a scene."""
+        """Return the primitives that overlap each region and count."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -225,7 +225,7 @@ def split_pair(
     arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
     pair_search: tree_pairs.PairSearch, wanted: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
+    """Return about `wanted` pairs of subtrees that make up a pair of trees."""
     tree_pairs.begin_with(pair_search, np.zeros((1, tree_pairs.ENTRY), np.int64))
     none = np.empty((0, 2), np.int32)
     tree_pairs.meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
@@ -252,7 +252,7 @@ def meeting_pairs(
 
 @warms("overlaps")
 def _warm() -> None:
-    """Compile what the queries of overlap need."""
+    """Compile the kernels of overlaps."""
     kinds: tuple[Primitives, ...] = (
         Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)),
         Boxes(np.array([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])),

@@ -25,10 +25,10 @@ from bvh.tree.winding_moments import WindingTerms
 Floats = NDArray[np.float64]
 
 # Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
-# threads and to notice Ctrl-C at once.
+# threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
-# Kept from batch to batch: to make scratch takes longer than one point.
+# Reused from batch to batch: new scratch takes longer than one point.
 SHELVES: dict[type, Shelf[PointScratch]] = {
     TreeTarget: Shelf(new_scratch),
     SceneTarget: Shelf(partial(new_scratch, scene=True)),
@@ -36,9 +36,9 @@ SHELVES: dict[type, Shelf[PointScratch]] = {
 
 
 class PointSearch(NamedTuple):
-    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask."""
+    """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
-    # The arrays as rays search them, and what keeps them alive.
+    # The target of rays, which also keeps the arrays alive.
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int

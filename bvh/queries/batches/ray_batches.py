@@ -47,9 +47,9 @@ from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
-# enough to balance threads, to notice Ctrl-C at once, and to report progress often.
+# enough to balance threads, to notice Ctrl-C immediately, and to report progress often.
 MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 16, 512, 128
-# Rays from which on it is found out whether they are those of an image.
+# Rays of a batch from which on it is tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
 
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
@@ -72,7 +72,7 @@ class MergedTree(Protocol):
 
 
 class RaySearch(NamedTuple):
-    """What rays are cast into: the arrays of a tree, or of a scene's top level."""
+    """Target of rays: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
     # A primitive may be in several leaves of a tree.
@@ -160,7 +160,7 @@ def _closest(
     """Return the hits that a goal leads to."""
     out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
-        # The kernel leaves results alone; progress is reported all the same.
+        # The kernel writes no results; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
@@ -206,7 +206,7 @@ def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[
 def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
-    """Trace all rays of a batch, in the order that is best for them, or wanted."""
+    """Trace all rays of a batch, sorted where that is faster or requested."""
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     n, rays, row = batch.size, batch.rays, arrays.row

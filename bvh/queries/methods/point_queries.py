@@ -21,12 +21,12 @@ from bvh.runtime.progress_bars import Progress, ProgressLike
 
 PARITY = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
-    "(told once for a tree)"
+    "(this warning is given once for each tree)"
 )
 
 
 class PointQueries:
-    """Point queries of `BVH` and `Scene` over triangles, which say what is searched."""
+    """Point queries of `BVH` and `Scene` over triangles, which supply the target."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class PointQueries:
 
     @property
     def _quick(self) -> Searched | None:
-        """What quick calls search; None where there are none."""
+        """Data of single calls; None without them."""
         return None
 
     @verb({"points": (3,), "max_distance": ()}, ClosestPoints, Merge.LEAST)
@@ -68,7 +68,7 @@ class PointQueries:
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
             32 bits; faces whose `groups`, and instances whose mask, share none of them are ignored.
-            What has no groups has all bits; that is also the default.
+            Faces without groups have all bits, as queries have by default.
         threads, progress
             As in `closest_hit`; progress counts points.
 
@@ -172,7 +172,7 @@ class PointQueries:
         points, mask, threads, progress
             As in `closest_point`.
         method : {"parity", "winding"}
-            As in `contains`, with its `BVHWarning` where parity is asked of open edges.
+            As in `contains`, with its `BVHWarning` for parity with open edges.
 
         Returns
         -------
@@ -232,10 +232,10 @@ class PointQueries:
             a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
             half: for meshes with holes, gaps and overlaps whose normals point outward, and
             instances that are closed only together; the faces of reflected ones are turned back.
-            Of open meshes parity depends on the way out of the tree's whole box, whatever the mask.
-            Where parity is asked of a tree with an edge that an odd number of faces share, by the
-            positions of its ends, a `BVHWarning` tells so, once for each tree. The first such query
-            finds out, in some 20 ms for each million faces.
+            For open meshes parity depends on the direction of the ray, which depends on the tree's
+            box, whatever the mask.
+            A `BVHWarning` is given, once for each tree, for parity with a tree that is not closed
+            (see `is_closed`). The first such query checks, in some 20 ms for each million faces.
         mask, threads, progress
             As in `closest_point`.
 
@@ -286,7 +286,7 @@ class PointQueries:
         self, points: ArrayLike, accuracy: float = 2.0, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return how often the surface winds around each point.
+        """Return the winding number of the surface around each point.
 
         The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
         outward, 0 outside of it, and for a surface with holes a smooth function in between. In a
@@ -316,8 +316,8 @@ class PointQueries:
         where errors add up, are 0.0008 and 0.00001. The result is the same bit for bit on every
         CPU, and depends on the point and the faces alone, not on the tree, threads or batch.
 
-        Solid angles change under affine maps, so this query alone flattens a scene: a tree of the
-        whole is built by the first one and kept until the scene changes.
+        Solid angles change under affine maps, so this query alone flattens a scene: the first one
+        builds a tree of all faces, which is cached until the scene changes.
 
         Examples
         --------
@@ -345,7 +345,7 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _accuracy(accuracy: float) -> float:
-    """Check what must be a number of at least 1; below it, the far-field series diverges."""
+    """Check an accuracy: at least 1, below which the far-field series diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:

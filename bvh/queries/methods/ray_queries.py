@@ -52,7 +52,7 @@ SCENE_CAST = DESCRIPTION.format("scene, as it is at every call", ", leaf", ", in
 
 
 class RayQueries:
-    """Ray queries of `BVH`, `Scene` and `Parts`, which say what is searched."""
+    """Ray queries of `BVH`, `Scene` and `Parts`, which supply the target."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class RayQueries:
 
     @property
     def _quick(self) -> Searched | None:
-        """What quick calls search; None where there are none."""
+        """Data of single calls; None without them."""
         return None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
@@ -95,7 +95,7 @@ class RayQueries:
             make a line.
         mask : int or array_like of int, shape (...), optional
             32 bits for each ray, which ignores faces whose `groups`, and instances whose mask,
-            share none of them. What has no groups has all bits; that is also the default.
+            share none of them. Faces without groups have all bits, as rays have by default.
         exclude : int, str or array_like of these, optional
             Ids or names of a scene's instances that the rays ignore, with all that is in them. The
             scene is not changed, so several threads may exclude different instances.
@@ -255,7 +255,7 @@ class RayQueries:
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
-            Keep only so many hits of each ray, the closest; what is behind is not visited.
+            Keep at most this many hits of each ray, the closest; the search ends behind them.
         edges : {"closed", "once"}
             Which faces are hit by a ray through a shared edge or vertex: "closed", all that it
             touches; "once", those that it would cross if it were moved by an infinitesimal that is
