@@ -18,7 +18,7 @@ from bvh.runtime.user_calls import UserCall
 
 # Many kernels, for queries of regions alone.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import Regions
+    from bvh.traversal.regions.regions import Regions
 
 
 class RayTarget(Protocol):

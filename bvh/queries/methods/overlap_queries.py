@@ -21,7 +21,7 @@ from bvh.tree.solids import Boxes
 
 # Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+    from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Pairs = TypeVar("Pairs")
 
@@ -276,7 +276,7 @@ def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
-    from bvh.traversal.overlaps.regions import BoxRegions
+    from bvh.traversal.regions.regions import BoxRegions
 
     low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
@@ -288,7 +288,7 @@ def box_regions(
 
 def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
-    from bvh.traversal.overlaps.regions import SphereRegions
+    from bvh.traversal.regions.regions import SphereRegions
 
     at, size = points("center", center), lengths("radius", radius, finite=True)
     shape = common_shape(center=at.shape[:-1], radius=size.shape)
@@ -297,7 +297,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
-    from bvh.traversal.overlaps.regions import PlaneRegions
+    from bvh.traversal.regions.regions import PlaneRegions
 
     rows = reals("planes", planes)
     if rows.shape == (0,):

@@ -66,9 +66,9 @@ class SightQueries:
         Notes
         -----
         A hit counts if its t, rounded to the nearest double, is strictly between 0 and 1, and
-        further from both than the margin. No margin helps two points of the same oblique plane, rounded to
-        different sides of it: the line crosses it anywhere. Move them off along `Hits.normal`.
-        Boxes are solid: they hide whatever is inside.
+        further from both than the margin. No margin helps two points of the same oblique plane,
+        rounded to different sides of it: the line crosses it anywhere. Move them off along
+        `Hits.normal`. Boxes are solid: they hide whatever is inside.
 
         Examples
         --------
