@@ -7,8 +7,8 @@ offset bytes header of a tree
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 72 13 10 26 10
 8      4 * 3 version, byte order mark, bytes of the header
-20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres), quality (0 low, 1 medium, 2 high),
-             lanes of a node, arrays, whether faces have bits (of `groups`)
+20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres), quality (0 and 1 medium,
+             2 high), lanes of a node, arrays, whether faces have bits (of `groups`)
 40     8 * 4 vertices (or boxes), primitives, nodes, rows of ids
 72     8 * 7 seconds of the build, lower and upper corner of all that can be hit
 128    8     bytes of the file
@@ -194,7 +194,7 @@ def unpacked(data: bytes, size: int) -> Header:
     has = has_face_ids, has_face_bits, triangles and version == VERSION
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
-    return header
+    return header._replace(quality="medium") if header.quality == "low" else header
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:

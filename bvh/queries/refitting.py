@@ -81,12 +81,12 @@ class Refitting(TreeBase):
         -----
         When to build a new tree: with 100 000 triangles, rays took up to 1.4 times as long as on a
         new tree for a ratio below 1.5, 1.5 to 2.6 times for about 3, 15 times for 10. Building a
-        tree of quality "low" took as long as 7 refits, one of "medium" as long as 11. So build a
-        new tree when rays lose more time than that; with as many rays as triangles in each frame,
-        when the ratio exceeds 1.5. If triangles have grown, as under noise, the ratio is large and
-        a new tree is no better: keep refitting if its `stats` show no lower cost. (MacDonald and
-        Booth 1990, "Heuristics for ray tracing using space subdivision"; Wald, Boulos and Shirley
-        2007, "Ray tracing deformable scenes using dynamic bounding volume hierarchies".)
+        tree took as long as 11 refits. So build a new tree when rays lose more time than that; with
+        as many rays as triangles in each frame, when the ratio exceeds 1.5. If triangles have
+        grown, as under noise, the ratio is large and a new tree is no better: keep refitting if its
+        `stats` show no lower cost. (MacDonald and Booth 1990, "Heuristics for ray tracing using
+        space subdivision"; Wald, Boulos and Shirley 2007, "Ray tracing deformable scenes using
+        dynamic bounding volume hierarchies".)
 
         The arrays of the tree before its first refit stay in memory.
 

@@ -20,8 +20,8 @@ KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
         binned_sah.build_subtree closest_pairs._continue closest_solid.nearest_solids
-        collapse._collapse collapse._open epo._overlap grid._split_cells hlbvh._build_cell
-        hlbvh._cut_cells instanced_rays._change_level instanced_rays._change_level
+        collapse._collapse collapse._open grid._split_cells
+        instanced_rays._change_level instanced_rays._change_level
         point_walks._walk_float32 point_walks._walk_float64 points.closest_to points.closest_to
         rays._search rays._search rays._search_leaves rays._search_leaves
         region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
@@ -32,7 +32,7 @@ BOUNDS = {
         oriented_boxes._measure""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
-        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells hlbvh._cut
+        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         polygons._sort python_calls.read_numbers python_calls.words_of ray_batch.row_length
         region_search.search_regions streams._test_leaves streams._test_leaves streams._test_node
         subtrees.may_choose top_levels._choose tree_pairs.find_contacts winding_moments._widen""",

@@ -146,7 +146,7 @@ PROGRAM = """
 import numpy as np
 import bvh
 
-tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="low")
+tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="high")
 hits = tree.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0], cull=None)
 reveal_type(hits.t)  # float64
 reveal_type(hits.prim_id)  # 32Bit
@@ -370,7 +370,7 @@ def test_unknown_keywords_have_suggestions() -> None:
     """Python suggests them for queries from 3.13 on; for all else they are ours before."""
     scene, meant = bvh.Scene(), "Did you mean '{}'"
     with pytest.raises(TypeError, match=meant.format("quality")):
-        bvh.BVH.from_mesh((np.eye(3), [[0, 1, 2]]), qualty="low")  # type: ignore[call-arg]
+        bvh.BVH.from_mesh((np.eye(3), [[0, 1, 2]]), qualty="high")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=meant.format("name")):
         scene.add((np.eye(3), [[0, 1, 2]]), nam="plate")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=meant.format("fov_y")):

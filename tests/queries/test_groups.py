@@ -17,7 +17,7 @@ from tests.cases.shares import shared
 
 ALL = 0xFFFFFFFF
 MASKS = (1, 6, 8, 0, 0x80000000, ALL)
-QUALITIES = ("low", "medium", "high")
+QUALITIES = ("medium", "high")
 EYE = np.eye(4)
 
 

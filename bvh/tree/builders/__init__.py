@@ -16,6 +16,5 @@ Each file imports only from those above it.
 | `grid.py` | Grid of cells: the top of a tree over many records, split between cells in two passes |
 | `top_levels.py` | The top of a tree, built level by level; threads share the chunks of all ranges of a level |
 | `binned_sah.py` | Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based bounding volume hierarchies") |
-| `hlbvh.py` | HLBVH builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010, "HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry") |
 | `sbvh.py` | Builder with spatial splits (Stich, Friedrich and Dietrich 2009, "Spatial splits in bounding volume hierarchies") |
 """
