@@ -35,7 +35,7 @@ BOUNDS = {
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         polygons._sort python_calls.read_numbers python_calls.words_of ray_batch.row_length
         region_search.search_regions streams._test_leaves streams._test_leaves streams._test_node
-        subtrees.may_choose top_levels._choose tree_pairs.find_contacts winding_moments._widen""",
+        subtrees.may_choose tree_pairs.find_contacts winding_moments._widen""",
     "insertion into a sorted list, from its end": """
         all_hits._sort closest_solid._insert leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",

@@ -21,9 +21,9 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
+from bvh.tree.builders.grid import bound_all, split_top
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
-from bvh.tree.builders.top_levels import bound_all, split_top
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
