@@ -52,7 +52,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.tree import triangle_groups, wide_nodes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Custom, count_of
-from bvh.tree.solids import SOLIDS
+from bvh.tree.shapes import SHAPES
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # The newest, of trees and of scenes, and the oldest of trees of triangles. Trees of boxes are of
@@ -60,7 +60,7 @@ MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
 # others without reversed trees of version 3.
 VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
-POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
+POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SHAPES}
 KINDS = tuple(POINT_SIZE)
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.answers.hit_points import solid_normals
+from bvh.queries.answers.hit_points import shape_normals
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene
@@ -97,7 +97,7 @@ class Surfaces:
                     edges = np.einsum("nij,nkj->nki", matrices[:, :, :3], edges)
                     found[rows] = np.cross(unit(edges[:, 0]), unit(edges[:, 1]))
             else:
-                found[rows] = solid_normals(primitives, prim[rows], points[rows], matrices)
+                found[rows] = shape_normals(primitives, prim[rows], points[rows], matrices)
         return unit(found)
 
     def uv(self, hits: Hits) -> Floats:

@@ -17,7 +17,7 @@ from bvh.tree.build import build
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
-from bvh.tree.solids import Boxes, solid_of
+from bvh.tree.shapes import Boxes, shape_of
 
 
 class Origin(NamedTuple):
@@ -126,7 +126,7 @@ class Refitting(TreeBase):
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
-        wanted = () if isinstance(primitives, Triangles) else solid_of(primitives).given
+        wanted = () if isinstance(primitives, Triangles) else shape_of(primitives).given
         for name, value in given.items():
             if (value is not None) != (name in wanted):
                 needs = f"no {name} to refit" if value is not None else f"{name} to refit"
@@ -142,7 +142,7 @@ class Refitting(TreeBase):
             if high.shape != points.shape:
                 raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
             given = given | {"upper": high}
-        return solid_of(primitives).points_of(points, *(given[name] for name in wanted))
+        return shape_of(primitives).points_of(points, *(given[name] for name in wanted))
 
 
 @warms("refits")

@@ -25,7 +25,7 @@ from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
 from bvh.scene.instances import nested_scenes
 from bvh.scene.picking import Picking
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import Capsules, Spheres
+from bvh.tree.shapes import Capsules, Spheres
 
 IDENTITY = np.eye(3, 4)
 

@@ -11,5 +11,5 @@ Each file imports only from those above it.
 | `quick_calls.py` | Quick calls: a single ray or point, or a small batch of rays, with little around the kernel |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
-| `solid_points.py` | Batches of points that are compared with spheres or capsules |
+| `shape_points.py` | Batches of points that are compared with spheres or capsules |
 """
