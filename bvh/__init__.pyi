@@ -40,11 +40,11 @@ from bvh.queries.results import ScenePairs as ScenePairs
 from bvh.runtime.jit import BVHWarning as BVHWarning
 from bvh.runtime.jit import warmup as warmup
 from bvh.scene.files.loading import load_scene as load_scene
-from bvh.scene.flattened_instances import Leaf as Leaf
-from bvh.scene.flattened_instances import Leaves as Leaves
-from bvh.scene.instances import Instance as Instance
+from bvh.scene.leaves import Leaf as Leaf
+from bvh.scene.leaves import Leaves as Leaves
 from bvh.scene.scene import Scene as Scene
 from bvh.scene.stats import SceneStats as SceneStats
+from bvh.scene.table import Instance as Instance
 from bvh.tree.stats import TreeStats as TreeStats
 
 __version__: str

@@ -60,7 +60,7 @@ FAMILIES = (
     ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.queries.refitting", "bvh.kernels"),
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
-     "bvh.picking.outlines", "bvh.scene.flattened_instances", "bvh.surfaces.pair_signs"),
+     "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.pair_signs"),
     ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",

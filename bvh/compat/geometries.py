@@ -13,7 +13,6 @@ from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits, Hits
-from bvh.queries.tree_base import OPEN_IS_FINE
 from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 
@@ -89,9 +88,8 @@ class CastSurface:
         # A scene without geometries is asked, too; the arrays of one alone are the tree's as well.
         one = len(geometries) == 1
         mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
-        self.tree = BVH._of_triangles(*mesh, threads=threads)
-        # Open3D tells nobody that a mesh is open.
-        self.tree._closed[OPEN_IS_FINE] = True
+        # Open3D gives no warning of an open mesh.
+        self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
         # The geometry of each triangle, and its row there.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import bounds_a_solid
 from bvh.scene.scene import Scene
 
 __all__ = ["Clash", "RayHit", "tree"]
@@ -107,10 +106,10 @@ class tree:
         faces = np.array(element.geometry.faces, np.int64).reshape(-1, 3)
         # Columns of the matrix follow each other.
         matrix = np.array(element.transformation.matrix, np.float64).reshape(4, 4).T
-        mesh = BVH._of_triangles(moved(points, matrix[:3]), faces)
+        mesh = BVH.from_triangles(moved(points, matrix[:3]), faces, warn=False)
         self._numbers[element.guid] = len(self._products)
         self._products.append(element.product)
-        self._closed.append(bounds_a_solid(mesh) and len(mesh) > 0)
+        self._closed.append(mesh.is_closed and len(mesh) > 0)
         self._solids.append(mesh)
         self._scene.add(mesh)
 

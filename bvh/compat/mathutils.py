@@ -53,7 +53,9 @@ class BVHTree:
         """Build a tree over polygons; `epsilon` is of no effect, as nothing is missed."""
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
-        return cls(BVH.from_mesh((points, faces)) if faces else BVH._of_triangles(points, []))
+        return cls(
+            BVH.from_mesh((points, faces)) if faces else BVH.from_triangles(points, [], warn=False)
+        )
 
     @classmethod
     def FromObject(

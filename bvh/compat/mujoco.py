@@ -13,8 +13,6 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import RayOptions, ray_batch
-from bvh.runtime.arguments import thread_count
 from bvh.scene.scene import Scene
 
 __all__ = ["ModelScene", "mj_multiRay", "mj_ray", "scene"]
@@ -85,14 +83,10 @@ class ModelScene:
         with np.errstate(divide="ignore"):
             limit = cutoff / np.linalg.norm(ways, axis=1)
         shown = seen[self.geom_id]
-        if shown.all():
-            some: Any = 0 if len(ways) == 1 else slice(None)
-            far: Any = float(limit[0]) if len(ways) == 1 else limit
-            hits = self.scene.closest_hit(origins[some], ways[some], t_max=far)
-        else:
-            hits = self.scene._rays_to(shown).closest_hits(
-                ray_batch(origins, ways, t_max=limit), RayOptions(threads=thread_count(None))
-            )
+        some: Any = 0 if len(ways) == 1 else slice(None)
+        far: Any = float(limit[0]) if len(ways) == 1 else limit
+        hidden = None if shown.all() else np.flatnonzero(~shown)
+        hits = self.scene.closest_hit(origins[some], ways[some], t_max=far, exclude=hidden)
         t, met, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
         normal = np.zeros(ways.shape)
         if normals:

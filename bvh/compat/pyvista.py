@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.followed_data_sets import FollowedDataSet
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import Method, bounds_a_solid
+from bvh.queries.solid_queries import Method
 
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
@@ -136,7 +136,7 @@ class Accessor:
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
         tree = _tree_of(surface)
-        if check_surface and not bounds_a_solid(tree):
+        if check_surface and not tree.is_closed:
             raise RuntimeError("surface is not closed: pass check_surface=False, or repair it")
         inside = np.asarray(tree.contains(np.asarray(self._mesh.points, np.float64)))
         found = self._mesh.copy()

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
+from bvh.queries.methods.point_queries import warn_if_open
 from bvh.runtime.arguments import check_option, rows
-from bvh.runtime.caller_warnings import warn_caller
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -24,6 +24,13 @@ FEW, MANY, CHUNK = 8, 512, 1 << 16
 
 # Direction of the first ray that tests containment in an open mesh, as in trimesh.
 DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
+
+# Follows "has open edges: " in a warning.
+GUESS = (
+    "what is inside of the mesh is a guess, by two opposite rays and the winding number (told once "
+    "for a mesh); the winding number alone is more often right: install(contains='winding'), or "
+    "BVH.contains with method='winding'"
+)
 
 # What tells inside from outside of meshes that are not watertight.
 OpenRule = Literal["rays", "winding"]
@@ -156,13 +163,7 @@ def contains(
     if rule == "winding":
         # The normals of an open mesh may point either way.
         return np.asarray(np.abs(tree.winding_number(points)) > 0.5)
-    surface = tree._open_edges(None)
-    if surface is not None:
-        warn_caller(
-            f"{surface} has open edges: what is inside of the mesh is a guess, by two opposite "
-            "rays and the winding number (told once for a mesh); the winding number alone is more "
-            "often right: install(contains='winding'), or BVH.contains with method='winding'"
-        )
+    warn_if_open(tree, None, "contains", GUESS)
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
     rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))

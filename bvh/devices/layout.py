@@ -22,7 +22,7 @@ from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import lanes_of, rows_of
 
 if TYPE_CHECKING:
-    from bvh.scene.instanced_trees import InstancedTrees
+    from bvh.scene.scene_view import SceneView
 
 Floats, Ints = NDArray[np.float32], NDArray[np.int32]
 
@@ -241,7 +241,7 @@ def tree_on(arrays: TreeArrays, device: Any) -> Any:
     return pool.on(device)
 
 
-def scene_on(view: InstancedTrees, device: Any) -> Any:
+def scene_on(view: SceneView, device: Any) -> Any:
     """Return a scene of trees over triangles on a device."""
     pool = Pool()
     for tree in view.trees:
@@ -253,7 +253,7 @@ def scene_on(view: InstancedTrees, device: Any) -> Any:
     return target
 
 
-def move_leaves(target: Any, view: InstancedTrees, device: Any) -> bool:
+def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
     """Write the top of a scene and its leaves as they are now; return False if they do not fit."""
     # A tree over boxes has one node less than boxes, whatever its shape.
     count = len(view.tlas.arrays.nodes.ids)
@@ -275,7 +275,7 @@ def move_leaves(target: Any, view: InstancedTrees, device: Any) -> bool:
     return True
 
 
-def place_leaves(target: Any, view: InstancedTrees, device: Any) -> None:
+def place_leaves(target: Any, view: SceneView, device: Any) -> None:
     """Write the leaves of a scene, as they are now."""
     boxes = view.tlas.boxes
     with np.errstate(invalid="ignore"):

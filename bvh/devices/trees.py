@@ -191,13 +191,13 @@ class DeviceBVH(Device):
 
     def contains(self, points: Any, *, mask: int | None = None) -> Any:
         """Return for each point whether it is inside the surface, by parity; as `BVH.contains`."""
-        warn_if_open(self.host._open_edges(mask), "contains")
+        warn_if_open(self.host, mask, "contains")
         call = PointCall(self, points, np.inf, mask)
         return call.given(call.inside(surface=True), "inside")
 
     def signed_distance(self, points: Any, *, mask: int | None = None) -> Any:
         """Return the distance of each point, negative inside; as `BVH.signed_distance`."""
-        warn_if_open(self.host._open_edges(mask), "the sign of signed_distance")
+        warn_if_open(self.host, mask, "the sign of signed_distance")
         return PointCall(self, points, np.inf, mask).signed()
 
 

@@ -16,7 +16,6 @@ import os
 import pickle
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
@@ -25,13 +24,13 @@ from numpy.typing import NDArray
 
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
-from bvh.io.file_formats import MAGIC, NODES_AT, size_of
+from bvh.io.file_formats import size_of
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, loaded_from
-from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
+from bvh.scene.table import nested_scenes
 
 Opened = TypeVar("Opened")
 
@@ -225,14 +224,13 @@ def handle_of(target: Searched) -> Handle:
 
 
 def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
-    place = mapped_place(tree)
-    if place is None:
+    source = tree.source
+    if source is None:
         return HeldTree(tree)
-    content, offset = place
-    end = offset + HEADER_SIZE
-    checksum = content[end - DIGEST_SIZE : end].tobytes().hex()
-    handle = MappedTree(_path_of(content), checksum, offset)
-    handle._content = _snapshot(tree)
+    end = source.offset + HEADER_SIZE
+    checksum = source.content[end - DIGEST_SIZE : end].tobytes().hex()
+    handle = MappedTree(source.path, checksum, source.offset)
+    handle._content = copy.copy(tree)
     return handle
 
 
@@ -245,8 +243,8 @@ def _mapped_scene(scene: Scene) -> MappedScene | None:
         saved, known = part._saved, part._instances
         if saved is None or saved.content is not content or not known.is_as_made:
             return None
-        places = (mapped_place(tree) for tree in known.children if isinstance(tree, BVH))
-        if any(place is None or place[0] is not content for place in places):
+        files = (tree.source for tree in known.children if isinstance(tree, BVH))
+        if any(file is None or file.content is not content for file in files):
             return None
     handle = MappedScene(_path_of(content), checksum)
     handle._map = content
@@ -266,38 +264,3 @@ def _map_of(path: str) -> Any:
         if found is None:
             found = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
         return found
-
-
-def _snapshot(tree: BVH) -> BVH:
-    """Return a mapped tree that stays as it is when the other one is refitted."""
-    try:
-        object.__getattribute__(tree, "_arrays")
-    except AttributeError:
-        # It has not been used: what it will be checked by has no arrays either.
-        use: Any = tree._first_use
-        found: BVH = object.__new__(type(tree))
-        for name in ("_bounds", "_quality", "_build_seconds"):
-            setattr(found, name, getattr(tree, name))
-        found._first_use = replace(use.__self__, done=False).first_use
-        return found
-    return copy.copy(tree)
-
-
-def mapped_place(tree: BVH) -> tuple[Any, int] | None:
-    """Return the map of the file that a tree is in, and where; None if it is in memory."""
-    # A tree that has not been used has a method of its file, which is in a map or has been read.
-    try:
-        first: Any = object.__getattribute__(tree, "_arrays").nodes.data
-        before = NODES_AT
-    except AttributeError:
-        use: Any = tree._first_use
-        first, before = use.__self__.content, 0
-    content = first
-    while not isinstance(content, np.memmap) or isinstance(content.base, np.ndarray):
-        if not isinstance(content.base, np.ndarray):
-            return None
-        content = content.base
-    if content.filename is None or content.offset:
-        return None
-    offset = first.ctypes.data - content.ctypes.data - before
-    return (content, offset) if content[offset:][: len(MAGIC)].tobytes() == MAGIC else None

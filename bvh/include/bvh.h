@@ -337,7 +337,7 @@ typedef struct {
 } bvh_judge_triangles_words;
 void bvh_judge_triangles(bvh_judge_triangles_words *words);
 
-/* bvh.scene.flattened_instances */
+/* bvh.scene.leaves */
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -348,7 +348,7 @@ typedef struct {
 } bvh_compose_all_words;
 void bvh_compose_all(bvh_compose_all_words *words);
 
-/* bvh.scene.instanced_trees */
+/* bvh.scene.scene_view */
 
 typedef struct {
     int64_t kernel_status, kernel_error;

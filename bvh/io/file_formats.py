@@ -73,9 +73,6 @@ PRIMITIVE_ARRAYS = ("points", "faces")
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - wide_nodes.LEAF_BITS)
 
-# Where the nodes begin in the file of a tree, behind its frame.
-NODES_AT = container.HEADER_SIZE + container.padded(4 * 3 * 8)
-
 _TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
 _SCENE_FIELDS = struct.Struct("<8s4I7Q")
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.public_names import PublicClass, public
 from bvh.queries.refitting import Refitting
-from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows
+from bvh.queries.solid_queries import SolidQueries
+from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, flag, owned, rows
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
@@ -30,7 +29,7 @@ from bvh.tree.shapes import (
 
 
 @public
-class BVH(MeshTrees, Refitting, TreeQueries, metaclass=PublicClass):
+class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     """Bounding volume hierarchy over triangles, points, segments, boxes, spheres or your own.
 
     Create one with `from_triangles`, `from_mesh`, `from_file`, `from_heightfield`, `from_points`,
@@ -71,7 +70,7 @@ class BVH(MeshTrees, Refitting, TreeQueries, metaclass=PublicClass):
     @classmethod
     def from_boxes(
         cls, lower: ArrayLike, upper: ArrayLike, *, quality: Quality = "medium",
-        threads: int | None = None, progress: ProgressLike | None = None,
+        threads: int | None = None, progress: ProgressLike | None = None, warn: bool = True,
     ) -> BVH:  # fmt: skip
         """Build a tree over axis-aligned boxes, solid and closed.
 
@@ -83,6 +82,8 @@ class BVH(MeshTrees, Refitting, TreeQueries, metaclass=PublicClass):
             a `BVHWarning` tells so.
         quality, threads, progress
             As in `from_triangles`.
+        warn : bool
+            False for a tree that may be empty.
 
         Examples
         --------
@@ -92,12 +93,8 @@ class BVH(MeshTrees, Refitting, TreeQueries, metaclass=PublicClass):
         1
         """
         points = BoxShape.points_of(*_corner_rows(lower, upper))
-        return cls._build(Boxes(owned(points)), quality, threads, progress, "boxes")
-
-    @classmethod
-    def _of_boxes(cls, lower: ArrayLike, upper: ArrayLike) -> BVH:
-        """Build a tree as `from_boxes` does, which may be empty on purpose."""
-        return cls._build(Boxes(owned(BoxShape.points_of(*_corner_rows(lower, upper)))))
+        noun = "boxes" if flag("warn", warn) else None
+        return cls._build(Boxes(owned(points)), quality, threads, progress, noun)
 
     @classmethod
     def from_obbs(

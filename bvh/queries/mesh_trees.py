@@ -12,12 +12,13 @@ from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import surface_of
 from bvh.io.thin_objects import faces_of_points, faces_of_segments
 from bvh.queries.heightfields import surface_of_heights
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import (
     Memory,
     Quality,
     check_option,
     face_rows,
+    flag,
     kept,
     owned,
     rows,
@@ -39,7 +40,7 @@ class MeshTrees(TreeBase):
     def from_triangles(
         cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
         quality: Quality = "medium", memory: Memory = "full", threads: int | None = None,
-        progress: ProgressLike | None = None,
+        progress: ProgressLike | None = None, warn: bool = True,
     ) -> Self:  # fmt: skip
         """Build a tree over triangles.
 
@@ -71,6 +72,8 @@ class MeshTrees(TreeBase):
         progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in primitives, a few times a second. True shows a bar
             of rich or tqdm; a bar or the class of tqdm is accepted, too.
+        warn : bool
+            False for a tree that may be empty, and for which no query warns of open edges.
 
         Warns
         -----
@@ -88,26 +91,16 @@ class MeshTrees(TreeBase):
         >>> tree.any_hit(*ray), tree.any_hit(*ray, mask=1)
         (True, False)
         """
-        tree = cls._of_triangles(
-            vertices, faces, groups=groups, quality=quality, memory=memory, threads=threads,
-            progress=progress,
-        )  # fmt: skip
-        warn_if_empty(tree)
-        return tree
-
-    @classmethod
-    def _of_triangles(
-        cls, vertices: ArrayLike, faces: ArrayLike, *, groups: ArrayLike | None = None,
-        quality: Quality = "medium", memory: Memory = "full", threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Self:  # fmt: skip
-        """Build a tree as `from_triangles` does, which may be empty on purpose."""
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
         primitives = Triangles(kept(points, vertices), kept(index, faces))
         tree = cls._build(primitives, quality, threads, progress, memory=memory)
         tree._set_groups(bits)
+        if flag("warn", warn):
+            warn_if_empty(tree)
+        else:
+            tree._closed[OPEN_IS_FINE] = True
         return tree
 
     @classmethod

@@ -116,6 +116,7 @@ class Refitting(TreeBase):
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
             self._arrays, self._bounds, self._quick = arrays, bounds, searched
+            self._source = None
         changes.note()
         return cost / origin.cost if cost > 0.0 else 1.0
 

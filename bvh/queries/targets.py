@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,21 @@ class RegionTarget(Protocol[Found]):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Found: ...  # fmt: skip
+
+
+def ray_target(of: Any) -> Any:
+    """Return what rays are cast into, of a tree, a scene or parts as they are now."""
+    return of._ray_target()
+
+
+def point_target(of: Any, query: str, mask: int | None) -> Any:
+    """Return what points are compared with; a TypeError names a query that is not for it."""
+    return of._point_target(query, mask)
+
+
+def region_target(of: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
+    """Return what regions overlap; a TypeError names a query that is not for it."""
+    return of._region_target(query, mask, kinds)
 
 
 def ray_options(

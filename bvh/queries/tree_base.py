@@ -6,17 +6,15 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.verbs import verb
-from bvh.runtime.arguments import IdResult, integers, kernel_input, number_of, thread_count
-from bvh.runtime.foreign_arrays import foreign_answer, is_other
+from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
@@ -35,12 +33,20 @@ OPEN_IS_FINE = "open is fine"
 state_guard = ForkSafeLock()
 
 
+class MappedFile(NamedTuple):
+    """The file of a mapped tree: its path, its map, and the byte at which the tree begins."""
+
+    path: str
+    content: np.memmap[Any, np.dtype[np.uint8]]
+    offset: int
+
+
 class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
         "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_groups",
-        "_origin", "_quality", "_quick",
+        "_origin", "_quality", "_quick", "_source",
     )  # fmt: skip
 
     # Cached data of queries, freed with the tree.
@@ -60,8 +66,9 @@ class TreeBase:
     _closed: dict[int | str, bool]
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
-    # Sets the attributes in LATE (see `loading`).
+    # Of a mapped tree: sets the attributes in LATE (see `loading`), and the file; unset in others.
     _first_use: Callable[[TreeBase], None]
+    _source: MappedFile | None
 
     def __init__(self, *given: object, **options: object) -> None:
         """Calls of the class itself raise a TypeError that names the constructor to call."""
@@ -125,39 +132,35 @@ class TreeBase:
         """
         return self._groups
 
-    @verb({"prim_id": ()}, np.int32)
-    def face_of(self, prim_id: int | ArrayLike) -> IdResult:
-        """Return the face of the source that a triangle is a part of.
-
-        Parameters
-        ----------
-        prim_id : int or array_like of int
-            For example that of `Hits`; -1 for a miss.
-
-        Returns
-        -------
-        int or ndarray of int32
-            Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
+    @property
+    def source(self) -> MappedFile | None:
+        """The file that the tree is mapped from; None of a tree in memory, and after a refit.
 
         Examples
         --------
-        >>> import bvh
-        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
-        >>> tree = bvh.BVH.from_mesh((square, [[0, 1, 2, 3]]))
-        >>> hits = tree.closest_hit([[0.9, 0.5, 1], [0.1, 0.5, 1], [5, 5, 1]], [0, 0, -1])
-        >>> hits.prim_id, tree.face_of(hits.prim_id)
-        (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
+        >>> import bvh, os, tempfile
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.source is None
+        True
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tree.save(os.path.join(folder, "one.bvh"))
+        ...     mapped = bvh.load(os.path.join(folder, "one.bvh"), mmap=True)
+        ...     os.path.basename(mapped.source.path), mapped.source.offset
+        ('one.bvh', 0)
         """
-        if is_other(prim_id):
-            return foreign_answer(self.face_of, locals())
-        ids = integers("prim_id", prim_id)
-        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
-            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
-        faces = ids.astype(np.int32)
-        if self._face_ids is not None:
-            hit = ids >= 0
-            faces[hit] = self._face_ids[faces[hit]]
-        return faces.item() if faces.ndim == 0 else faces
+        return getattr(self, "_source", None)
+
+    def __copy__(self) -> Self:
+        """Return a tree on the same arrays, which a refit of this one does not change.
+
+        The copy of a mapped tree that has not been used has not been checked either.
+        """
+        if is_in_use(self):
+            return self._snapshot()
+        now = object.__new__(type(self))
+        for name in ("_bounds", "_build_seconds", "_first_use", "_quality", "_source"):
+            setattr(now, name, getattr(self, name))
+        return now
 
     def _snapshot(self) -> Self:
         """Return the tree as it is now: another one on the same arrays, which no refit changes.
@@ -171,6 +174,7 @@ class TreeBase:
             now._origin = self._origin
         now._quality, now._build_seconds = self._quality, self._build_seconds
         now._groups, now._face_ids, now._closed = self._groups, self._face_ids, self._closed
+        now._source = self.source
         return now
 
     def _grouped_arrays(self) -> TreeArrays:
@@ -297,15 +301,7 @@ class TreeBase:
         >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
         Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
         """
-        replace_file(os.fspath(path), self._file_contents(thread_count(threads))[1])
-
-    def _file_contents(self, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
-        """Return how many bytes the file of the tree has, and the bytes, piece by piece."""
-        now = self._snapshot()
-        return tree_contents(
-            now._arrays, now._face_ids, now._groups, now._bounds, now._quality,
-            now._build_seconds, threads,
-        )  # fmt: skip
+        replace_file(os.fspath(path), file_of(self, thread_count(threads))[1])
 
     def __repr__(self) -> str:
         nodes = number_of(self._arrays.nodes.size, "nodes")
@@ -380,3 +376,21 @@ class TreeBase:
 
     def _take(self, arrays: TreeArrays) -> None:
         self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
+
+
+def is_in_use(tree: TreeBase) -> bool:
+    """Return whether a tree has its arrays; those of a mapped file are set at its first use."""
+    try:
+        object.__getattribute__(tree, "_arrays")
+    except AttributeError:
+        return False
+    return True
+
+
+def file_of(tree: TreeBase, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+    """Return the size of a tree's file in bytes, and its content, piece by piece."""
+    now = tree._snapshot()
+    return tree_contents(
+        now._arrays, now._face_ids, now._groups, now._bounds, now._quality, now._build_seconds,
+        threads,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
@@ -14,11 +14,12 @@ from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCaster
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.methods.solid_queries import SolidQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
-from bvh.runtime.arguments import kernel_input
+from bvh.queries.verbs import verb
+from bvh.runtime.arguments import IdResult, integers, kernel_input
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import TreeArrays
@@ -40,7 +41,6 @@ WINDINGS, CLOSED = 4, 1024
 
 class TreeQueries(
     DistanceQueries,
-    SolidQueries,
     CasterQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],
@@ -79,6 +79,82 @@ class TreeQueries(
         """
         return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask)
 
+    @verb({"prim_id": ()}, np.int32)
+    def face_of(self, prim_id: int | ArrayLike) -> IdResult:
+        """Return the face of the source that a triangle is a part of.
+
+        Parameters
+        ----------
+        prim_id : int or array_like of int
+            For example that of `Hits`; -1 for a miss.
+
+        Returns
+        -------
+        int or ndarray of int32
+            Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> tree = bvh.BVH.from_mesh((square, [[0, 1, 2, 3]]))
+        >>> hits = tree.closest_hit([[0.9, 0.5, 1], [0.1, 0.5, 1], [5, 5, 1]], [0, 0, -1])
+        >>> hits.prim_id, tree.face_of(hits.prim_id)
+        (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
+        """
+        if is_other(prim_id):
+            return foreign_answer(self.face_of, locals())
+        ids = integers("prim_id", prim_id)
+        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
+            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        faces = ids.astype(np.int32)
+        if self._face_ids is not None:
+            hit = ids >= 0
+            faces[hit] = self._face_ids[faces[hit]]
+        return faces.item() if faces.ndim == 0 else faces
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the faces of a tree over triangles bound a volume.
+
+        An even number of the finite faces share each edge, by the positions of its ends. Computed
+        at the first use, in some 20 ms for each million faces, and cached until a refit.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> bvh.BVH.from_mesh(trimesh.creation.box()).is_closed
+        True
+        """
+        from bvh.tree.open_edges import is_closed
+
+        now = self._snapshot()
+        arrays, triangles = now._arrays, now._triangles()
+        closed: bool | None = vars(arrays).get("_is_closed")
+        if closed is None:
+            closed = vars(arrays)["_is_closed"] = is_closed(triangles)
+        return closed
+
+    def open_edges(self) -> NDArray[np.int32]:
+        """Return the edges of a tree over triangles that an odd number of finite faces share.
+
+        Returns
+        -------
+        ndarray of int32, shape (n, 2)
+            The vertices at their ends; of several vertices at one position, those of the first of
+            these faces. None if `is_closed`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.open_edges().tolist()
+        [[0, 1], [1, 2], [2, 0]]
+        """
+        from bvh.tree.open_edges import open_edges
+
+        return open_edges(self._triangles())
+
     def _point_target(self, query: str, mask: int | None) -> Any:
         from bvh.queries.batches.point_batches import PointSearch
 
@@ -97,7 +173,7 @@ class TreeQueries(
 
         return PointSearch(rays, bits, winding)
 
-    def _open_edges(self, mask: int | None) -> str | None:
+    def _open_surface(self, mask: int | None) -> str | None:
         """Return a surface to warn about, or None."""
         bits, known = one_mask(mask), self._closed
         if OPEN_IS_FINE in known:

@@ -6,11 +6,11 @@ Each file imports only from those above it.
 |---|---|
 | `files/` | Saved trees and scenes: written, read, mapped and checked; scenes of other libraries. |
 | `merged_leaves.py` | Merged leaves of a scene: its triangles as one mesh, and as one tree where that pays |
-| `instanced_trees.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
-| `instances.py` | Table of a scene's instances: children under affine maps, in growing columns |
+| `scene_view.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
+| `table.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `instance_pairs.py` | Overlap searches of scenes: faces that overlap regions, pairs of faces that meet; pairs of instances to ignore |
 | `instance_contacts.py` | Contacts of instances, the distances between those that do not touch, and relations of solids |
-| `flattened_instances.py` | Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes |
+| `leaves.py` | Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |
 | `content.py` | State of a scene: its instances, its leaves, and the two levels that kernels traverse |
 | `instance_access.py` | Instances of a scene: looked up by their ids, moved, hidden, renamed, replaced and removed |

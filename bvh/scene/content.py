@@ -18,11 +18,11 @@ from bvh.queries.verbs import verb
 from bvh.runtime import arguments
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
-from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
-from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import InstanceHolder, Instances, nested_scenes
+from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
+from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
+from bvh.scene.table import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
@@ -47,14 +47,50 @@ class SceneContent(InstanceHolder):
         self._meshes: dict[int, TreeBase] = {}
         self._flattened: FlattenedInstances | None = None
         # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
-        self._view: InstancedTrees | None = None
+        self._view: SceneView | None = None
         self._view_of: FlattenedInstances | None = None
         self._arrays, self._read = list[Any](), (0, 0)
         # The modification counters of the process at the last update.
         self._seen = self._deformed = -1
         self._up, self._saved = "z", None
 
-    def _current(self) -> InstancedTrees:
+    def __copy__(self) -> SceneContent:
+        """Return a copy that shares the trees and has copies of nested scenes.
+
+        Other threads may change the scene meanwhile: its tables are read, but not compacted.
+        """
+        copies: dict[int, SceneContent] = {}
+        with table_guard.lock:
+            for part in nested_scenes(self, compact=False):
+                table = part._instances
+                rows = np.flatnonzero(table.column("child") >= 0)
+                columns = {name: table.column(name)[rows] for name in COLUMNS}
+                _, children = np.unique(columns["child"], return_inverse=True)
+                columns["child"] = children.astype(np.int32).reshape(-1)
+                state = {
+                    "columns": columns, "names": dict(table.names), "next_id": table.next_id,
+                    "children": [copies.get(id(x), x) for x in table.used_children()],
+                }  # fmt: skip
+                copies[id(part)] = copy = object.__new__(type(self))
+                copy._begin(Instances.of_state(state), dict(part._attributes))
+                copy._up = part._up
+        return copies[id(self)]
+
+    @property
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that differ after each change of the scene or of a nested one.
+
+        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
+        """
+        with table_guard.lock:
+            tables = [part._instances for part in nested_scenes(self, compact=False)]
+            return tuple(
+                number
+                for table in tables
+                for number in (table.shape, table.renamed, table.moved.end, table.masked.end)
+            )
+
+    def _current(self) -> SceneView:
         """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
             return self._view  # type: ignore[return-value]
@@ -73,7 +109,7 @@ class SceneContent(InstanceHolder):
             if view is None or not same:
                 self._arrays = [tree._arrays for tree in leaves.trees]
                 columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
-                view = InstancedTrees(leaves.trees, *columns)
+                view = SceneView(leaves.trees, *columns)
             else:
                 updates: list[tuple[Any, NDArray[Any], Any]] = [
                     (view.move, leaves.maps, leaves.moved.since(self._read[0])),
@@ -129,6 +165,24 @@ class SceneContent(InstanceHolder):
         """
         return scene_stats(self)
 
+    def view(self) -> SceneView:
+        """Return the arrays that queries traverse, brought up to date.
+
+        For programs that search a scene by themselves, such as kernels on devices; `leaves` has
+        what the leaves are. Another object is returned after instances came, went or were
+        replaced, or a tree was refitted; moves and masks are written to the same one.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids = scene.add(mesh), scene.add(mesh)
+        >>> view = scene.view()
+        >>> len(view), len(view.trees), view.tree_of, view.tlas.boxes.shape
+        (2, 1, array([0, 0], dtype=int32), (2, 6))
+        """
+        return self._current()
+
     @property
     def leaves(self) -> Leaves:
         """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
@@ -181,6 +235,22 @@ class SceneContent(InstanceHolder):
         """Return the row of an instance by the id or the name that an argument is."""
         number = self._id_of(key) if isinstance(key, str) else key
         return self._instances.row_of(arguments.one_index(name, number))
+
+    def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
+        """Return the rows of instances by their ids or names, (n,)."""
+        numbers = self._numbers(ids)
+        if np.ndim(numbers) == 0:
+            return np.array([self._row(numbers, name)])  # type: ignore[arg-type]
+        return self._instances.rows_of(arguments.index_rows(name, numbers))
+
+    def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
+        """Return ids, and those of the instances with the given names."""
+        if isinstance(ids, str):
+            return self._id_of(ids)
+        given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
+        if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
+            return [self._id_of(each) if isinstance(each, str) else each for each in given]
+        return ids
 
     def _ids_of(self, name: str) -> list[int]:
         """Return the ids of all instances that have a name, ascending."""

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
-from bvh.scene.instances import Instance
+from bvh.scene.table import Instance
+from bvh.tree.changes import changes
 
 
 class InstanceAccess(SceneContent):
@@ -233,22 +234,8 @@ class InstanceAccess(SceneContent):
             self._instances.names.pop(number, None)
         else:
             self._instances.names[number] = str(name)
-
-    def _rows(self, ids: int | str | ArrayLike) -> NDArray[np.int64]:
-        """Return the rows of instances by their ids or names, (n,)."""
-        numbers = self._numbers(ids)
-        if np.ndim(numbers) == 0:
-            return np.array([self._row(numbers, "ids")])  # type: ignore[arg-type]
-        return self._instances.rows_of(index_rows("ids", numbers))
-
-    def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
-        """Return ids, with those of names in the place of these."""
-        if isinstance(ids, str):
-            return self._id_of(ids)
-        given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
-        if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
-            return [self._id_of(name) for name in given]
-        return ids
+        self._instances.renamed += 1
+        changes.note_scene()
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:

@@ -18,12 +18,12 @@ from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.answers.solids import SceneRelations
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.solid_queries import must_bound_a_solid
+from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
-from bvh.scene.instanced_trees import InstancedTrees
+from bvh.scene.scene_view import SceneView
 from bvh.traversal.overlaps import tree_pairs
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
@@ -56,7 +56,7 @@ class NearbyLeaves(NamedTuple):
 
 
 def candidates(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
+    view: SceneView, content: SceneView, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
     """Return the pairs of leaves within a distance, but not of one instance or `ignored` ones."""
     own = instance_pairs.side_of(view)
@@ -138,7 +138,7 @@ def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
 
 
 def find_touching(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int,
+    view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
     """Return the pairs of instances that touch, ascending; of `only_one`, the first found."""
@@ -183,7 +183,7 @@ def _measure(
 
 
 def find_clearances(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, max_distance: float, threads: int,
+    view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
 ) -> SceneClearances:  # fmt: skip
     """Return how near the instances of a scene are to those of another, or to each other."""
@@ -209,7 +209,7 @@ def find_clearances(
 
 
 def find_closest(
-    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int
+    view: SceneView, content: SceneView, ignored: Rows, threads: int
 ) -> SceneClearances:
     """Return the clearance of the two instances nearest to each other; of none if alone."""
     # The reach grows until there is a pair within it, so that few pairs are looked at.
@@ -250,7 +250,7 @@ def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
 
 
 def find_relations(
-    view: InstancedTrees, ignored: NDArray[np.int64], threads: int,
+    view: SceneView, ignored: NDArray[np.int64], threads: int,
     progress: Progress | None = None,
 ) -> SceneRelations:  # fmt: skip
     """Return how the instances of a scene are related, but for those that are disjoint."""
@@ -269,7 +269,9 @@ def find_relations(
             points.append(moved(triangles.points, view.maps[leaf]))
             faces.append(triangles.faces + count)
             count += len(triangles.points)
-        tree = BVH._of_triangles(kernel_input(np.concatenate(points)), np.concatenate(faces))
+        tree = BVH.from_triangles(
+            kernel_input(np.concatenate(points)), np.concatenate(faces), warn=False
+        )
         must_bound_a_solid("relations", f"instance {owner}", tree)
         return Surface(tree)
 
@@ -288,5 +290,5 @@ def _warm() -> None:
     """Compile what contacts of many instances need besides what pairs in scenes do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
-    view = InstancedTrees([tree], 0 * two, maps, np.ones(2, np.uint32), two)
+    view = SceneView([tree], 0 * two, maps, np.ones(2, np.uint32), two)
     find_touching(view, view, np.empty(0, np.int64), 1)

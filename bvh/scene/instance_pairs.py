@@ -20,8 +20,8 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import Instances
+from bvh.scene.scene_view import SceneView
+from bvh.scene.table import Instances
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
@@ -44,7 +44,7 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(
-    view: InstancedTrees, counted: Callable[[Any], SceneOverlaps] | None = None
+    view: SceneView, counted: Callable[[Any], SceneOverlaps] | None = None
 ) -> overlap_batches.RegionSearch:
     """Return the region search of a scene."""
 
@@ -70,9 +70,9 @@ class Side(NamedTuple):
     visible: NDArray[np.bool_]  # (n,): and not empty
 
 
-def side_of(content: InstancedTrees | TreeBase) -> Side:
+def side_of(content: SceneView | TreeBase) -> Side:
     """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
-    if isinstance(content, InstancedTrees):
+    if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         placed = content.frames, content.tree_of, content.maps, content.inverses
@@ -97,7 +97,7 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
 
 
 def near_leaves(
-    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int,
+    view: SceneView, own: Side, other: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
@@ -133,7 +133,7 @@ class PairJob(NamedTuple):
 
 
 def find_leaf_pairs(
-    view: InstancedTrees, content: InstancedTrees | TreeBase, transform: Reals | None, itself: bool,
+    view: SceneView, content: SceneView | TreeBase, transform: Reals | None, itself: bool,
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
@@ -168,7 +168,7 @@ def find_leaf_pairs(
     share_long(len(which), size, work, threads, cancel, progress)
     (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
     owner = view.owners[leaf]
-    if isinstance(content, InstancedTrees):
+    if isinstance(content, SceneView):
         owner2 = content.owners[leaf2]
     else:
         leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
@@ -270,7 +270,7 @@ def _warm() -> None:
     """Compile what regions of scenes need; pairs need what those of trees do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
-    view = InstancedTrees([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):

@@ -20,10 +20,10 @@ from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 from bvh.scene.files.saved_scenes import SceneSaving
-from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
-from bvh.scene.instances import nested_scenes
+from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
+from bvh.scene.table import nested_scenes
 from bvh.tree.primitives import Custom
 from bvh.tree.shapes import Capsules, Spheres
 

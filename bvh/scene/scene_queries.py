@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
@@ -28,8 +28,8 @@ from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
-from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import Instances
+from bvh.scene.scene_view import SceneView
+from bvh.scene.table import Instances
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
@@ -61,17 +61,16 @@ class SceneQueries(
         # Kernels have only addresses of the trees, and `progress` may release them.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
-    def _rays_to(self, shown: NDArray[np.bool_]) -> RaySearch:
-        """Return what rays are cast into, of which only some leaves are shown, by their rows."""
-        view = self._current()
-        arrays: Any = view.arrays
+    def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
+        view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
         # Of this query alone: others may run meanwhile.
-        masks = kernel_input(np.where(shown, view.masks, np.int32(0)))
+        masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
+        arrays: Any = view.arrays
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
-        def cast_of(view: InstancedTrees) -> tuple[object, SceneCaster]:
+        def cast_of(view: SceneView) -> tuple[object, SceneCaster]:
             # The function keeps these arrays alive while another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)
@@ -108,14 +107,14 @@ class SceneQueries(
 
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
-    def _open_edges(self, mask: int | None) -> str | None:
+    def _open_surface(self, mask: int | None) -> str | None:
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
         leaves, found = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             # Each tree warns at most once.
-            found = leaves.trees[k]._open_edges(mask) or found
+            found = leaves.trees[k]._open_surface(mask) or found
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
         view.seen_closed.add(bits)
@@ -140,7 +139,7 @@ class SceneQueries(
         # What has changed in the process may have been another scene.
         same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
         if tree is None or not (same and np.array_equal(tree.faces, faces)):
-            tree = BVH._of_triangles(vertices, faces)
+            tree = BVH.from_triangles(vertices, faces, warn=False)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
         return tree
@@ -178,7 +177,7 @@ class SceneQueries(
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
-        content: InstancedTrees | TreeBase
+        content: SceneView | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):
             other._must_hold(query, Triangles)
@@ -340,7 +339,7 @@ class SceneQueries(
         with heard(progress) as report:
             return find_relations(view, ignored, workers, report)
 
-    def _over_triangles(self, query: str) -> InstancedTrees:
+    def _over_triangles(self, query: str) -> SceneView:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
         solid = view.first_not_triangles(-1)

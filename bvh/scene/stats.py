@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.arguments import number_of
-from bvh.scene.instances import depth_of, nested_scenes
+from bvh.scene.table import depth_of, nested_scenes
 from bvh.tree.stats import TreeStats, wide_levels
 from bvh.tree.wide_nodes import lanes_of
 

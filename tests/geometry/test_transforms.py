@@ -10,7 +10,7 @@ import pytest
 import bvh
 from bvh.geometry.transforms import affine_maps, determinant_sign, moved
 from bvh.runtime.calls.entries import entry
-from bvh.scene.flattened_instances import products
+from bvh.scene.leaves import products
 
 
 def nearest_sum(row: np.ndarray, point: np.ndarray) -> float:

@@ -160,7 +160,7 @@ QUERIES: dict[str, list[Ask]] = {
     "validate": [lambda t: t.validate()],
 }
 # Methods that are no queries of the geometry, or are tested elsewhere.
-OTHERS = {"face_of", "refit", "to"}
+OTHERS = {"face_of", "open_edges", "refit", "to"}
 
 
 def plain(answer: Any) -> Any:

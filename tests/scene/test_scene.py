@@ -13,8 +13,8 @@ import pytest
 import bvh
 from bvh import BVH, Scene
 from bvh.scene import content
-from bvh.scene.flattened_instances import MAX_DEPTH, MAX_LEAVES
-from bvh.scene.instances import REMEMBERED
+from bvh.scene.leaves import MAX_DEPTH, MAX_LEAVES
+from bvh.scene.table import REMEMBERED
 from bvh.tree.changes import changes
 from tests.oracles import scenes as oracle
 
@@ -46,7 +46,7 @@ class View:
 
 @pytest.fixture(autouse=True)
 def _views(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "InstancedTrees", View)
+    monkeypatch.setattr(content, "SceneView", View)
 
 
 def current(scene: Scene) -> Any:
@@ -391,7 +391,7 @@ def test_names_of_few_ids_among_many(monkeypatch: pytest.MonkeyPatch, rng: Rng) 
     scene.add_many(tree_of(rng), matrices(rng, 9), [*"abcdefgh", None])
     ids = rng.integers(-1, 9, (5, 40))
     in_table = scene.names(ids)
-    monkeypatch.setattr(bvh.scene.instances, "SMALL_TABLE", -1000)
+    monkeypatch.setattr(bvh.scene.table, "SMALL_TABLE", -1000)
     for missing in (None, "-"):
         wanted = [[missing if k in (-1, 8) else "abcdefgh"[k] for k in row] for row in ids.tolist()]
         assert scene.names(ids, missing).tolist() == wanted

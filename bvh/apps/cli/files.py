@@ -60,7 +60,9 @@ def opened(
     if flatten and isinstance(source, Scene):
         mesh = source.flattened()[:2]
         with bar("building") as tell:
-            source = BVH._of_triangles(*mesh, quality=quality, threads=threads, progress=tell)
+            source = BVH.from_triangles(
+                *mesh, quality=quality, threads=threads, progress=tell, warn=False
+            )
     return source, read, up
 
 

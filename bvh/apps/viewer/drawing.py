@@ -18,7 +18,7 @@ from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
 from bvh.pictures.colours import instance_colours
 from bvh.queries.hierarchy import BVH
-from bvh.scene.flattened_instances import Leaves
+from bvh.scene.leaves import Leaves
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles

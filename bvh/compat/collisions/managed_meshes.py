@@ -20,8 +20,8 @@ from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import thread_count
 from bvh.scene.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.instance_pairs import find_leaf_pairs
-from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.scene import Scene
+from bvh.scene.scene_view import SceneView
 
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
@@ -46,7 +46,7 @@ class ManagedMeshes:
             raise ValueError(f"{name} not in collision manager!")
         return self._ids[name]
 
-    def _views(self, other: ManagedMeshes) -> tuple[InstancedTrees, InstancedTrees]:
+    def _views(self, other: ManagedMeshes) -> tuple[SceneView, SceneView]:
         view = self._scene._current()
         return view, view if other is self else other._scene._current()
 
@@ -146,7 +146,7 @@ class ManagedMeshes:
         return distance, names, DistanceData(names, (face, face2), found.position[0], distance)
 
 
-def _corners(view: InstancedTrees, pairs: ScenePairs, side: int) -> Reals:
+def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
     """Return the corners of the faces on one side of pairs in the world, (m, 3, 3)."""
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))

@@ -14,7 +14,7 @@ from bvh.compat.collisions.contact_data import Names
 from bvh.compat.collisions.managed_meshes import ManagedMeshes
 from bvh.compat.trimesh_points import tree_of
 from bvh.runtime.arguments import number_of, reals
-from bvh.scene.instances import Instance
+from bvh.scene.table import Instance
 
 EXTERNAL = "__external"
 

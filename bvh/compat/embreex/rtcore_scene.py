@@ -46,7 +46,9 @@ class EmbreeScene:
                 count += len(vertices)
             sizes = [len(triangles) for _, triangles in self._meshes]
             self._begins = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-            self._tree = BVH._of_triangles(np.concatenate(points), np.concatenate(faces))
+            self._tree = BVH.from_triangles(
+                np.concatenate(points), np.concatenate(faces), warn=False
+            )
         return self._tree
 
     def _add(self, vertices: ArrayLike, faces: ArrayLike) -> int:

@@ -32,6 +32,7 @@ from bvh.distributed import part_index
 from bvh.distributed.part_index import INDEX, PartRecord, Source, file_names, file_system, is_url
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_base import file_of
 from bvh.runtime.cache.plain_files import PlainFolder, lock_file
 from bvh.runtime.threads import pool
 
@@ -54,7 +55,7 @@ class NewFolder:
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write a part."""
         tree_path, ids_path = (self.path / name for name in file_names(number))
-        size, contents = tree._file_contents(1)
+        size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
         # Beside the writing, as most of its time is the disk's.
         digest = pool(1).submit(part_index.content_digest, pieces)

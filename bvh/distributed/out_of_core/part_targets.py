@@ -182,7 +182,7 @@ class PartPoints(NamedTuple):
     def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
         """Count how often a ray to the outside from each point crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
-        box, directions = BVH._of_boxes(*self.bounds[:, None]), np.empty(points.shape)
+        box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])

@@ -61,7 +61,7 @@ class PartVisits:
     def _box_target(self) -> RaySearch:
         """Return the tree over the boxes of parts."""
         if self._box_tree is None:
-            self._box_tree = BVH._of_boxes(self._boxes[:, :3], self._boxes[:, 3:])
+            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
         return self._box_tree._ray_target()
 
     def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:

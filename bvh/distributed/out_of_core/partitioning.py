@@ -246,5 +246,7 @@ def _build(
     vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
     del rows, points, first, corners
     # A part may have no valid face, whatever the whole has.
-    tree = BVH._of_triangles(vertices, faces, groups=groups, quality=quality, threads=threads)
+    tree = BVH.from_triangles(
+        vertices, faces, groups=groups, quality=quality, threads=threads, warn=False
+    )
     return target.add(number, tree, ids)

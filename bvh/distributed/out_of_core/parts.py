@@ -153,7 +153,7 @@ class Parts(
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
         return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
 
-    def _open_edges(self, mask: int | None) -> None:
+    def _open_surface(self, mask: int | None) -> None:
         return None
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
@@ -259,7 +259,7 @@ def visible_source(
     faces = np.arange(len(corners)).reshape(-1, 3)
     # Neighbours may have no bits, and are not seen.
     groups = parts.groups_of(ids) if parts._has_groups else None
-    tree = BVH._of_triangles(corners, faces, groups=groups, threads=threads)
+    tree = BVH.from_triangles(corners, faces, groups=groups, threads=threads, warn=False)
     return RenderSource(tree, parts, ids)
 
 

@@ -9,5 +9,4 @@ Each file imports only from those above it.
 | `point_queries.py` | Point queries of trees and scenes: closest points, distances, containment, winding numbers |
 | `ray_queries.py` | Ray queries of trees and scenes: the closest hit, any hit, all hits, how many |
 | `sight_queries.py` | Lines of sight in trees and scenes: which points see each other |
-| `solid_queries.py` | Queries of solids: how two are related, where their surfaces meet, sections, thickness |
 """

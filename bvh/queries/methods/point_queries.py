@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,11 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 
 Points = TypeVar("Points")
 
+PARITY = (
+    "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
+    "(told once for a tree)"
+)
+
 
 class PointQueries(Generic[Points]):
     """Point queries of `BVH` and `Scene` over triangles, which say what is searched."""
@@ -31,7 +36,7 @@ class PointQueries(Generic[Points]):
     # For the name of a query, and its mask.
     _point_target: Callable[[str, int | None], PointTarget[Points]]
     # For a mask: a surface with open edges to warn about, or None.
-    _open_edges: Callable[[int | None], str | None]
+    _open_surface: Callable[[int | None], str | None]
 
     @property
     def _quick(self) -> Searched | None:
@@ -191,7 +196,7 @@ class PointQueries(Generic[Points]):
             if searched is not None and point is not None:
                 far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
-                    warn_if_open(self._open_edges(None), "the sign of signed_distance")
+                    warn_if_open(self, None, "the sign of signed_distance")
                     signed = 0.0 < far < np.inf
                     from bvh.queries.batches.containment import inside_one
 
@@ -202,7 +207,7 @@ class PointQueries(Generic[Points]):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target("signed_distance", mask)
         if method == "parity":
-            warn_if_open(self._open_edges(mask), "the sign of signed_distance")
+            warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat = target.distances(batch, workers, report)
@@ -260,7 +265,7 @@ class PointQueries(Generic[Points]):
         if mask is None and threads is None and progress is None and method == "parity":
             searched, point = self._quick, plain_point(points)
             if searched is not None and point is not None and searched.for_points() is not None:
-                warn_if_open(self._open_edges(None), "contains")
+                warn_if_open(self, None, "contains")
                 from bvh.queries.batches.containment import inside_one
 
                 inside = inside_one(searched, point)
@@ -270,7 +275,7 @@ class PointQueries(Generic[Points]):
             return foreign_answer(self.contains, locals())
         target = self._point_target("contains", mask)
         if method == "parity":
-            warn_if_open(self._open_edges(mask), "contains")
+            warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             if method == "winding":
@@ -334,13 +339,13 @@ class PointQueries(Generic[Points]):
         return shaped(batch.shape, flat)[0]
 
 
-def warn_if_open(what: str | None, query: str) -> None:
-    """Warn the caller of a query that parity does not tell inside from outside."""
-    if what is not None:
-        warn_caller(
-            f"{what} has open edges: {query} counts crossings of a closed surface; with holes, "
-            "use winding_number, or method='winding' (told once for a tree)"
-        )
+def warn_if_open(
+    of: PointQueries[Any], mask: int | None, query: str, consequence: str = PARITY
+) -> None:
+    """Warn, once for each tree, that the faces that count for a mask have open edges."""
+    surface = of._open_surface(mask)
+    if surface is not None:
+        warn_caller(f"{surface} has open edges: {consequence.format(query)}")
 
 
 def _accuracy(accuracy: float) -> float:

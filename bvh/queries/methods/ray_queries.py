@@ -74,10 +74,15 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         """What quick calls search; None where there are none."""
         return None
 
+    def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget[ClosestHits, EveryHit]:
+        """Return the target of rays that ignore some instances of a scene."""
+        raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
+
     @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
     def closest_hit(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None, cull: Cull | None = None,
+        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None,
+        exclude: int | str | ArrayLike | None = None, cull: Cull | None = None,
         threads: int | None = None, validate_rays: bool = False,
         progress: ProgressLike | None = None, sort: bool | None = None,
         filter: Filter | None = None, data: object = None, counters: bool = False,
@@ -102,6 +107,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         mask : int or array_like of int, shape (...), optional
             32 bits for each ray, which ignores faces whose `groups`, and instances whose mask,
             share none of them. What has no groups has all bits; that is also the default.
+        exclude : int, str or array_like of these, optional
+            Ids or names of a scene's instances that the rays ignore, with all that is in them. The
+            scene is not changed, so several threads may exclude different instances.
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: a
             scene never ignores them, and a tree of them raises a ValueError.
@@ -153,11 +161,14 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
         >>> hit.t, hit.instance_id, hit.prim_id
         (3.0, 1, 0)
+        >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0], exclude=1).instance_id
+        0
         """
         # Each by itself: a chain of `is` takes longer.
         if (
-            mask is None and cull is None and threads is None and progress is None and sort is None
-            and filter is None and data is None and validate_rays is False and counters is False
+            mask is None and exclude is None and cull is None and threads is None
+            and progress is None and sort is None and filter is None and data is None
+            and validate_rays is False and counters is False
         ):  # fmt: skip
             # Small inputs skip batch preparation.
             searched = self._quick
@@ -173,7 +184,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.closest_hit, locals())
-        target = self._ray_target()
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, sort, filter, data)
@@ -182,7 +193,8 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
-        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None, cull: Cull | None = None,
+        t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None,
+        exclude: int | str | ArrayLike | None = None, cull: Cull | None = None,
         threads: int | None = None, validate_rays: bool = False,
         progress: ProgressLike | None = None, sort: bool | None = None,
         filter: Filter | None = None, data: object = None,
@@ -193,9 +205,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress, sort
+        origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
-        filter, data
+        sort, filter, data
             As in `closest_hit`; the filter is called until it accepts a hit.
 
         Returns
@@ -210,8 +222,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         array([ True, False])
         """
         if (
-            mask is None and cull is None and threads is None and progress is None and sort is None
-            and filter is None and data is None and validate_rays is False
+            mask is None and exclude is None and cull is None and threads is None
+            and progress is None and sort is None and filter is None and data is None
+            and validate_rays is False
         ):  # fmt: skip
             searched = self._quick
             if searched is not None:
@@ -224,7 +237,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
                     return blocked
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.any_hit, locals())
-        target = self._ray_target()
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, sort, filter, data)
@@ -234,9 +247,9 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
     def all_hits(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, max_hits: int | None = None, edges: EdgeRule = "closed",
-        mask: ArrayLike | None = None, cull: Cull | None = None, threads: int | None = None,
-        validate_rays: bool = False, progress: ProgressLike | None = None,
-        filter: Filter | None = None, data: object = None,
+        mask: ArrayLike | None = None, exclude: int | str | ArrayLike | None = None,
+        cull: Cull | None = None, threads: int | None = None, validate_rays: bool = False,
+        progress: ProgressLike | None = None, filter: Filter | None = None, data: object = None,
     ) -> EveryHit:  # fmt: skip
         """Find all hits of each ray, or the first few.
 
@@ -246,7 +259,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress
+        origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
             Keep only so many hits of each ray, the closest; what is behind is not visited.
@@ -276,7 +289,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         array([0], dtype=int32)
         """
         once = edge_rule(edges)
-        plain = cull is mask is max_hits is threads is progress is filter is data is None
+        plain = exclude is cull is mask is max_hits is threads is progress is filter is data is None
         searched = self._quick if plain and validate_rays is False else None
         if searched is not None:
             hits = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
@@ -285,7 +298,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        target = self._ray_target()
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, None, filter, data)
@@ -295,14 +308,15 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
     def count_hits(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, edges: EdgeRule = "once", mask: ArrayLike | None = None,
-        cull: Cull | None = None, threads: int | None = None, validate_rays: bool = False,
+        exclude: int | str | ArrayLike | None = None, cull: Cull | None = None,
+        threads: int | None = None, validate_rays: bool = False,
         progress: ProgressLike | None = None, filter: Filter | None = None, data: object = None,
     ) -> CountResult:  # fmt: skip
         """Count the hits of each ray.
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress
+        origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
         edges : {"once", "closed"}
             As in `all_hits`. By default each crossing of a closed mesh counts once: an even number
@@ -322,7 +336,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         1
         """
         once = edge_rule(edges)
-        plain = cull is mask is threads is progress is filter is data is None
+        plain = exclude is cull is mask is threads is progress is filter is data is None
         searched = self._quick if plain and validate_rays is False else None
         if searched is not None:
             one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
@@ -330,7 +344,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
                 return one
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.count_hits, locals())
-        target = self._ray_target()
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         with heard(progress) as report:
             options = ray_options(target, cull, threads, report, None, filter, data)

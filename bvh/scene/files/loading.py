@@ -28,15 +28,15 @@ from bvh.io.meshes import Surface
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_base import MappedFile, TreeBase, is_in_use
 from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
-from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
+from bvh.scene.table import SavedScene, nested_scenes
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
@@ -220,6 +220,17 @@ def _is_cut_off(content: Any) -> bool:
     return isinstance(content, mmap_module.mmap) and content.size() < len(content)
 
 
+def _mapped(content: Any) -> MappedFile | None:
+    """Return the file and the place of a part of a map; None if it is not of the map of a file."""
+    part = content
+    while isinstance(content.base, np.ndarray):
+        content = content.base
+    if not isinstance(content, np.memmap) or content.filename is None or content.offset:
+        return None
+    path = os.path.abspath(str(content.filename))
+    return MappedFile(path, content, part.ctypes.data - content.ctypes.data)
+
+
 @dataclass
 class _SavedTree:
     """A tree's file, or its part of a scene's file, with the header that has been checked."""
@@ -228,8 +239,7 @@ class _SavedTree:
     header: file_formats.Header
     content: NDArray[np.uint8]
     threads: int
-    # Of a mapped tree: whether it has been checked, and what was wrong.
-    done: bool = False
+    # What was wrong with a mapped tree.
     flaw: str = ""
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
@@ -273,7 +283,8 @@ class _SavedTree:
         with _guard.lock:
             if self.flaw:
                 raise ValueError(self.flaw)
-            if not self.done:
+            # Another thread may have used the tree meanwhile.
+            if not is_in_use(tree):
                 try:
                     if _is_cut_off(self.content):
                         # Reading what is missing would end the process with a bus error.
@@ -282,7 +293,6 @@ class _SavedTree:
                 except ValueError as error:
                     self.flaw = str(error)
                     raise
-                self.done = True
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
@@ -294,6 +304,8 @@ def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
     if mmap and header.width != WIDTH:
         what = f"{saved.name} was saved for vectors of {header.width}"
         warn_caller(f"{what}; it is read and built again for vectors of {WIDTH}")
+    if mmap and header.width == WIDTH:
+        tree._source = _mapped(saved.content)
     if mmap and verify and header.width == WIDTH:
         tree._first_use = saved.first_use
     else:

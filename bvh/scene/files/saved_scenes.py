@@ -19,12 +19,12 @@ from bvh.io import file_formats
 from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
 from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_base import TreeBase, file_of
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.scene.content import SceneContent
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
-from bvh.scene.flattened_instances import check_nesting
-from bvh.scene.instances import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
+from bvh.scene.leaves import check_nesting
+from bvh.scene.table import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
 
 Tables = dict[str, NDArray[Any]]
@@ -66,7 +66,7 @@ class SceneSaving(SceneContent):
         parts = nested_scenes(self)
         children = {id(child): child for part in parts for child in part._instances.children}
         trees = [child for child in children.values() if isinstance(child, TreeBase)]
-        files = [tree._file_contents(workers) for tree in trees]
+        files = [file_of(tree, workers) for tree in trees]
         known = [self.attributes(tree) for tree in trees]
         normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
         looks = [material for material in materials if material is not None]

@@ -15,7 +15,7 @@ import pytest
 import bvh
 from bvh import Scene
 from bvh.io.file_formats import SCENE_MAGIC, TABLES
-from bvh.scene.flattened_instances import MAX_DEPTH, MAX_LEAVES
+from bvh.scene.leaves import MAX_DEPTH, MAX_LEAVES
 from tests.cases.saved_scenes import SceneParts, matrices, scene_of, told
 from tests.cases.saved_trees import signed_header, tree_of
 from tests.scene.files.test_storage_fuzz import RAW, field

@@ -22,7 +22,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
-from bvh.scene import instances
+from bvh.scene import table as instances
 
 Ints = NDArray[Any]
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.solids import Intersections, Penetrations
+from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.query_arguments import affine_matrices
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import (
     FloatResult,
     check_option,
@@ -23,7 +24,6 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.open_edges import is_closed, open_edges
 from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
@@ -36,15 +36,10 @@ Method = Literal["ray", "sphere"]
 FEW = 4
 
 
-class SolidQueries(TreeBase):
+class SolidQueries(MeshTrees, TreeQueries):
     """Queries of closed meshes, and of where meshes meet."""
 
     __slots__ = ()
-
-    @property
-    def _asked(self) -> Any:
-        """This tree with all its queries."""
-        return self
 
     def relation(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
@@ -194,12 +189,12 @@ class SolidQueries(TreeBase):
         if other is None:
             self._must_hold("intersections", Triangles)
             own = tree = self._snapshot()
-            vertices, pairs = own.vertices, own._asked.self_overlaps(threads=threads)
+            vertices, pairs = own.vertices, own.self_overlaps(threads=threads)
         else:
             own, tree = self._two_states("intersections", other)
             vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
-            pairs = own._asked.overlap_tree(tree, matrix, threads=threads)
+            pairs = own.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
         sides, used = [], []
         for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
@@ -301,7 +296,7 @@ class SolidQueries(TreeBase):
         if points_at is not None:
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
-            near = now._asked.closest_point(points("points_at", points_at), threads=threads)
+            near = now.closest_point(points("points_at", points_at), threads=threads)
             own, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
             own = np.arange(len(self)) if faces is None else integers("faces", faces)
@@ -316,7 +311,7 @@ class SolidQueries(TreeBase):
             normals /= np.linalg.norm(normals, axis=1)[:, None]
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, thread_count(threads))
-        if bounds_a_solid(now):
+        if now.is_closed:
             warn_if_inward(Solid(now, now.vertices[now.faces] + 0.0), at, normals, found)
         found[np.isnan(normals).any(axis=1)] = np.nan
         return shaped(shape, found)[0]
@@ -326,7 +321,7 @@ class SolidQueries(TreeBase):
 
         The other, if it is a mesh, is built into a tree.
         """
-        tree: Any = self._other_tree(question, self._asked._tree_of(other))
+        tree: Any = self._other_tree(question, self._tree_of(other))
         own = self._snapshot()
         return own, own if tree is self else tree._snapshot()
 
@@ -352,7 +347,7 @@ class SolidQueries(TreeBase):
                 vertices = _moved(tree.vertices, matrix)
                 near = _boxes_meet(this.bounds, vertices)
                 if near and placed is None:
-                    placed = type(self._asked)._of_triangles(kernel_input(vertices), tree.faces)
+                    placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
                 elif near:
                     placed.refit(vertices)
                 yield own, Surface(placed) if near else None
@@ -360,20 +355,11 @@ class SolidQueries(TreeBase):
                     report(k + 1, len(matrices))
 
 
-def bounds_a_solid(tree: TreeBase) -> bool:
-    """Return whether a tree's mesh is closed, as it is now, which is found out once."""
-    arrays: Any = tree._arrays
-    known: bool | None = vars(arrays).get("_bounds_a_solid")
-    if known is None:
-        known = vars(arrays)["_bounds_a_solid"] = is_closed(arrays.primitives)
-    return known
-
-
-def must_bound_a_solid(question: str, name: str, tree: TreeBase) -> None:
+def must_bound_a_solid(question: str, name: str, tree: TreeQueries) -> None:
     """Raise a ValueError that tells the open edges, unless a tree's mesh is closed."""
-    if bounds_a_solid(tree):
+    if tree.is_closed:
         return
-    edges = open_edges(tree._triangles()).tolist()
+    edges = tree.open_edges().tolist()
     listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
     raise ValueError(
         f"{question} needs closed meshes, but {name} has open edges: {len(edges)}, between the "

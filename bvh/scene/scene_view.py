@@ -1,6 +1,6 @@
 """Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share.
 
-Here and in `flattened_instances`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
+Here and in `leaves`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
 of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
 kernels, `traversal.rays.instanced_rays` how rays enter its tree; this file fills the rows. With
 the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
@@ -74,10 +74,31 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         transforms[at + instanced.MIRRORED] = 1.0 if mirrored else 0.0
 
 
-class InstancedTrees(Searched):
+class SceneView(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Its arrays, over `Instanced`, change in place when leaves move, unless the TLAS is rebuilt.
+    Its arrays are read-only. They change in place when leaves move, unless the TLAS is rebuilt.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        The TLAS, over `Instanced`.
+    trees : list of TreeArrays
+        The BLAS, each once.
+    tree_of : ndarray of int32, shape (n,)
+        Index of each leaf's tree in `trees`.
+    maps, inverses : ndarray of float64, shape (n, 3, 4)
+        From the tree's coordinates to the scene's, and back.
+    masks : ndarray of int32, shape (n,)
+        0 for leaves that are not visible.
+    owners : ndarray of int32, shape (n,)
+        The id of the outermost instance that each leaf belongs to.
+    frames : ndarray of float64, shape (m, 4, 3)
+        The frames of the trees.
+    tlas : Tlas
+        With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
+    moves : int
+        How often leaves have moved.
     """
 
     def __init__(

@@ -149,7 +149,7 @@ class Instances:
 
     __slots__ = (
         "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
-        "names", "next_id", "shape",
+        "names", "next_id", "renamed", "shape",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -162,8 +162,8 @@ class Instances:
         # By id, of the instances that have one.
         self.names: dict[int, str] = {}
         self.next_id = 0
-        # Changes whenever an instance is added, removed, or gets another child.
-        self.shape = 0
+        # Changes whenever an instance is added, removed, or gets another child; another name.
+        self.shape = self.renamed = 0
         # Rows whose map has changed; whose mask or visibility has.
         self.moved, self.masked = Journal(), Journal()
 
