@@ -15,7 +15,7 @@ from bvh.pictures import colours
 from bvh.pictures.lights import Ground, Lights
 from bvh.pictures.render_source import RenderSource
 from bvh.pictures.surfaces import Floats, Ints, Spots, Surfaces, leaf_of
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.runtime.simd import WIDTH
 
 Shade = Literal[
@@ -90,7 +90,7 @@ class Sight:
     def instances(self) -> Ints:
         """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
-        return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
+        return leaf_of(seen) if seen.instance_id is None else seen.instance_id
 
 
 class Stage:

@@ -12,7 +12,7 @@ from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.answers.hit_points import shape_normals
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import Triangles
 
@@ -178,7 +178,7 @@ class Surfaces:
 
 def leaf_of(hits: Hits) -> Ints:
     """Return the leaf indices of hits; 0 for a tree."""
-    return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
+    return np.zeros(len(hits), np.int32) if hits.leaf is None else hits.leaf
 
 
 def _weights(u: Floats, v: Floats) -> Floats:

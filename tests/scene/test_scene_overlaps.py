@@ -13,7 +13,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.queries.results import SceneOverlaps, ScenePairs
+from bvh.queries.results import Overlaps, ScenePairs
 from tests.oracles import overlaps
 from tests.oracles import scene_overlaps as oracle
 
@@ -82,7 +82,7 @@ class Flat:
         points = np.where(np.isfinite(points), points, 0.0)
         return points + rng.normal(size=(n, 3)) * rng.integers(0, 2, (n, 1))
 
-    def check(self, found: SceneOverlaps, wanted: Any) -> int:
+    def check(self, found: Overlaps, wanted: Any) -> int:
         """Compare what regions meet; return how much that is."""
         assert np.array_equal(found.offsets, wanted.offsets)
         assert np.array_equal(found.leaf, self.leaf[wanted.prim_id])
@@ -182,7 +182,7 @@ def test_small_scenes_equal_rational_numbers(rng: Rng) -> None:
         high = low + rng.integers(0, 4, (n, 3))
         radius = rng.integers(0, 4, n).astype(float)
         planes = rng.integers(-2, 3, (n, 4, 4)).astype(float)
-        cases: list[tuple[SceneOverlaps, Any, tuple[np.ndarray, ...]]] = [
+        cases: list[tuple[Overlaps, Any, tuple[np.ndarray, ...]]] = [
             (scene.overlap_box(low, high), overlaps.triangle_meets_box, (low, high)),
             (scene.overlap_sphere(low, radius), overlaps.triangle_meets_sphere, (low, radius)),
             (scene.overlap_frustum(planes), overlaps.triangle_meets_planes, (planes,)),
@@ -293,4 +293,4 @@ def test_refusals(rng: Rng) -> None:
         scene.overlap_frustum([1.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="lower must have shape"):
         scene.overlap_box([0.0], [1.0, 1.0, 1.0])
-    assert isinstance(bvh.Scene().overlap_frustum([]), SceneOverlaps)
+    assert isinstance(bvh.Scene().overlap_frustum([]), Overlaps)

@@ -21,7 +21,7 @@ from bvh.distributed.part_index import INDEX, is_url
 from bvh.io.mesh_files import check_has_faces, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
@@ -197,8 +197,8 @@ def is_pipe(path: Path | None) -> bool:
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
-    columns = fields(SceneHits if isinstance(hits, SceneHits) else Hits)
-    arrays = {column.name: np.atleast_1d(getattr(hits, column.name)) for column in columns}
+    names = [field.name for field in fields(hits) if getattr(hits, field.name) is not None]
+    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
     faces = _face_ids(source, hits)
     if faces is not None:
         arrays["face_id"] = np.atleast_1d(faces)
@@ -228,7 +228,6 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
     if all(tree.face_ids is None for tree in trees):
         return None
     if isinstance(source, Scene):
-        assert isinstance(hits, SceneHits)
         return source.face_of(hits.leaf, hits.prim_id)
     return source.face_of(hits.prim_id)
 
