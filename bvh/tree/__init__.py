@@ -1,4 +1,4 @@
-"""What a tree is: layouts, primitives, how it is built, refitted and measured.
+"""Trees: memory layouts, primitives, construction, refits and statistics.
 
 Each file imports only from those above it.
 

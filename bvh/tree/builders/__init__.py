@@ -7,7 +7,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `record_layout.py` | What is where in a box record |
+| `record_layout.py` | Lanes of a box record |
 | `record_operations.py` | Vector operations on box records, as `records` names them; imported when one is compiled |
 | `records.py` | Box records, the input of builders, and vector operations on them |
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |

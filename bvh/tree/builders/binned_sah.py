@@ -34,7 +34,7 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: int  # ranges of so many records are left as tasks
+    grain: int  # ranges of at most this many records are left as tasks
     deepest: int  # depth of the tree
     group_bits: int  # leaves cost one for each started group of 1 << group_bits records
     max_leaf: int  # records in a leaf
