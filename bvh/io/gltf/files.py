@@ -1,8 +1,8 @@
 """glTF files rewritten for trimesh: checked, with plain arrays and names.
 
 Meshes are decoded here (`accessors`, `meshes`), because trimesh leaves out or misreads rare
-features; it reads materials, images and the graph. It also calls an unnamed node by its number, whatever the name of its mesh, and finds the transform of a node by
-walking up to the root.
+features; it reads materials, images and the graph. It also calls an unnamed node by its number,
+whatever the name of its mesh, and finds the transform of a node by walking up to the root.
 """
 
 import json
@@ -50,7 +50,7 @@ def plain(
 ) -> tuple[bytes, GltfFiles]:
     """Return the JSON of a glTF file for trimesh, and the files that it refers to.
 
-    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has the files in its folder.
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has its folder.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.

@@ -46,7 +46,7 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 
 
 class Meshes:
-    """The meshes and nodes of a file, rewritten; `arrays` are added to the files that it refers to."""
+    """The meshes and nodes of a file, rewritten; `arrays` are added to its other files."""
 
     def __init__(
         self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
