@@ -191,6 +191,7 @@ def note(ray_id, prim_id, t, u, v, seen):
     return seen[0] == 50
 
 
+@pytest.mark.long
 def test_kernels_in_ones_own_loop(rng: np.random.Generator) -> None:
     """The same answers as the batches."""
     tree = bvh.BVH.from_triangles(*soup(rng, N, 2.0))
