@@ -70,7 +70,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         lower, upper : array_like, shape (n, 3)
             Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
             is ignored (other boxes keep their ids) and counted in `stats`. If there is no other,
-            a `BVHWarning` tells so.
+            a `BVHWarning` is given.
         quality, threads, progress
             As in `from_triangles`.
         warn : bool
@@ -100,7 +100,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         lower, upper : array_like, shape (n, 3)
             Corners in local coordinates, as in `from_boxes`.
         transforms : array_like, shape (n, 4, 4)
-            From local to world coordinates: affine, invertible. `ray_obb` says what is exact.
+            From local to world coordinates: affine, invertible. `ray_obb` documents what is exact.
         quality, threads, progress
             As in `from_triangles`.
 
@@ -161,9 +161,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over capsules: limbs of robots and people, wires, pipes, bonds.
 
-        All points that are within a radius of a line segment. They are closed surfaces, of which
-        all is true that is said of spheres in `from_spheres`: hits are decided exactly, and t is
-        the nearest double.
+        All points that are within a radius of a line segment. They are closed surfaces with
+        the properties of spheres in `from_spheres`: hits are decided exactly, and t is the nearest
+        double.
 
         Parameters
         ----------

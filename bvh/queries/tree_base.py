@@ -278,8 +278,8 @@ class TreeBase:
         """Write the tree to a file, for `bvh.load`.
 
         The file holds flat arrays and no code. It is written under a temporary name in the same
-        folder, flushed to the disk, and moved into place: whoever opens `path` finds the complete
-        old file or the new one, and a save that fails or is interrupted changes nothing.
+        folder, flushed to the disk, and moved into place: `path` is always the complete old file
+        or the new one, and a save that fails or is interrupted changes nothing.
 
         Parameters
         ----------
