@@ -1,10 +1,10 @@
 """Queries for kernels of NVIDIA Warp: functions to call inside your own, and trees on devices.
 
-For a lidar in a simulator, ambient occlusion, and other uses where the next ray or point depends on
-the last answer. They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and
-`Scene.to` return, and answer for one ray or point as those do for many, bit for bit, if `state` is
-0. If it is 1 the device has not decided, and the other fields are undefined: that is rare, and
-`DeviceBVH` then uses the CPU. `any_hit` and `count_hits` return False and 0, or a partial result.
+For a lidar in a simulator, ambient occlusion, or any kernel whose next query depends on the last.
+They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
+give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
+the device has not decided, which is rare, and the other results are meaningless; `DeviceBVH` then
+uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
 them, as in the example; otherwise `state` is always 2. They have no adjoints: set
@@ -58,7 +58,7 @@ Hit, Near = rays.Hit, points.Near
 
 @wp.func
 def _asked(t_min: wp.float64, t_max: wp.float64, goal: wp.int32):
-    """Return the options of a query of all faces."""
+    """Return the mode and the range of a ray, for all faces."""
     asked = rays.Range()
     asked.t_min = t_min
     asked.t_max = t_max
