@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.triangles import scaled_ray
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
@@ -17,6 +18,7 @@ from bvh.runtime.jit import inlined
 from bvh.runtime.tuple_references import pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
+from bvh.tree.frame import farthest
 
 # The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
@@ -94,6 +96,13 @@ def read_ray(rays, i):
         simd.peek(rays.t_min, i * rays.low_step),
         simd.peek(rays.t_max, i * rays.high_step),
     )
+
+
+@inlined
+def read_exact(tree, rays, i):
+    """Return (o, d, scaled, t_min, t_max) of ray i, as exact tests against a tree take them."""
+    o, d, t_min, t_max = read_ray(rays, i)
+    return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
 
 
 # The mask of ray i.
