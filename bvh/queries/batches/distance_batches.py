@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic import rationals
+from bvh.geometry.arithmetic import rational
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
+from bvh.queries.verbs import OF_SCENES
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -52,7 +53,7 @@ class OneDistance:
 
 STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]
-clearances_of = filler(Clearances)
+clearances_of = filler(Clearances, *OF_SCENES)
 
 
 def quick_distance(
@@ -200,7 +201,7 @@ def decide(search: ClosestSearch) -> None:
             continue
         if distance != search.highs[i]:
             rows = search.corners[i].tolist()
-            distance = rationals.triangle_distance(rows[:3], rows[3:])
+            distance = rational.triangle_distance(rows[:3], rows[3:])
         best = min(best, (distance, int(search.codes[i])))
     if best[0] > search.reals[layout.LIMIT]:
         best = np.inf, -1

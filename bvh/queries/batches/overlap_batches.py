@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic import rationals
-from bvh.queries.results import Overlaps, SceneOverlaps
+from bvh.geometry.arithmetic import rational
+from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share, share_long
@@ -63,7 +63,7 @@ class RegionSearch(NamedTuple):
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Any:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps and counts, of a tree or a scene."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
@@ -79,7 +79,7 @@ class RegionSearch(NamedTuple):
             found = Overlaps(codes.astype(np.int32), offsets, shape)
         else:
             leaf, prim = hit_codes(codes)
-            found = SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+            found = Overlaps(prim, offsets, shape, self.owners[leaf], leaf)
         return found if self.counted is None else self.counted(found)
 
 
@@ -172,10 +172,10 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Decide in rational numbers whether a region overlaps a primitive."""
     if isinstance(regions, SphereRegions):
         solid = len(corners) == 2
-        test = rationals.box_meets_sphere if solid else rationals.triangle_meets_sphere
+        test = rational.box_meets_sphere if solid else rational.triangle_meets_sphere
         return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
     assert isinstance(regions, PlaneRegions)
-    return rationals.triangle_meets_planes(corners, regions.planes[query].tolist())
+    return rational.triangle_meets_planes(corners, regions.planes[query].tolist())
 
 
 def joined(parts: list[Keys]) -> Keys:
