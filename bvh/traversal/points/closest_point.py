@@ -2,8 +2,8 @@
 
 Points that are not too far (see `point_bounds`) are bounded in float32 alone: each group of
 triangles gives an upper bound of the distance, and candidates, whose lower bounds do not exceed the
-best upper bound. Those left at the end, usually one, are measured exactly. Ties are kept until
-then, so that the lowest id is the result.
+best upper bound. Those left at the end, usually one, are measured exactly. Ties remain until then,
+so that the lowest id is the result.
 """
 
 from collections.abc import Callable
@@ -41,11 +41,11 @@ class TreeTarget(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """What is nearest to points, `count` rows for each; pointers inside kernels."""
+    """The nearest primitives, `count` rows for each point; pointers inside kernels."""
 
     distance: NDArray[np.float64]
     names: NDArray[np.int64]  # -1 for none
-    weights: NDArray[np.float64]  # (n, 2), or empty: not wanted
+    weights: NDArray[np.float64]  # (n, 2), or empty: not written
     position: NDArray[np.float64]  # (n, 3), or empty
 
 

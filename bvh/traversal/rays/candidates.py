@@ -131,7 +131,7 @@ def filter_ray(primitives, triangles, ray, end):
 
 @inlined
 def candidates_of(ray, found):
-    """Return the candidates of what the filter of a group has found for a ray."""
+    """Return the candidates of a result of the filter for a ray."""
     size = abs(found.den)
     t, error = found.numerator / size, found.margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
@@ -226,7 +226,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
         return
     index = batch_index(block, slots.ray(memory, slot))
     o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
-    # What is known of a vertex serves all of its triangles.
+    # The sides of a vertex are computed once for all of its triangles.
     near = passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
@@ -244,7 +244,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
             if vertex != NO_VERTEX:
-                # If both are hit where the ray meets a vertex or an edge of theirs, at the same t.
+                # Both are hit at one t where the ray meets a vertex or an edge that they share.
                 tied = (
                     best >= 0
                     and (near.through or corner_at(vertices, near.end) != NO_VERTEX)
@@ -379,7 +379,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
+    """Intersect a slot's ray with a leaf of its current tree, for a goal.
 
     Returns the first and last row of ids that were tested, and how many are in a row.
     """

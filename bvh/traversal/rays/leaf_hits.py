@@ -1,8 +1,8 @@
 """Goals of several hits of a ray: all of them, or the first ones that a filter accepts.
 
-All hits are appended as they are found, a ray and a primitive each; see `all_hits` for how they are
-sorted. A filter is given t, u and v, so every candidate for the first hits is decided exactly; what
-is behind the last of as many hits as are wanted is never tested.
+All hits are appended as they are found, a ray and a primitive each, and sorted by `all_hits`. A
+filter takes t, u and v, so every candidate for the first hits is decided exactly; primitives behind
+the last of `max_hits` hits are never tested.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         if found.certain >> k & 1:
-            # What surely passes all edges meets none, however little it is moved.
+            # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
                 append_hit(goal, r, prim)
         elif is_hit(context_ref, r, prim, goal.cull, goal.once):

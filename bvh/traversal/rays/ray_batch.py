@@ -274,7 +274,7 @@ def first_of(order, block):
 
 @inlined
 def place_of(order, first, i):
-    """Return where the i-th ray is of a whole block that begins at `first`, in no given order."""
+    """Return where the i-th ray of a full block is that begins at `first`, in no given order."""
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH
@@ -284,8 +284,8 @@ def place_of(order, first, i):
 @inlined
 def prefetch_some(order, first, i, rays):
     """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
-    # Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
-    # than it can wait for.
+    # Between two blocks the CPU's own prefetching loses track; the rays of a block are more cache
+    # lines than it can wait for.
     if order.given:
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, simd.peek(order.permutation, k))

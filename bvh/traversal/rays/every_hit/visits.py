@@ -46,8 +46,8 @@ TAKEN = 64
 DEPTHS = 70
 LEAVES = 512
 
-# Float32 numbers of a cache line; of a node, all that is read here; and of a leaf, what is
-# prefetched, so many visits ahead.
+# Float32 numbers of a cache line; those of a node that are read here; those of a leaf that are
+# prefetched, AHEAD visits before its own.
 LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
 
 
@@ -122,7 +122,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 k = simd.lowest_bit(bits)
                 bits &= bits - 1
                 prim = np.int64(simd.peek(tree.ids, id_place(groups, group_at(group) + k)))
-                # What surely passes all edges meets none, however little it is moved.
+                # A ray that surely passes all edges meets none of them, so no edge rule applies.
                 if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
                     append_hit(goal, r, prim)
 
@@ -142,14 +142,14 @@ def _test_others(primitives, context, visits, queued, goal):
 
 @by_type()
 def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the rays of queued visits against what is in their leaves."""
+    """Test the rays of queued visits against the primitives of their leaves."""
     in_groups = primitives.instance_class is Triangles
     return (_test_triangles if in_groups else _test_others).py_func
 
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant."""
+    """Visit all that the rays of the `top` visits on the stack enter, all of one octant."""
     # `queued`, returned updated, is the number of visits of leaves that wait.
     stay_outlined()
     tree, _, block = context
@@ -195,7 +195,7 @@ def _visit(context, visits, top, octant, queued, goal):
 
 @kernel
 def visit_all(tree, rays, block, goal):
-    """Find all hits of the rays of a block with what is in a tree, but not in a scene."""
+    """Find all hits of the rays of a block in a tree that is not a scene."""
     context, lanes, visits = Context(tree, rays, block), block.lanes, goal.visits
     _set_limits(lanes)
     queued = np.int64(0)
