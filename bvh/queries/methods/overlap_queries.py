@@ -19,7 +19,7 @@ from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles
 from bvh.tree.solids import Boxes
 
-# Many kernels, which only these queries need: they are imported by the first query.
+# Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
@@ -31,9 +31,9 @@ FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], P
 
 
 class RegionQueries:
-    """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
+    """Queries of regions of `BVH`, `Scene` and `Parts`, which supply the target.
 
-    All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
+    All sets are closed: sets that touch, overlap. In a scene, leaves that are not visible, or whose
     mask is 0, are ignored; all others must be over triangles.
     """
 
