@@ -183,7 +183,7 @@ def arrays_of(answer: Any) -> Iterator[np.ndarray]:
         for name in answer.__dataclass_fields__:
             if not name.startswith("_"):
                 yield from arrays_of(getattr(answer, name))
-    else:
+    elif answer is not None:  # a field without a meaning, as `instance_id` of a tree's hits
         array = np.asarray(answer)
         assert array.dtype != object, type(answer)
         yield array
