@@ -181,7 +181,8 @@ def arrays_of(answer: Any) -> Iterator[np.ndarray]:
             yield from arrays_of(part)
     elif hasattr(answer, "__dataclass_fields__"):
         for name in answer.__dataclass_fields__:
-            if not name.startswith("_"):
+            # Fields that mean nothing are None.
+            if not name.startswith("_") and getattr(answer, name) is not None:
                 yield from arrays_of(getattr(answer, name))
     elif answer is not None:  # a field without a meaning, as `instance_id` of a tree's hits
         array = np.asarray(answer)

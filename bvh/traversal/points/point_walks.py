@@ -31,7 +31,7 @@ from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
 from bvh.tree.primitives import corners
-from bvh.tree.solids import KINDS
+from bvh.tree.shapes import KINDS
 from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
