@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.matrices import Raster, YDirection, inverse_rows, number, sides_of
+from bvh.geometry.arithmetic.rational import dot, exact_point, scaled
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
 from bvh.runtime.registry import enrolled
@@ -327,9 +327,9 @@ class View:
         size = math.hypot(*normal)
         row = [n / size for n in normal]
         # Exactly, because for a distant eye the products cancel.
-        pairs = zip(row, self.eye.tolist(), strict=True)
-        shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
-        return [*row, -float(shift)]
+        (plane,), scale = scaled([[*row, level / size]])
+        eye = exact_point(self.eye.tolist())
+        return [*row, -(dot(plane, eye) / (scale * eye[3]))]
 
     def _parts(self) -> dict[str, Any]:
         """Return the defining numbers by name, arrays as lists."""
