@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import surface_of
-from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import AllHits, Hits
+from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 
@@ -24,7 +23,7 @@ Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
-    """Base of `RaycastingScene`, with its `nthreads`: meshes, and their tree, built when needed."""
+    """Base of `RaycastingScene`: meshes, and their tree, built on first use."""
 
     def __init__(self, nthreads: int = 0, device: object = None) -> None:
         self._threads = thread_limit(nthreads)
@@ -85,10 +84,10 @@ class CastSurface:
         faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
         for (_, part), first in zip(geometries, firsts[:-1], strict=True):
             faces.append(part + first if first else part)
-        # A scene without geometries is asked, too; the arrays of one alone are the tree's as well.
+        # The tree shares the arrays of a single geometry.
         one = len(geometries) == 1
         mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
-        # Open3D gives no warning of an open mesh.
+        # Open3D does not warn of open meshes.
         self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
         # The geometry of each triangle, and its row there.
         self._ids: list[NDArray[np.uint32]] | None = None

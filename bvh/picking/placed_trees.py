@@ -18,9 +18,9 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.options import PickOptions
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.ray_queries import CasterQueries, SceneCaster
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
@@ -55,7 +55,7 @@ class LeafTable(Protocol):
     def name_of(self, leaf: int) -> str | None: ...
 
 
-class PickableScene(CasterQueries[SceneHits, SceneAllHits, SceneCaster]):
+class PickableScene(CasterQueries):
     """Interface that scenes provide to picking: queries of rays, and the leaves as they are now."""
 
     __slots__ = ()
@@ -190,7 +190,7 @@ class VisitedTrees:
 
 def leaves_of(hits: Hits | AllHits) -> Ints:
     """Return the leaf of each hit of a batch of rays."""
-    if isinstance(hits, SceneHits | SceneAllHits):
+    if hits.leaf is not None:
         return hits.leaf
     return np.zeros(len(hits.prim_id), np.int64)
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.geometry.transforms import moved
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import ScenePairs
 from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
@@ -185,7 +185,7 @@ def _measure(
 def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
-) -> SceneClearances:  # fmt: skip
+) -> Clearances:  # fmt: skip
     """Return how near the instances of a scene are to those of another, or to each other."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
@@ -208,9 +208,7 @@ def find_clearances(
     return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
 
 
-def find_closest(
-    view: SceneView, content: SceneView, ignored: Rows, threads: int
-) -> SceneClearances:
+def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
     """Return the clearance of the two instances nearest to each other; of none if alone."""
     # The reach grows until there is a pair within it, so that few pairs are looked at.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
@@ -240,19 +238,19 @@ def find_closest(
             reach = np.inf
 
 
-def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
+def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
     distances = np.array([one.distance for one in nearest], np.float64)
     at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
-    return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
+    return Clearances(distances, at, prim, owners.astype(np.int32), leaf)
 
 
 def find_relations(
     view: SceneView, ignored: NDArray[np.int64], threads: int,
     progress: Progress | None = None,
-) -> SceneRelations:  # fmt: skip
+) -> ScenePairs:  # fmt: skip
     """Return how the instances of a scene are related, but for those that are disjoint."""
     # Arithmetic in rational numbers, which only solids need.
     from bvh.surfaces.relations import NAMES, relation_of
@@ -284,7 +282,7 @@ def find_relations(
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
     kept = relation != NAMES[0]
-    return SceneRelations(pairs[kept].astype(np.int32), relation[kept])
+    return ScenePairs(pairs[kept].astype(np.int32), relation=relation[kept])
 
 
 @warms("contacts in scenes")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import moved
 from bvh.queries.batches import overlap_batches
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import SceneOverlaps, ScenePairs
+from bvh.queries.results import Overlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
@@ -44,7 +44,7 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(
-    view: SceneView, counted: Callable[[Any], SceneOverlaps] | None = None
+    view: SceneView, counted: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
     """Return the region search of a scene."""
 

@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCaster, SceneHit
+from bvh.queries.methods.ray_queries import SCENE_CAST, Cast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -37,11 +36,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 
 class SceneQueries(
-    SceneContent,
-    PickableScene,
-    SightQueries,
-    PointQueries[results.SceneClosestPoints],
-    OverlapQueries[results.SceneOverlaps, results.ScenePairs],
+    SceneContent, PickableScene, SightQueries, PointQueries, OverlapQueries[results.ScenePairs]
 ):
     """Queries of a scene."""
 
@@ -69,8 +64,8 @@ class SceneQueries(
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
-    def _caster(self, cull: int, mask: int) -> SceneCaster:
-        def cast_of(view: SceneView) -> tuple[object, SceneCaster]:
+    def _caster(self, cull: int, mask: int) -> Cast:
+        def cast_of(view: SceneView) -> tuple[object, Cast]:
             # The function keeps these arrays alive while another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)
@@ -81,7 +76,7 @@ class SceneQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> SceneHit:  # fmt: skip
+        ) -> tuple[Any, ...]:  # fmt: skip
             nonlocal known
             view = current()
             arrays, function = known
@@ -170,7 +165,7 @@ class SceneQueries(
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         bits = one_mask(mask)
 
-        def counted(found: results.SceneOverlaps) -> results.SceneOverlaps:
+        def counted(found: results.Overlaps) -> results.Overlaps:
             kept = self._counted(found.leaf, found.prim_id, bits)
             return found if kept.all() else found._only(kept)
 
@@ -250,7 +245,7 @@ class SceneQueries(
     def clearances(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> SceneClearances:  # fmt: skip
+    ) -> Clearances:  # fmt: skip
         """Measure how near the surfaces of instances are to each other, and where.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
@@ -269,7 +264,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneClearances
+        Clearances
             One row a pair of instances, ascending. An instance without faces is in no pair, nor is
             one that is not visible, or whose mask is 0.
 
@@ -281,7 +276,7 @@ class SceneQueries(
         >>> at[:, 0, 3] = [0.0, 1.0, 4.0]
         >>> ids = scene.add_many(box, at, ["first", "second", "third"])
         >>> scene.clearances()
-        SceneClearances(3 pairs of instances, 1 touching, distance 0 to 3)
+        Clearances(3 pairs of instances, 1 touching, distance 0 to 3)
         >>> near = scene.clearances(2.5, ignore=[("first", "second")])
         >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
         ([[1, 2]], [2.0], [1.5, 3.5])
@@ -299,7 +294,7 @@ class SceneQueries(
     def relations(
         self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> SceneRelations:  # fmt: skip
+    ) -> results.ScenePairs:  # fmt: skip
         """Decide how solid instances are related: touching, overlapping, one inside another, equal.
 
         Decided as by `BVH.relation`, for the mesh of each instance as `flattened` returns it.
@@ -313,7 +308,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneRelations
+        ScenePairs
             A row a pair that is not disjoint; instances that are not visible are in none.
 
         Raises

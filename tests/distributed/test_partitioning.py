@@ -123,7 +123,7 @@ def test_ply_with_other_properties(tmp_path: Path) -> None:
 def test_vertices_are_shared_within_a_part(tmp_path: Path) -> None:
     vertices, faces = sphere(2)
     parts = bvh.partition((vertices, faces), tmp_path / "parts")
-    with parts._open.part(0) as part:
+    with parts.opened.part(0) as part:
         assert len(part.tree.vertices) == len(vertices)
 
 
@@ -209,6 +209,7 @@ def test_cells_of_coordinates_near_the_largest(rng: np.random.Generator) -> None
     assert len(np.unique(parts_of_cells(grid, 1000))) >= 5
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_parts")
 def test_scales_that_halve_each_time(tmp_path: Path, rng: np.random.Generator) -> None:
     """Each grid tells only a few triangles from the rest: splits by ids end this."""

@@ -19,7 +19,7 @@ from bvh.runtime.interrupts import deferred_interrupts, raise_lost_interrupts
 from bvh.runtime.threads import share_long
 from bvh.traversal.overlaps import tree_pairs
 from bvh.traversal.overlaps.closest_pairs import LATER
-from tests.children import answer, start
+from tests.children import answer, fork, start
 
 called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
 
@@ -96,7 +96,7 @@ try:
 except KeyboardInterrupt:
     print(json.dumps({"answer": kernel(1), "more": len(times) > 1}))
 """
-    assert answer(start(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
+    assert answer(fork(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
 
 
 def test_errors_and_other_threads() -> None:

@@ -16,7 +16,6 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import RayQueries
 from bvh.queries.public_names import public
 from bvh.queries.query_arguments import one_mask, point_batch
-from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import CountResult, TruthResult, shaped, thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -31,9 +30,7 @@ MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], 
 
 
 @public
-class Parts(
-    RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartContent
-):
+class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
@@ -148,7 +145,7 @@ class Parts(
         return visible_source(self, seen, smooth=smooth, threads=threads)
 
     def _ray_target(self) -> PartRays:
-        return PartRays(self._visits, self._open)
+        return PartRays(self._visits, self.opened)
 
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
         return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
@@ -278,7 +275,7 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
     for number in range(parts.part_count):
-        with parts._open.part(number) as part:
+        with parts.opened.part(number) as part:
             touching = np.isin(_hashes(part.tree.vertices), wanted)
             found.append(part.ids[touching[part.tree.faces].any(axis=1)])
     return np.unique(np.concatenate(found))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic import rational
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
+from bvh.queries.verbs import OF_SCENES
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
@@ -51,7 +52,7 @@ class OneDistance:
 
 STILL, ONE_SHELF = addresses(None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]
-clearances_of = filler(Clearances)
+clearances_of = filler(Clearances, *OF_SCENES)
 
 
 def quick_distance(

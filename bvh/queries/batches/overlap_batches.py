@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rational
-from bvh.queries.results import Overlaps, SceneOverlaps
+from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share, share_long
@@ -61,7 +61,7 @@ class RegionSearch(NamedTuple):
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Any:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps and counts, of a tree or a scene."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
@@ -77,7 +77,7 @@ class RegionSearch(NamedTuple):
             found = Overlaps(codes.astype(np.int32), offsets, shape)
         else:
             leaf, prim = hit_codes(codes)
-            found = SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+            found = Overlaps(prim, offsets, shape, self.owners[leaf], leaf)
         return found if self.counted is None else self.counted(found)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.query_arguments import affine_matrices, is_foreign
-from bvh.queries.results import OVERLAPS
+from bvh.queries.results import Overlaps
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
@@ -23,7 +23,6 @@ from bvh.tree.solids import Boxes
 if TYPE_CHECKING:
     from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 
-Found = TypeVar("Found")
 Pairs = TypeVar("Pairs")
 
 
@@ -31,7 +30,7 @@ Pairs = TypeVar("Pairs")
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
-class RegionQueries(Generic[Found]):
+class RegionQueries:
     """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
 
     All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
@@ -41,13 +40,13 @@ class RegionQueries(Generic[Found]):
     __slots__ = ()
 
     # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
-    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
+    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget]
 
-    @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
+    @verb({"lower": (3,), "upper": (3,)}, Overlaps, Merge.LISTS)
     def overlap_box(
         self, lower: ArrayLike, upper: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles, or boxes, that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
@@ -67,7 +66,7 @@ class RegionQueries(Generic[Found]):
 
         Returns
         -------
-        Overlaps or SceneOverlaps
+        Overlaps
             The ids of each box, ascending. The result of a single box is a sequence of ids. In a
             scene also `instance_id` and `leaf`.
 
@@ -94,11 +93,11 @@ class RegionQueries(Generic[Found]):
         with heard(progress) as report:
             return target.overlaps(regions, shape, threads, report)
 
-    @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
+    @verb({"center": (3,), "radius": ()}, Overlaps, Merge.LISTS)
     def overlap_sphere(
         self, center: ArrayLike, radius: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles, or boxes, that overlap a ball; returned as by `overlap_box`.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
@@ -129,11 +128,11 @@ class RegionQueries(Generic[Found]):
         with heard(progress) as report:
             return target.overlaps(regions, shape, threads, report)
 
-    @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
+    @verb({"planes": (-1, 4)}, Overlaps, Merge.LISTS)
     def overlap_frustum(
         self, planes: ArrayLike, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
         They are returned as by `overlap_box`, and decided as real arithmetic on the given doubles
@@ -163,7 +162,7 @@ class RegionQueries(Generic[Found]):
             return target.overlaps(regions, shape, threads, report)
 
 
-class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
+class OverlapQueries(RegionQueries, Generic[Pairs]):
     """Overlap queries of `BVH` and `Scene`: of regions, and for pairs of faces."""
 
     __slots__ = ()
