@@ -17,7 +17,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.options import Selected
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
-from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
+from bvh.queries.answers.locations import normals_of, positions_on, solid_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles

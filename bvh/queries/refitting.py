@@ -105,7 +105,7 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # Without what queries have kept with the arrays.
+        # Without the data that queries have cached with the arrays.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)

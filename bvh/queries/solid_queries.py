@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.answers.solids import Intersections, Penetrations
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.query_arguments import affine_matrices
@@ -308,10 +309,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             at = now.vertices[now.faces[own]].mean(axis=-2)
         shape = own.shape
         ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
-        a, b, c = (now.vertices[column] for column in now.faces[ids].T)
-        normals = np.cross(b - a, c - a)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            normals /= np.linalg.norm(normals, axis=1)[:, None]
+        normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, thread_count(threads))
         if now.is_closed:

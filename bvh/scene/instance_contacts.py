@@ -24,7 +24,7 @@ from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
-from bvh.traversal.overlaps import tree_pairs
+from bvh.traversal.pairs import meeting_pairs
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
 
@@ -78,7 +78,8 @@ def candidates(
     owners = np.stack([first, second], axis=1)[order]
     # At the end, too, also where there is no pair.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
-    job = instance_pairs.PairJob(own, other, None, False, mine[order], theirs[order])
+    motions = instance_pairs.motions_of(own, other)
+    job = instance_pairs.PairJob(own, other, False, mine[order], theirs[order], motions)
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
@@ -88,20 +89,15 @@ def _by_subtrees(
 ) -> Work:  # fmt: skip
     """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
     job, groups, most = found.job, found.groups, int(np.bincount(which).max())
-    # Once a face touches another, the search pauses.
-    shape = tree_pairs.MAX_LEAF_PAIRS, 2
-    shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as (pair_search, pairs):
-            tasks = instance_pairs.begun(job, which, entries, begin, end, pair_search)
-            for pair, to_first in tasks:
-                group, done = groups[pair], False
-                own, other = instance_pairs.trees_of(job, pair)
+        with shelf.scratch() as search:
+            for k in instance_pairs.begun(which, entries, begin, end, search):
+                pair, group, done = instance_pairs.pair_of(job, k), groups[k], False
                 while not (done or touching[group] or enough[0] or cancel[0]):
-                    scratch = pair_search, pairs, 0, tree_pairs.STEPS
-                    done = tree_pairs.meet(own.row, other.row, to_first, False, *scratch)
-                    if pair_search.state[tree_pairs.MET]:
+                    done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
+                    if search.state[meeting_pairs.MET]:
                         touching[group] = True
                         enough[0] = enough[1]
 
@@ -114,17 +110,16 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
     mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
     # What is behind the addresses lives in `job`.
     rows = _row_addresses(job.own.trees, mine), _row_addresses(job.other.trees, theirs)
-    tasks = np.stack([mine, theirs, found.groups], axis=1).astype(np.int64)
-    size = 2 * tree_pairs.MAX_LEAF_PAIRS
-    shelf = Shelf(lambda: (tree_pairs.new_pair_search(1), np.empty(size, np.int32)))
+    tasks = np.stack([mine, theirs, found.groups, job.mine, job.theirs], axis=1).astype(np.int64)
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
-        to_first, done = instance_pairs.maps_to_first(job, np.arange(begin, end)).ravel(), False
-        with shelf.scratch() as (pair_search, pairs):
-            pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
-            given = tasks[begin:end], to_first, pair_search, pairs, touching, enough
+        done = False
+        with shelf.scratch() as search:
+            search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT] = 0, -1
+            given = tasks[begin:end], job.motions, search, touching, enough
             while not (done or cancel[0]):
-                done = tree_pairs.find_contacts(*rows, *given, tree_pairs.STEPS)
+                done = meeting_pairs.find_contacts(*rows, *given, meeting_pairs.STEPS)
 
     return work
 

@@ -2,7 +2,7 @@
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
 is decided by their vertices in the world, which are computed for those that may. The boxes of one
-tree are transformed to the frame of the other only to rule out faces (see `tree_to_tree`).
+tree are transformed to the frame of the other only to rule out faces (see `pair_frames`).
 """
 
 import itertools
@@ -22,9 +22,10 @@ from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import Instances
-from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
-from bvh.traversal.overlaps.tree_to_tree import frame_maps
+from bvh.traversal.pairs import meeting_pairs
+from bvh.traversal.pairs.pair_frames import addresses
+from bvh.traversal.pairs.pair_walk import ENTRY
+from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
@@ -62,7 +63,6 @@ class Side(NamedTuple):
     """One of the two scenes of a search for pairs: its leaves, in arrays."""
 
     trees: list[TreeArrays]
-    frames: Reals  # (m, 4, 3)
     tree_of: NDArray[np.int32]
     maps: Reals  # (n, 3, 4)
     inverses: Reals
@@ -75,11 +75,11 @@ def side_of(content: SceneView | TreeBase) -> Side:
     if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        placed = content.frames, content.tree_of, content.maps, content.inverses
+        placed = content.tree_of, content.maps, content.inverses
         return Side(content.shown_trees(), *placed, boxes, visible)
     arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
     boxes, visible = content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0])
-    return Side([arrays], arrays.frame[None], first, still, still, boxes, visible)
+    return Side([arrays], first, still, still, boxes, visible)
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
@@ -126,10 +126,15 @@ class PairJob(NamedTuple):
 
     own: Side
     other: Side
-    transform: Reals | None
     itself: bool
     mine: Rows
     theirs: Rows
+    motions: Rows  # addresses in the arrays of both sides: see `pair_frames.set_motions`
+
+
+def motions_of(own: Side, other: Side, matrix: Reals | None = None) -> Rows:
+    """Return the table of what moves the leaves of both sides."""
+    return addresses(own.maps, own.inverses, other.maps, matrix)
 
 
 def find_leaf_pairs(
@@ -147,20 +152,20 @@ def find_leaf_pairs(
     if kept is not None:
         rows = kept(mine, theirs)
         mine, theirs = mine[rows], theirs[rows]
-    job = PairJob(own, other, transform, itself, mine, theirs)
+    matrix = None if transform is None else kernel_input(transform)
+    job = PairJob(own, other, itself, mine, theirs, motions_of(own, other, matrix))
     which, entries = tasks_of(job, threads)
-    most, shape = int(np.bincount(which).max(initial=0)), (overlap_batches.PAIRS, 2)
-    shelf = Shelf(lambda: (new_pair_search(most), np.empty(shape, np.int32)))
+    most = int(np.bincount(which).max(initial=0))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         found: list[Rows] = []
-        with shelf.scratch() as (pair_search, pairs):
-            for pair, to_first in begun(job, which, entries, begin, end, pair_search):
-                codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
-                start = _start_of(job, pair, to_first)
-                met = overlap_batches.meeting_pairs(*start, pair_search, pairs, cancel)
+        with shelf.scratch() as search:
+            for k in begun(which, entries, begin, end, search):
+                codes = np.array([job.mine[k], job.theirs[k]]) << CODE_BITS
+                met = overlap_batches.pairs_that_meet(pair_of(job, k), search, cancel)
                 found += [codes | rows for rows in met]
         parts.extend(found)
 
@@ -183,37 +188,27 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
     wanted = overlap_batches.TASKS * threads // count
-    to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
-    starts = (_start_of(job, k, to_first[k]) for k in range(count))
-    split = overlap_batches.split_pair
-    entries = [split(*start, pair_search, wanted).copy() for start in starts]
+    entries = [overlap_batches.split_pair(pair_of(job, k), wanted) for k in range(count)]
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
 def begun(
-    job: PairJob, which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
-) -> Iterator[tuple[int, Reals]]:
-    """Begin the search of each pair of leaves in tasks begin..end; yield it, and its transform."""
+    which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
+) -> Iterator[int]:
+    """Begin the search of each pair of leaves in tasks begin..end, and yield it."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-    stops = [*begins[1:].tolist(), end]
-    to_first = maps_to_first(job, which[begins])
-    for first, stop, matrix in zip(begins.tolist(), stops, to_first, strict=True):
-        begin_with(pair_search, entries[first:stop])
-        yield int(which[first]), matrix
+    for first, stop in itertools.pairwise([*begins.tolist(), end]):
+        meeting_pairs.begin_with(pair_search, entries[first:stop])
+        yield int(which[first])
 
 
-def _start_of(job: PairJob, k: int, to_first: Reals) -> tuple[TreeArrays, TreeArrays, Reals, bool]:
-    """Return the trees of a pair of leaves, their transform, and whether they are one leaf."""
-    return *trees_of(job, k), to_first, job.itself and bool(job.mine[k] == job.theirs[k])
-
-
-def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
-    """Return the transforms between the frames of pairs of leaves."""
-    own, other = job.own, job.other
-    mine, theirs = job.mine[pairs], job.theirs[pairs]
-    first = own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine]
-    second = other.frames[other.tree_of[theirs]], other.maps[theirs]
-    return frame_maps(*first, *second, job.transform, job.itself)
+def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
+    """Return a pair of leaves as kernels take it."""
+    (own, other), leaf, leaf2 = trees_of(job, k), int(job.mine[k]), int(job.theirs[k])
+    shared = meeting_pairs.TWO_MESHES
+    if job.itself:
+        shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
+    return overlap_batches.TreePair(own.row, other.row, job.motions, leaf, leaf2, shared)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:

@@ -12,7 +12,7 @@ import trimesh
 import bvh
 from bvh import BVH
 from bvh.geometry.arithmetic import rational
-from bvh.traversal.overlaps.distance_memory import CAPACITY
+from bvh.traversal.pairs.closest_memory import CAPACITY
 from tests.cases import contact_pairs, sizes
 from tests.oracles import overlaps as oracle
 from tests.oracles import points, scene_clearances

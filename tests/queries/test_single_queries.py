@@ -68,10 +68,10 @@ def same(one: Any, other: Any) -> None:
     else:
         # What hits are of is kept in different forms, and is the same where positions are, which
         # are found with normals.
-        found = {"position", "_unasked"}
+        found = {"position", "_unread"}
         assert set(vars(one)) - found == set(vars(other)) - found
         names = {*vars(one), *({"position"} if "_source" in vars(one) else ())}
-        for name in names - {"_source", "_unasked"}:
+        for name in names - {"_source", "_unread"}:
             same(getattr(one, name), getattr(other, name))
 
 

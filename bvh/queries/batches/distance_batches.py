@@ -1,4 +1,4 @@
-"""Batches of distances between two trees: chunks on threads; what kernels leave undecided."""
+"""Batches of distances between two trees: chunks on threads; exact decisions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from bvh.queries.verbs import OF_SCENES
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.traversal.overlaps import distance_memory as layout
-from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
-from bvh.traversal.overlaps.distance_memory import Closest, ClosestSearch, addresses
-from bvh.traversal.overlaps.near_pairs import STEPS
+from bvh.traversal.pairs import closest_memory as layout
+from bvh.traversal.pairs.closest_memory import Closest, ClosestSearch
+from bvh.traversal.pairs.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
+from bvh.traversal.pairs.near_pairs import STEPS
+from bvh.traversal.pairs.pair_frames import addresses
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.oriented_boxes import oriented_boxes, plain_boxes
@@ -27,9 +28,9 @@ from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
 
 Reals = NDArray[np.float64]
 
-# Kept from call to call: to make scratch takes longer than a query.
+# Reused from call to call: new scratch takes longer than a query.
 SHELF = Shelf(layout.new_search_memory)
-# To fit the oriented boxes of so many nodes takes about as long as one query.
+# Oriented boxes of this many nodes take about as long to fit as one query takes.
 NODES_A_QUERY = 16
 
 
@@ -39,7 +40,7 @@ class OneDistance:
     def __init__(self) -> None:
         self.kept, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
-        self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, matrix)
+        self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, None, matrix)
         distance, self.position = np.zeros(1), np.zeros((2, 3))
         self.prim_id = np.zeros(2, np.int32)
         self.found = addresses(distance, self.position, self.prim_id)
@@ -50,7 +51,7 @@ class OneDistance:
         self.distance: Any = distance.data
 
 
-STILL, ONE_SHELF = addresses(None, None, None), Shelf(OneDistance)
+STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]
 clearances_of = filler(Clearances, *OF_SCENES)
 
@@ -96,7 +97,7 @@ def find_closest_pair(
         motions = one.motions
     elif maps is not None:
         flat = [kernel_input(m.reshape(-1)) for m in maps]
-        motions = addresses(*flat, None)
+        motions = addresses(flat[0], None, flat[1], None)
     one.numbers[0], one.code[0] = max_distance, code
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # With the boxes and maps that the addresses are of.
@@ -123,7 +124,7 @@ def find_closest_pairs(
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
     limits, hints = kernel_input(limits), kernel_input(hints)
     own, other = table_of(arrays, count), table_of(others, count)
-    arguments = own[0], other[0], addresses(None, None, moves), limits, hints
+    arguments = own[0], other[0], addresses(None, None, None, moves), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
@@ -140,7 +141,7 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, which keep it, and the row of both."""
+    """Tables for searches, cached with the arrays of a tree, and the row of both."""
 
     def __init__(self, arrays: TreeArrays) -> None:
         # To fit oriented boxes takes as long as many queries; until there have been as many, boxes
@@ -150,12 +151,12 @@ class KnownTree:
         self.put(arrays, plain_boxes(arrays))
 
     def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Keep boxes, and the row with their address."""
+        """Store boxes, and the row with their address."""
         self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the table of a tree for some queries, and boxes to be kept until they have ended."""
+    """Return the table of a tree for some queries, and boxes, to be referenced until they end."""
     known: KnownTree | None = vars(arrays).get("_distances")
     if known is None:
         known = vars(arrays).setdefault("_distances", KnownTree(arrays))
@@ -167,7 +168,7 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
 
 
 def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
-    """Return the tables that are kept with a tree, once it has been asked for a distance."""
+    """Return the tables that are cached with a tree by its first distance."""
     known: KnownTree | None = vars(arrays).get("_distances")
     return () if known is None else (known.lowest, *known.kept)
 

@@ -19,9 +19,9 @@ from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles
 from bvh.tree.solids import Boxes
 
-# Many kernels, which only these queries need: they are imported by the first query.
+# Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+    from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Pairs = TypeVar("Pairs")
 
@@ -31,9 +31,9 @@ FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], P
 
 
 class RegionQueries:
-    """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
+    """Queries of regions of `BVH`, `Scene` and `Parts`, which supply the target.
 
-    All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
+    All sets are closed: sets that touch, overlap. In a scene, leaves that are not visible, or whose
     mask is 0, are ignored; all others must be over triangles.
     """
 
@@ -276,7 +276,7 @@ def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
-    from bvh.traversal.overlaps.regions import BoxRegions
+    from bvh.traversal.regions.regions import BoxRegions
 
     low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
@@ -288,7 +288,7 @@ def box_regions(
 
 def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
-    from bvh.traversal.overlaps.regions import SphereRegions
+    from bvh.traversal.regions.regions import SphereRegions
 
     at, size = points("center", center), lengths("radius", radius, finite=True)
     shape = common_shape(center=at.shape[:-1], radius=size.shape)
@@ -297,7 +297,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
-    from bvh.traversal.overlaps.regions import PlaneRegions
+    from bvh.traversal.regions.regions import PlaneRegions
 
     rows = reals("planes", planes)
     if rows.shape == (0,):
