@@ -15,7 +15,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import Boxes, Obbs
+from bvh.tree.shapes import Boxes, Obbs
 
 # Points near the cursor are hidden by hits that are nearer by more than this share of their depth:
 # pixels are rounded, and faces that meet at a silhouette are steep.

@@ -44,7 +44,7 @@ class Hits(LocatedPerQuery):
         The ray meets the face against its winding normal, or enters the box. False for a miss.
     instance_id, leaf : ndarray of int32, int or None
         Of a scene: the instance that is hit, by its id in the scene of the query, and the row of
-        `Scene.leaves`, which tells apart instances in nested scenes; -1 for a miss. None of trees.
+        `Scene.leaves`, which identifies instances in nested scenes; -1 for a miss. None of trees.
         In a scene `prim_id` is a face, or box, of the leaf's tree.
     nodes, tests : ndarray of int32, int or None
         With ``counters=True``: the nodes whose children the ray was tested against, `WIDTH` of them

@@ -51,8 +51,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         """Decide how this solid and another are related.
 
         Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
-        edges cross edges and vertices lie on faces. Inside of a closed mesh is what a ray crosses
-        its faces an odd number of times to: shells in a shell are hollow, whichever way their
+        edges cross edges and vertices lie on faces. A point is inside a closed mesh if a ray
+        from it crosses an odd number of faces: shells in a shell are hollow, whichever way their
         normals point, and a wall that two parts of a mesh share is none.
 
         Parameters
@@ -78,8 +78,8 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Where boxes are apart, nothing else is looked at. Surfaces that cross take milliseconds,
-        as few rational numbers tell; faces that only touch are looked at one by one, some
+        Where boxes are apart, nothing else is examined. Surfaces that cross take milliseconds,
+        as few rational numbers decide; faces that only touch are examined one by one, some
         milliseconds each.
 
         Examples

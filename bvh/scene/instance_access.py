@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
-from bvh.scene.table import Instance
+from bvh.scene.table import COLUMNS, Instance, Instances, nested_scenes, table_guard
 from bvh.tree.changes import changes
 
 
@@ -236,6 +236,91 @@ class InstanceAccess(SceneContent):
             self._instances.names[number] = str(name)
         self._instances.renamed += 1
         changes.note_scene()
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares the trees and has copies of nested scenes.
+
+        Other threads may change the scene meanwhile: its tables are read, but not compacted.
+        """
+        copies: dict[int, Self] = {}
+        with table_guard.lock:
+            for part in nested_scenes(self, compact=False):
+                table = part._instances
+                rows = np.flatnonzero(table.column("child") >= 0)
+                columns = {name: table.column(name)[rows] for name in COLUMNS}
+                _, children = np.unique(columns["child"], return_inverse=True)
+                columns["child"] = children.astype(np.int32).reshape(-1)
+                state = {
+                    "columns": columns, "names": dict(table.names), "next_id": table.next_id,
+                    "children": [copies.get(id(x), x) for x in table.used_children()],
+                }  # fmt: skip
+                copies[id(part)] = copy = object.__new__(type(self))
+                copy._begin(Instances.of_state(state), dict(part._attributes))
+                copy._up = part._up
+        return copies[id(self)]
+
+    @property
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that differ after each change of the scene or of a nested one.
+
+        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
+        """
+        with table_guard.lock:
+            tables = [part._instances for part in nested_scenes(self, compact=False)]
+            return tuple(
+                number
+                for table in tables
+                for number in (table.shape, table.renamed, table.moved.end, table.masked.end)
+            )
+
+    def follow(self, source: Self, revision: tuple[int, ...]) -> bool:
+        """Apply what has moved, or changed its mask, in the scene that this one is a copy of.
+
+        Other threads may change that scene meanwhile.
+
+        Parameters
+        ----------
+        source : Scene
+            The scene that this one is a copy of.
+        revision : tuple of int
+            That of `source` when the copy was made, or followed it last.
+
+        Returns
+        -------
+        bool
+            False if this is not all that has changed, so that a new copy is needed.
+
+        Examples
+        --------
+        >>> import bvh, copy, numpy as np
+        >>> scene = bvh.Scene()
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        >>> other, revision = copy.copy(scene), scene.revision
+        >>> scene.set_transform(number, np.diag([2.0, 2.0, 2.0, 1.0]))
+        >>> other.follow(scene, revision), other.leaves.matrices[0].diagonal().tolist()
+        (True, [2.0, 2.0, 2.0])
+        """
+        with table_guard.lock:
+            its, own = (
+                [part._instances for part in nested_scenes(top, compact=False)]
+                for top in (source, self)
+            )
+            if len(revision) != 4 * len(its) or len(its) != len(own):
+                return False
+            before = np.reshape(revision, (-1, 4)).tolist()
+            if any(
+                [a.shape, a.renamed] != old[:2] or len(a.column("ids")) != len(b)
+                for a, b, old in zip(its, own, before, strict=True)
+            ):
+                return False
+            for a, b, (_, _, moved, masked) in zip(its, own, before, strict=True):
+                for rows, names in (
+                    (a.moved.since(moved), ["maps"]), (a.masked.since(masked), ["masks", "visible"])
+                ):  # fmt: skip
+                    rows = np.arange(len(b)) if rows is None else rows
+                    for name in names if len(rows) else ():
+                        b.write(name, rows, a.column(name)[rows])
+            return True
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:

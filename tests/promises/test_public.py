@@ -1,4 +1,4 @@
-"""What the package promises about its surface: documented, annotated, one definition each."""
+"""The public surface: documented, annotated, one definition each."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ OPTIONS = ("by", "cull", "depth", "edges", "method", "mode", "quality", "shade",
 
 
 def test_options_are_literals() -> None:
-    """What strings an option can be is part of its type."""
+    """The type of an option lists its strings."""
     found = set()
     for thing in public_callables(*public_modules()):
         for name, parameter in inspect.signature(thing).parameters.items():
@@ -146,7 +146,7 @@ PROGRAM = """
 import numpy as np
 import bvh
 
-tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="low")
+tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="high")
 hits = tree.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0], cull=None)
 reveal_type(hits.t)  # float64
 reveal_type(hits.prim_id)  # 32Bit
@@ -176,7 +176,7 @@ bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="best")  # error: "Litera
 
 @pytest.mark.long
 def test_types_of_results(tmp_path: Path) -> None:
-    """What mypy tells of a user's program: each line that it speaks of says what of."""
+    """Types that mypy reveals in a user's program, as its comments state."""
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]

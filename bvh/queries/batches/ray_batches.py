@@ -100,15 +100,14 @@ class RaySearch(NamedTuple):
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, and its cost."""
         arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
-        goal, n = _goals(False, options, arrays), batch.size if counters else 0
-        counted = CountGoal(False, options.cull, np.zeros(n, np.int32), np.zeros(n, np.int32))
         if counters:
-            goal, options = lambda: counted, options._replace(sort=False)
-        hits = _closest(arrays, batch, goal, options)
-        fields = vars(hits)
-        fields["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
-        if counters:
-            fields["nodes"], fields["tests"] = shaped(batch.shape, counted.nodes, counted.tests)
+            costs = np.zeros((2, batch.size), np.int32)
+            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
+            hits = _closest(arrays, batch, lambda: goal, options)
+            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, *costs)
+        else:
+            hits = _closest(arrays, batch, _goals(False, options, arrays), options)
+        vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits if whole is None else whole.named(hits)
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
@@ -173,9 +172,10 @@ def _closest(
 
 def result_columns(n: int, ids: Any) -> Columns:
     """Return columns for the hits of n rays."""
-    kinds = [np.dtype(kind) for kind in (np.float64, ids, np.float64, np.float64, np.bool_)]
     if n < LARGE:
-        return Columns(*(np.empty(n, kind) for kind in kinds))
+        front = np.empty(n, np.bool_)
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
+    kinds = [np.dtype(kind) for kind in (np.float64, ids, np.float64, np.float64, np.bool_)]
     # From the beginning of a large page on, so that it is filled with few of them: where results
     # are cached, to touch them first as small pages takes as long as to find them. The rest of the
     # memory is never touched.

@@ -127,8 +127,8 @@ class RayQueries:
         Returns
         -------
         Hits
-            Fields have the rays' leading shape; scalars for a single ray. `mask` tells hits from
-            misses, which have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
+            Fields have the rays' leading shape; scalars for a single ray. `mask` is True for hits;
+            misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
         Notes
