@@ -61,7 +61,7 @@ FAMILIES = (
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.pair_signs"),
-    ("bvh.tree.build", "bvh.tree.epo", "bvh.tree.tlas", "bvh.tree.world_bounds",
+    ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",
      "bvh.scene.instance_pairs", "bvh.scene.instance_contacts"),

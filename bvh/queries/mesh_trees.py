@@ -58,11 +58,9 @@ class MeshTrees(TreeBase):
             were only the faces that share a bit with it: the same bit for bit, and as fast as for
             all faces. A query without one has all bits, so that no query meets faces that have
             none. By default faces have all bits.
-        quality : {"low", "medium", "high"}
-            Builder: "medium" is binned SAH; "low" builds 20 to 30 % faster from some millions of
-            triangles on, and is 5 to 20 % slower to query; "high" also splits large triangles
-            between nodes, which is worthwhile for long oblique ones, and takes several times as
-            long to build.
+        quality : {"medium", "high"}
+            Builder: "medium" is binned SAH; "high" also splits large triangles between nodes, which
+            is worthwhile for long oblique ones, and takes several times as long to build.
         memory : {"full", "compact"}
             "compact" has leaves of 16-bit numbers, of half the bytes: 31 to 38 bytes a triangle in
             place of 60, without vertices and faces. Answers are the same. Only rays and closest

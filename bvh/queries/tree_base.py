@@ -244,14 +244,8 @@ class TreeBase:
         kept = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, kept)
 
-    def stats(self, *, epo: bool = False) -> TreeStats:
+    def stats(self) -> TreeStats:
         """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
-
-        Parameters
-        ----------
-        epo : bool
-            Also compute the effective partial overlap. This clips every triangle to every box that
-            it reaches into and takes ten times as long as building the tree.
 
         Examples
         --------
@@ -260,7 +254,7 @@ class TreeBase:
         >>> tree.stats().leaf_sizes
         (0, 1)
         """
-        return stats_of(self._arrays, self._build_seconds, epo, self._groups)
+        return stats_of(self._arrays, self._build_seconds, self._groups)
 
     def validate(self) -> None:
         """Check the structure of the tree; raise a ValueError that names the first error.
@@ -350,7 +344,9 @@ class TreeBase:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
-        self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        self._build_seconds = state["_build_seconds"]
+        # Pickles of older versions have qualities that are not built any more.
+        self._quality = "high" if state["_quality"] == "high" else "medium"
         face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
         if state["_width"] == WIDTH:

@@ -155,9 +155,9 @@ class TreeQueries(
 
         bits, now = one_mask(mask), self._snapshot()
         if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
-            from bvh.queries.batches.solid_points import SolidSearch
+            from bvh.queries.batches.shape_points import ShapeSearch
 
-            return SolidSearch(now._arrays_for(bits))
+            return ShapeSearch(now._arrays_for(bits))
         now._must_hold(query, Triangles)
 
         def rays() -> RaySearch:

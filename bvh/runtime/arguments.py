@@ -23,7 +23,7 @@ Cull = Literal["back", "front"]
 EdgeRule = Literal["closed", "once"]
 InsideRule = Literal["parity", "winding"]
 INSIDE_RULES = get_args(InsideRule)
-Quality = Literal["low", "medium", "high"]
+Quality = Literal["medium", "high"]
 Memory = Literal["full", "compact"]
 
 # Types of results for type checkers: those of a batch, so that a batch's arrays can be used as they

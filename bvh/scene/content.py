@@ -116,13 +116,8 @@ class SceneContent(InstanceHolder):
         """
         return sum(scene_bytes(self))
 
-    def stats(self, *, epo: bool = False) -> SceneStats:
+    def stats(self) -> SceneStats:
         """Return statistics of the scene: instances, primitives shown and stored, depth, memory.
-
-        Parameters
-        ----------
-        epo : bool
-            Also compute the effective partial overlap of each tree, as in `BVH.stats`: slow.
 
         Examples
         --------
@@ -132,7 +127,7 @@ class SceneContent(InstanceHolder):
         >>> scene.stats()
         SceneStats(3 instances of 1 tree, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
         """
-        return scene_stats(self, epo)
+        return scene_stats(self)
 
     def view(self) -> SceneView:
         """Return the arrays that queries traverse, brought up to date.

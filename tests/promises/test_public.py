@@ -146,7 +146,7 @@ PROGRAM = """
 import numpy as np
 import bvh
 
-tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="low")
+tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="high")
 hits = tree.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0], cull=None)
 reveal_type(hits.t)  # float64
 reveal_type(hits.prim_id)  # 32Bit

@@ -25,7 +25,7 @@ from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
@@ -254,7 +254,7 @@ def _of_columns(
             if name == "normal" and isinstance(tree, Custom):
                 raise AttributeError("custom primitives have no normals")
             if name == "normal":
-                both[1][some] = solid_normals(tree, ids[some], at, transform)
+                both[1][some] = shape_normals(tree, ids[some], at, transform)
     return both, False
 
 
@@ -320,7 +320,7 @@ def normals_of(corners: Floats) -> Floats:
     return unit(np.cross(edges[..., 0, :], edges[..., 1, :]))
 
 
-def solid_normals(
+def shape_normals(
     solids: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
     """Return the unit normals of shapes at points (n, 3), under affine maps (..., 3, 4)."""
@@ -329,7 +329,7 @@ def solid_normals(
         rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = solids.points[prim_id]
     every = np.broadcast_to(rows, (len(points), 3, 4))
-    return unit(solid_of(solids).normals(points, position, every))
+    return unit(shape_of(solids).normals(points, position, every))
 
 
 def unit(vectors: Floats) -> Floats:

@@ -27,7 +27,7 @@ from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Primitives, Triangles
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]

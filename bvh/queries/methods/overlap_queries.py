@@ -17,7 +17,7 @@ from bvh.runtime.arguments import common_shape, corner_points, lengths, points, 
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 
 # Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
