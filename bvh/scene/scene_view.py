@@ -133,8 +133,8 @@ class SceneView(Searched):
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
-        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
-        self.plain = not self._solid.any()
+        self._shaped = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
+        self.plain = not self._shaped.any()
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
@@ -185,7 +185,7 @@ class SceneView(Searched):
         """Return the first leaf within a mask that is not over triangles, and its kind."""
         if self.plain:
             return None
-        found = np.flatnonzero(self._solid[self.tree_of] & (self._masks & np.int32(mask) != 0))
+        found = np.flatnonzero(self._shaped[self.tree_of] & (self._masks & np.int32(mask) != 0))
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[found[:1]]]
         return (int(found[0]), kinds[0]) if kinds else None
 
@@ -229,15 +229,15 @@ class SceneView(Searched):
         """Return world boxes around leaves under their present maps."""
         which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        solid = self._solid[which]
-        if solid.any():
-            rows = self._inverses[leaves[solid]]
-            boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
-        # Where instances are only shifted, which for solids is exact by nothing, the corners of a
+        shaped = self._shaped[which]
+        if shaped.any():
+            rows = self._inverses[leaves[shaped]]
+            boxes[shaped] = box_instance_bounds(self._extents, which[shaped], rows, self._skews)
+        # Where instances are only shifted, for shapes by 0, the corners of a
         # box are moved as the vertices that they are coordinates of.
         maps = self._maps[leaves]
         still = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
-        still &= ~solid | ~maps[:, :, 3].any(axis=1)
+        still &= ~shaped | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
             shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
         # What is empty or overflows stays.
