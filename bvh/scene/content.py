@@ -33,9 +33,7 @@ _guard = ForkSafeLock()
 class SceneContent(InstanceHolder):
     """Base class of `Scene`: its state and its leaves."""
 
-    __slots__ = (
-        "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
-    )  # fmt: skip
+    __slots__ = ("_flattened", "_meshes", "_seen", "_view", "_view_of")
 
     def __init__(self) -> None:
         self._begin(Instances(), {})
@@ -46,58 +44,55 @@ class SceneContent(InstanceHolder):
         # Trees by Python's id of the mesh that they were built from: only a hint.
         self._meshes: dict[int, TreeBase] = {}
         self._flattened: FlattenedInstances | None = None
-        # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
-        self._view: SceneView | None = None
-        self._view_of: FlattenedInstances | None = None
-        self._arrays, self._read = list[Any](), (0, 0)
-        # The modification counters of the process at the last update.
-        self._seen = self._deformed = -1
+        self._view: Any = None
+        # The leaves that the view is of, changes of trees in the process, and arrays of its trees.
+        self._view_of: tuple[FlattenedInstances | None, int, list[Any]] = None, -1, []
+        # The number of changes in the process when both were last up to date.
+        self._seen = -1
         self._up, self._saved = "z", None
 
     def _current(self) -> SceneView:
         """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
-            return self._view  # type: ignore[return-value]
+            return self._view  # type: ignore[no-any-return]
         with _guard.lock:
             # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees
             leaves = self._current_leaves()
-            # After an exception below, the next query rebuilds all; a thread that found the
-            # counters current without the lock may still be about to take the old view.
-            view, view_of, self._view_of = self._view, self._view_of, None
-            read = leaves.moved.end, leaves.masked.end
-            same = view is not None and view_of is leaves
-            if same and deformed != self._deformed:
-                pairs = zip(leaves.trees, self._arrays, strict=True)
-                same = all(tree._arrays is arrays for tree, arrays in pairs)
-            if view is None or not same:
-                self._arrays = [tree._arrays for tree in leaves.trees]
+            of, stamp, arrays = self._view_of
+            same = of is leaves
+            if same and stamp != deformed:
+                same = all(t._arrays is a for t, a in zip(leaves.trees, arrays, strict=True))
+            if not same:
+                arrays = [tree._arrays for tree in leaves.trees]
                 columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
-                view = SceneView(leaves.trees, *columns)
-            else:
-                updates: list[tuple[Any, NDArray[Any], Any]] = [
-                    (view.move, leaves.maps, leaves.moved.since(self._read[0])),
-                    (view.set_masks, leaves.masks, leaves.masked.since(self._read[1])),
-                ]
-                for update, values, changed in updates:
-                    rows = np.arange(len(leaves)) if changed is None else changed
-                    if len(rows):
-                        update(rows, values[rows])
-            self._view, self._view_of, self._read = view, leaves, read
-            self._deformed, self._seen = deformed, seen
-            return view
+                # A thread that found the counter current without the lock may yet take the old one.
+                self._view = SceneView(leaves.trees, *columns)
+            self._view_of, self._seen = (leaves, deformed, arrays), seen
+            return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the leaves, up to date."""
+        """Return the leaves, up to date, as is then the view of them, if there is one."""
         with _guard.lock:
-            if self._flattened is None or not self._flattened.is_current():
-                self._flattened = FlattenedInstances(self)
+            leaves = self._flattened
+            if leaves is None or not leaves.is_current():
+                leaves = self._flattened = FlattenedInstances(self)
                 used = {id(child) for child in self._instances.children}
                 self._attributes = {k: v for k, v in self._attributes.items() if k in used}
                 self._meshes = {k: v for k, v in self._meshes.items() if id(v) in used}
-            else:
-                self._flattened.follow()
-            return self._flattened
+                return leaves
+            try:
+                moved, masked = leaves.follow()
+                if self._view_of[0] is leaves:
+                    if len(moved):
+                        self._view.move(moved, leaves.maps[moved])
+                    if len(masked):
+                        self._view.set_masks(masked, leaves.masks[masked])
+            except BaseException:
+                # The next query starts afresh.
+                self._flattened = None
+                raise
+            return leaves
 
     @property
     def bounds(self) -> NDArray[np.float64]:

@@ -23,8 +23,11 @@ from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
 from bvh.scene import table as instances
+from bvh.scene.table import Rows
 
 Ints = NDArray[Any]
+
+NO_ROWS = np.empty(0, np.int64)
 
 # Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
 MAX_LEAVES = 2**24
@@ -74,7 +77,6 @@ class _NestedScene(NamedTuple):
     """Snapshot of one of the nested scenes."""
 
     table: instances.Instances
-    shape: int
     ids: NDArray[np.int64]
     child: NDArray[np.int32]
     # By child: its index among the trees, and among the parts; -1 where it is not one.
@@ -139,12 +141,11 @@ def check_nesting(parts: Sequence[instances.InstanceHolder], above: int = 0) -> 
 
 
 class FlattenedInstances:
-    """Table of the leaves of a scene: what `Leaves` shows, and the leaves that have changed."""
+    """Table of the leaves of a scene, which `Leaves` shows; `follow` updates maps and masks."""
 
     def __init__(self, top: instances.InstanceHolder) -> None:
         parts = instances.nested_scenes(top)
         counts = check_nesting(parts)
-        self.moved, self.masked = instances.Journal(), instances.Journal()
         children_of = {id(child): child for part in parts for child in part._instances.children}
         self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
         trees = {id(tree): k for k, tree in enumerate(self.trees)}
@@ -159,8 +160,9 @@ class FlattenedInstances:
             part_of = np.array([numbers.get(k, -1) for k in children], np.int32)
             begins = np.append(0, np.cumsum(sizes[child_of]))
             columns = table.column("ids").copy(), child_of, tree_of, part_of, begins
-            self._parts.append(_NestedScene(table, table.shape, *columns))
-        self._read = self._ends()
+            self._parts.append(_NestedScene(table, *columns))
+        # The versions of the tables that maps and masks are of.
+        self._read = self._versions()
         found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
         order = np.argsort(found.rows)
         self.tree_of: NDArray[np.int32] = found.tree_of[order]
@@ -172,9 +174,8 @@ class FlattenedInstances:
     def __len__(self) -> int:
         return len(self.tree_of)
 
-    def _ends(self) -> list[tuple[int, int]]:
-        """Return the end positions of all journals."""
-        return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
+    def _versions(self) -> list[int]:
+        return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
         """Compute the leaves below rows of the outermost scene."""
@@ -221,43 +222,30 @@ class FlattenedInstances:
 
     def is_current(self) -> bool:
         """Return whether no scene has gained, lost or replaced an instance."""
-        return all(part.table.shape == part.shape for part in self._parts)
+        pairs = zip(self._parts, self._read, strict=True)
+        return all(part.table.shape <= version for part, version in pairs)
 
-    def follow(self) -> None:
-        """Update maps and masks from the journals, while `is_current`."""
-        ends, read = self._ends(), self._read
-        if ends == read:
-            return
-        part = self._parts[-1]
-        table, (moved_to, masked_to) = part.table, read[-1]
-        moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
-        if moved is None or masked is None or ends[:-1] != read[:-1]:
-            self._update(self._leaves_below(np.arange(len(part.ids))))
-        elif len(self._parts) == 1 or not any(
-            (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
-        ):
+    def follow(self) -> tuple[Rows, Rows]:
+        """Update maps and masks while `is_current`; return the leaves with another map, or mask."""
+        read, now, top = self._read, self._versions(), self._parts[-1]
+        if now == read:
+            return NO_ROWS, NO_ROWS
+        known = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
+        if known is not None and not any((top.parts[top.child[rows]] >= 0).any() for rows in known):
             # Instances of trees only: each is one leaf.
-            if len(moved):
-                self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
-            if len(masked):
-                self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
+            moved, masked = (top.begins[rows] for rows in known)
+            self.maps[moved] = top.table.column("maps")[known[0]]
+            self.masks[masked] = _masks_of(top.table, known[1])
         else:
-            self._update(self._leaves_below(np.union1d(moved, masked)))
-        self._read = ends
-
-    def _update(self, found: _LeafRows) -> None:
-        """Copy the maps and masks that differ."""
-        rows, _, maps, masks = found
-        # Compared as bits, -0.0 and 0.0 differ.
-        new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
-        self._write(self.maps, self.moved, rows[new], maps[new])
-        new = masks != self.masks[rows]
-        self._write(self.masks, self.masked, rows[new], masks[new])
-
-    def _write(self, column: Ints, log: instances.Journal, leaves: Ints, values: Ints) -> None:
-        if len(leaves):
-            column[leaves] = values
-            log.note(leaves, 2 * len(self))
+            every = np.arange(len(top.ids)) if known is None else np.union1d(*known)
+            rows, _, maps, masks = self._leaves_below(every)
+            # Compared as bits, -0.0 and 0.0 differ.
+            new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+            other = masks != self.masks[rows]
+            moved, masked = rows[new], rows[other]
+            self.maps[moved], self.masks[masked] = maps[new], masks[other]
+        self._read = now
+        return moved, masked
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""

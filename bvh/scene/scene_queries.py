@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.clearances import SceneClearances
@@ -29,9 +28,7 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.scene_view import SceneView
-from bvh.scene.table import Instances
 from bvh.traversal.rays.one_ray import cast_function
-from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 from bvh.tree.winding_moments import WindingTerms
 
@@ -45,16 +42,10 @@ class SceneQueries(
 ):
     """Queries of a scene."""
 
-    __slots__ = ("_wound",)
+    __slots__ = ()
 
     # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
     _quick = property(SceneContent._current)
-
-    def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
-        super()._begin(table, attributes)
-        # The number of changes when the scene was made one tree, for winding numbers; and the tree,
-        # by the mask and whether faces of reflected leaves, but reversed trees, are turned back.
-        self._wound: tuple[int, dict[tuple[int, bool], BVH]] = -1, {}
 
     def _ray_target(self) -> RaySearch:
         view = self._current()
@@ -121,12 +112,15 @@ class SceneQueries(
         return None if found is None else f"an instance of {found}"
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
-        """Return one tree of the leaves and faces that count; perhaps reflected ones turned."""
-        now, key = changes.count, (bits, turned)
-        seen, kept = self._wound
-        tree = kept.get(key)
-        if tree is not None and seen == now:
-            return tree
+        """Return one tree of the leaves and faces that count, for winding numbers.
+
+        Where `turned`, faces of reflected leaves are turned back, unless their mesh was reversed.
+        """
+        view, key = self._current(), (bits, turned)
+        # Replaced, not cleared, when leaves change.
+        known = view.one_trees
+        if key in known:
+            return known[key]
         vertices, faces, leaf_id, prim_id = self.flattened(bits & ALL_BITS)
         count = self._counted(leaf_id, prim_id, bits)
         if not count.all():
@@ -134,14 +128,11 @@ class SceneQueries(
         if turned:
             leaves = self._current_leaves()
             inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
-            flipped = (self._current().flipped ^ inward[leaves.tree_of])[leaf_id]
+            flipped = (view.flipped ^ inward[leaves.tree_of])[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
-        # What has changed in the process may have been another scene.
-        same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
-        if tree is None or not (same and np.array_equal(tree.faces, faces)):
-            tree = BVH.from_triangles(vertices, faces, warn=False)
-        others = kept if seen == now and len(kept) < WINDINGS else {}
-        self._wound = now, others | {key: tree}
+        if len(known) >= WINDINGS:
+            known.clear()
+        tree = known[key] = BVH.from_triangles(vertices, faces, warn=False)
         return tree
 
     def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:

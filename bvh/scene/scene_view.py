@@ -20,6 +20,7 @@ from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
@@ -122,6 +123,8 @@ class SceneView(Searched):
         self._metrics: NDArray[np.float64] | None = None
         # Masks for which the trees that count have been asked whether they are closed.
         self.seen_closed: set[int] = set()
+        # Trees of all leaves for winding numbers (see `SceneQueries._as_one_tree`).
+        self.one_trees: dict[tuple[int, bool], BVH] = {}
         # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
@@ -199,12 +202,13 @@ class SceneView(Searched):
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
         # Without hidden faces, a tree has its nodes and primitives in common with itself.
         own = [(tree.groups, kept_tables(tree)) for tree in shown]
-        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
+        others = sum(tree.nbytes for tree in self.one_trees.values())
+        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes + others
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
         new = kernel_input(maps)
-        self.merger.forget()
+        self._forget_trees()
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
@@ -219,9 +223,14 @@ class SceneView(Searched):
             leaves = np.arange(len(self), dtype=np.int64)
         self._update_transforms(leaves)
 
+    def _forget_trees(self) -> None:
+        """Drop the trees of all leaves."""
+        self.merger.forget()
+        self.one_trees = {}
+
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Change the masks of leaves."""
-        self.merger.forget()
+        self._forget_trees()
         self.seen_closed.clear()
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
 

@@ -133,8 +133,7 @@ def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
 
 def scene_bytes(scene: Any) -> tuple[int, int]:
     """Return the memory of the trees of a scene, and of all that it has above them."""
-    above = scene._current().nbytes + sum(tree.nbytes for tree in scene._wound[1].values())
-    return sum(tree.nbytes for tree in scene._current_leaves().trees), above
+    return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 
 def _size(count: int) -> str:

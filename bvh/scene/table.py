@@ -1,7 +1,26 @@
 """Table of a scene's instances: children under affine maps, in growing columns.
 
-A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
-that the next query compacts; changes are logged in journals, which readers follow.
+A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps,
+which the next query closes.
+
+All that is computed from tables follows their `version`, which counts changes; a log has the rows
+of the last ones. `tests/scene/test_changes.py` tests each line:
+
+=========================== ======= ========= ============ ======== ============== =============
+change                      leaves  SceneView maps, boxes, masks of merged tree,   `seen_closed`
+                                              transforms   leaves   `one_trees`
+=========================== ======= ========= ============ ======== ============== =============
+add, remove, replace        new     new       .            .        .              .
+set_transform(s)            updated kept      rows         kept     dropped        kept
+set_mask, set_visible       updated kept      kept         rows     dropped        dropped
+refit of a tree             kept    new       .            .        .              .
+rename, up                  kept    kept      kept         kept     kept           kept
+the same in a nested scene  as above, for all leaves below its instances
+=========================== ======= ========= ============ ======== ============== =============
+
+A new `SceneView` has none of what was computed for the one before. Transforms include the TLAS and
+`metrics`. The file of a mapped scene (`Scene.source`) is dropped by all but refits, which each tree
+notes itself.
 """
 
 from __future__ import annotations
@@ -20,16 +39,17 @@ from bvh.runtime.arguments import ALL_BITS, Axis
 from bvh.runtime.forks import ForkSafeLock
 from bvh.tree.changes import changes
 
+Rows = NDArray[np.int64]
+
 # Ids are int32 in results.
 MAX_ID = 2**31 - 1
 
-# A context that does nothing.
-_NOTHING = contextlib.nullcontext()
-
-# Rows that a journal keeps, beside twice the rows of its table.
+# A log has as many rows as twice its table, and these.
 REMEMBERED = 4096
 # Rows of a table of names that is small enough to scan.
 SMALL_TABLE = 1024
+
+TRUTHS = (True, False)
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "ids": (np.int64, ()),
@@ -39,8 +59,8 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while a table changes or is compacted, by readers of one with gaps (queries compact it,
-# possibly in other threads), and while a table is copied for another thread.
+# Held while a table changes or its gaps are closed, while one with gaps is read (queries close
+# them, possibly in other threads), and while a table is copied for another thread.
 table_guard = ForkSafeLock()
 
 
@@ -83,10 +103,10 @@ class Instance:
 
 def matrices_of(maps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return maps (..., 3, 4) as read-only matrices (..., 4, 4)."""
-    whole = np.zeros((*maps.shape[:-2], 4, 4))
-    whole[..., :3, :], whole[..., 3, 3] = maps, 1.0
-    whole.flags.writeable = False
-    return whole
+    matrices = np.zeros((*maps.shape[:-2], 4, 4))
+    matrices[..., :3, :], matrices[..., 3, 3] = maps, 1.0
+    matrices.flags.writeable = False
+    return matrices
 
 
 def format_name(name: str | None) -> str:
@@ -106,66 +126,39 @@ def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -
     return text if mask == ALL_BITS else f"{text}, mask {mask:#x}"
 
 
-class Journal:
-    """Log of changed rows; each reader keeps its own position in it."""
-
-    __slots__ = ("_begin", "_entries", "_rows")
-
-    def __init__(self) -> None:
-        self._entries: list[NDArray[np.int64]] = []
-        self._begin = self._rows = 0
-
-    @property
-    def end(self) -> int:
-        """Position behind all entries."""
-        return self._begin + len(self._entries)
-
-    def note(self, rows: NDArray[np.int64], capacity: int) -> None:
-        """Append changed rows; drop the old ones if there are more than `capacity`."""
-        self._rows += len(rows)
-        if self._rows > capacity:
-            self.forget()
-            self._rows = len(rows)
-        self._entries.append(rows)
-
-    def forget(self) -> None:
-        """Drop all entries: to every reader, all rows have changed."""
-        # One more, so that readers at the end are behind, too.
-        self._begin = self.end + 1
-        self._entries, self._rows = [], 0
-
-    def since(self, position: int) -> NDArray[np.int64] | None:
-        """Return the rows changed since `position`; None if that is unknown: maybe all."""
-        if position < self._begin:
-            return None
-        entries = self._entries[position - self._begin :]
-        if len(entries) == 1:
-            return entries[0]
-        return np.unique(np.concatenate(entries)) if entries else np.empty(0, np.int64)
-
-
 class Instances:
-    """Table of a scene's instances."""
+    """Table of a scene's instances, and the log of its changes.
+
+    Attributes
+    ----------
+    children : list
+        Each child once, however many instances it has.
+    names : dict of int to str
+        By id, of the instances that have one.
+    next_id : int
+    version : int
+        Number of changes since the table was made, names excepted.
+    shape : int
+        The version at which an instance was last added, removed or replaced.
+    """
 
     __slots__ = (
-        "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
-        "names", "next_id", "shape",
+        "_columns", "_dead", "_is_compact", "_log", "_logged", "_numbers", "_size", "children",
+        "names", "next_id", "shape", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size = self._dead = 0
         self._is_compact = True
-        # Each child once, however many instances it has; its index, by Python's id.
         self.children: list[TreeBase | InstanceHolder] = []
+        # The index of a child, by Python's id.
         self._numbers: dict[int, int] = {}
-        # By id, of the instances that have one.
         self.names: dict[int, str] = {}
-        self.next_id = 0
-        # Changes whenever an instance is added, removed, or gets another child.
-        self.shape = 0
-        # Rows whose map has changed; whose mask or visibility has.
-        self.moved, self.masked = Journal(), Journal()
+        self.next_id = self.version = self.shape = 0
+        # Of the last versions: whether maps have changed, else masks or visibility, and the rows.
+        self._log: list[tuple[bool, Rows]] = []
+        self._logged = 0
 
     def __len__(self) -> int:
         with self.without_compaction():
@@ -226,11 +219,11 @@ class Instances:
             raise KeyError(f"there is no instance {number}")
         return row
 
-    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows_of(self, ids: NDArray[np.int64]) -> Rows:
         """Return the rows of ids."""
         given = self.column("ids")
         if len(given) and given[-1] - given[0] == len(given) - 1:
-            rows: NDArray[np.int64] = np.clip(ids - given[0], 0, len(given) - 1)
+            rows: Rows = np.clip(ids - given[0], 0, len(given) - 1)
         else:
             rows = np.minimum(given.searchsorted(ids), len(given) - 1)
         # Without any row, there is none to compare with.
@@ -269,15 +262,35 @@ class Instances:
         found, name = self.children[child], self.names.get(int(number))
         return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
 
-    def write(self, column: str, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+    def write(self, column: str, rows: Rows, values: NDArray[Any]) -> None:
         """Change the maps, masks or visibility of rows."""
-        journal = self.moved if column == "maps" else self.masked
         with table_guard.lock:
             self._columns[column][rows] = values
-            journal.note(rows, REMEMBERED + 2 * self._size)
+            self._logged += len(rows)
+            if self._logged > REMEMBERED + 2 * self._size:
+                self._log, self._logged = [], len(rows)
+            self._log.append((column == "maps", rows))
+            self.version += 1
             changes.note_scene()
 
-    def remove(self, rows: NDArray[np.int64]) -> None:
+    def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
+        """Return the rows with another map, and with another mask or visibility, than at a version.
+
+        None where they are not known: it may be all rows.
+        """
+        count = self.version - version
+        if count > len(self._log):
+            return None
+        entries = self._log[len(self._log) - count :]
+        moved, masked = ([rows for is_map, rows in entries if is_map is kind] for kind in TRUTHS)
+        return _union(moved), _union(masked)
+
+    def forget(self) -> None:
+        """Count a change of all rows."""
+        self._log, self._logged = [], 0
+        self.version += 1
+
+    def remove(self, rows: Rows) -> None:
         """Remove rows, each given once."""
         with table_guard.lock:
             self._dead += len(rows)
@@ -285,7 +298,7 @@ class Instances:
                 self.names.pop(number, None)
             self.replace(rows, -1)
 
-    def replace(self, rows: NDArray[np.int64] | int, child: int) -> None:
+    def replace(self, rows: Rows | int, child: int) -> None:
         """Change the child of rows to the one with an index."""
         with table_guard.lock:
             self._columns["child"][rows] = child
@@ -293,7 +306,8 @@ class Instances:
             self._reshaped()
 
     def _reshaped(self) -> None:
-        self.shape += 1
+        self.forget()
+        self.shape = self.version
         changes.note_scene()
 
     def compact(self) -> None:
@@ -305,7 +319,7 @@ class Instances:
 
     def without_compaction(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which no other thread compacts the table."""
-        return _NOTHING if self._is_compact else table_guard.lock
+        return contextlib.nullcontext() if self._is_compact else table_guard.lock
 
     def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)
@@ -316,14 +330,13 @@ class Instances:
         self._size, self._dead = len(rows), 0
         self.children = [c for c, kept in zip(self.children, used[:-1], strict=True) if kept]
         self._numbers = {id(child): k for k, child in enumerate(self.children)}
-        self.moved.forget()
-        self.masked.forget()
+        self.forget()
         self._is_compact = True
 
     @property
     def is_as_made(self) -> bool:
         """Whether nothing but names has changed since the table was made of a state."""
-        return self._is_compact and not (self.shape or self.moved.end or self.masked.end)
+        return self._is_compact and self.version == 0
 
     def state(self) -> dict[str, Any]:
         """Return copies of the table's parts; the children are not copied."""
@@ -342,6 +355,13 @@ class Instances:
         table._size = len(table._columns["ids"])
         table._numbers = {id(child): k for k, child in enumerate(table.children)}
         return table
+
+
+def _union(parts: list[Rows]) -> Rows:
+    """Return the rows in any of some arrays."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
 class SavedScene(NamedTuple):

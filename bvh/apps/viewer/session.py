@@ -15,7 +15,6 @@ from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outlines, face_triangles
 from bvh.apps.viewer.meshes import Meshes
-from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tools.instance_list import InstanceList
 from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Ids, Marked, Marks
 from bvh.apps.viewer.tools.measuring import Measuring
@@ -29,6 +28,7 @@ from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
+from bvh.scene.scene_copy import SceneCopy
 
 if TYPE_CHECKING:
     from viser import ClientHandle, SceneClickEvent, SceneRectSelectEvent

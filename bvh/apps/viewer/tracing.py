@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer.readouts import picture_text
-from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.camera.camera import Camera
 from bvh.pictures import render
 from bvh.pictures.shading import Shade
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
+from bvh.scene.scene_copy import SceneCopy
 
 # Seconds for a picture while the camera moves, and of rest before the fine one.
 MOVING, RESTING = 0.08, 0.25
