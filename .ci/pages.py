@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 PICTURES = ("benchmarks/rates.svg", "benchmarks/rates-dark.svg")
 # Pages that need no server, for frames in others: file, and what `bvh view --html` is called with.
 LIVE = {"live/organic.html": "organic", "live/scene.html": str(ROOT / "meshes" / "instanced.glb")}
-EXAMPLES = ROOT / "bvh" / "examples"
+PAGES = ROOT / "bvh" / "docs"
 TEXTS = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -100,14 +100,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=_relinked(text)))
-    notebook = ROOT / "bvh" / "docs" / "tour.ipynb"
+    notebook = PAGES / "tour.ipynb"
     files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
     files.append(File.generated(config, "copied.css", content=STYLE))
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
-    for script in sorted(EXAMPLES.glob("gallery/[!_]*.py")):
-        name = script.relative_to(EXAMPLES).as_posix()
-        files.append(File.generated(config, name, abs_src_path=str(script)))
     files.append(File.generated(config, "commands.md", content=_commands()))
     for name, source in LIVE.items():
         files.append(File.generated(config, name, content=_live(source)))
@@ -218,10 +215,8 @@ def on_page_markdown(text: str, page: Page, **_: Any) -> str:
         plain = re.sub(r"[*`\[\]]|\]?\([^)]*\)", "", " ".join(first[0].split()))
         page.meta["description"] = plain[:160]
     text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
-    text = re.sub(
-        r"^Script: \[(\w+)\.py\]\(\.\./examples/(\S+)\)$", _folded, text, flags=re.MULTILINE
-    )
-    text = text.replace("](../examples/", "](").replace('"../../benchmarks/', '"../benchmarks/')
+    text = re.sub(r"^Script: \[(\w+)\.py\]\((\S+)\)$", _folded, text, flags=re.MULTILINE)
+    text = text.replace('"../../benchmarks/', '"../benchmarks/')
     text = text.replace('src="live/', 'src="../live/')
     outside = r"\[[^]]+\]\((\.\./\.\./)[^)]*\)"
     return re.sub(outside, lambda found: _relinked(found[0].replace(found[1], "")), text)
@@ -229,7 +224,7 @@ def on_page_markdown(text: str, page: Page, **_: Any) -> str:
 
 def _folded(found: re.Match[str]) -> str:
     """Return the code of a script in a block that opens."""
-    code = (EXAMPLES / found[2]).read_text(encoding="utf-8").rstrip()
+    code = (PAGES / found[2]).read_text(encoding="utf-8").rstrip()
     lines = "\n".join(f"    {line}".rstrip() for line in code.split("\n"))
     return f'??? example "{found[1]}.py"\n    ```python\n{lines}\n    ```'
 
@@ -281,6 +276,6 @@ def _relinked(text: str) -> str:
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
     text = re.sub(r"\]\(bvh/docs/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
     # Pictures, and links from these to scripts, in HTML.
-    text = re.sub(r'(src|href)="bvh/(?:docs|examples)/', r'\1="', text)
+    text = re.sub(r'(src|href)="bvh/docs/', r'\1="', text)
     # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

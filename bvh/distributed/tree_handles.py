@@ -30,7 +30,6 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, loaded_from
 from bvh.scene.scene import Scene
-from bvh.scene.table import nested_scenes
 
 Opened = TypeVar("Opened")
 
@@ -118,7 +117,7 @@ class MappedScene(_Mapped):
 
     def _found(self) -> tuple[str, Callable[[], BVH | Scene]]:
         scene = load(self.path, mmap=True)
-        saved = scene._saved if isinstance(scene, Scene) else None
+        saved = scene.source if isinstance(scene, Scene) else None
         return "" if saved is None else saved.checksum, lambda: scene
 
     def __getstate__(self) -> dict[str, object]:
@@ -236,16 +235,10 @@ def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
 
 def _mapped_scene(scene: Scene) -> MappedScene | None:
     """Return a handle of a scene that is still what it was mapped from; None for any other."""
-    if scene._saved is None or not scene._saved.checksum:
+    source = scene.source
+    if source is None:
         return None
-    content, checksum = scene._saved
-    for part in nested_scenes(scene):
-        saved, known = part._saved, part._instances
-        if saved is None or saved.content is not content or not known.is_as_made:
-            return None
-        files = (tree.source for tree in known.children if isinstance(tree, BVH))
-        if any(file is None or file.content is not content for file in files):
-            return None
+    content, checksum = source
     handle = MappedScene(_path_of(content), checksum)
     handle._map = content
     return handle

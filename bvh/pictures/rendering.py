@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -179,7 +180,7 @@ class BandRenderer:
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
         if isinstance(source, BVH):
-            source = source._snapshot()
+            source = copy(source)
         if isinstance(source, BVH) and source.kind == "custom":
             why = "custom primitives have no normals"
             raise ValueError(f"source must hold triangles or boxes: {why}")

@@ -17,5 +17,4 @@ Each file imports only from those above it.
 | `scene_queries.py` | Queries of a scene: what it adds to those that trees and scenes share |
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |
 | `scene.py` | `Scene`: instances of trees and of other scenes, which can be added, moved and removed |
-| `scene_copy.py` | `SceneCopy`: a copy that shares trees, for queries while other threads change the scene |
 """

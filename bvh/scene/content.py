@@ -22,7 +22,14 @@ from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
-from bvh.scene.table import InstanceHolder, Instances, nested_scenes
+from bvh.scene.table import (
+    COLUMNS,
+    InstanceHolder,
+    Instances,
+    SavedScene,
+    nested_scenes,
+    table_guard,
+)
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
@@ -50,6 +57,38 @@ class SceneContent(InstanceHolder):
         # The number of changes in the process when both were last up to date.
         self._seen = -1
         self._up, self._saved = "z", None
+
+    def __copy__(self) -> SceneContent:
+        """Return a copy that shares the trees and has copies of nested scenes.
+
+        Other threads may change the scene meanwhile: its tables are read, but not compacted.
+        """
+        copies: dict[int, SceneContent] = {}
+        with table_guard.lock:
+            for part in nested_scenes(self, compact=False):
+                table = part._instances
+                rows = np.flatnonzero(table.column("child") >= 0)
+                columns = {name: table.column(name)[rows] for name in COLUMNS}
+                _, children = np.unique(columns["child"], return_inverse=True)
+                columns["child"] = children.astype(np.int32).reshape(-1)
+                state = {
+                    "columns": columns, "names": dict(table.names), "next_id": table.next_id,
+                    "children": [copies.get(id(x), x) for x in table.used_children()],
+                }  # fmt: skip
+                copies[id(part)] = copy = object.__new__(type(self))
+                copy._begin(Instances.of_state(state), dict(part._attributes))
+                copy._up = part._up
+        return copies[id(self)]
+
+    @property
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that differ after each change of the scene or of a nested one.
+
+        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
+        """
+        with table_guard.lock:
+            parts = nested_scenes(self, compact=False)
+            return tuple(part._instances.version for part in parts)
 
     def _current(self) -> SceneView:
         """Return the two levels that kernels traverse, up to date."""
@@ -146,6 +185,37 @@ class SceneContent(InstanceHolder):
         (2, 1, array([0, 0], dtype=int32), (2, 6))
         """
         return self._current()
+
+    @property
+    def source(self) -> SavedScene | None:
+        """The map of the file that the scene was loaded from, and the checksum of its headers.
+
+        None for a scene in memory, and after any change of it, or of what is in it.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> scene = bvh.Scene()
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     scene.save(os.path.join(folder, "one.bvh"))
+        ...     mapped = bvh.load(os.path.join(folder, "one.bvh"), mmap=True)
+        >>> scene.source is None, mapped.source is None
+        (True, False)
+        >>> mapped.rename(number, "one")
+        >>> mapped.source is None
+        True
+        """
+        saved = self._saved
+        if saved is None or not saved.checksum:
+            return None
+        for part in nested_scenes(self):
+            table, trees = part._instances, part._instances.children
+            files = [part._saved, *(tree.source for tree in trees if isinstance(tree, TreeBase))]
+            same = all(file is not None and file.content is saved.content for file in files)
+            if not (same and table.is_as_made):
+                return None
+        return saved
 
     @property
     def leaves(self) -> Leaves:

@@ -228,11 +228,7 @@ class InstanceAccess(SceneContent):
         ('new', [])
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
-        self._saved = None
-        if label("name", name) is None:
-            self._instances.names.pop(number, None)
-        else:
-            self._instances.names[number] = str(name)
+        self._instances.rename(number, label("name", name))
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:

@@ -23,11 +23,9 @@ from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
 from bvh.scene import table as instances
-from bvh.scene.table import Rows
+from bvh.scene.table import NO_ROWS, Rows
 
 Ints = NDArray[Any]
-
-NO_ROWS = np.empty(0, np.int64)
 
 # Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
 MAX_LEAVES = 2**24

@@ -4,23 +4,22 @@ A row is an instance. Rows are in the order of ids, which are never reused. Remo
 which the next query closes.
 
 All that is computed from tables follows their `version`, which counts changes; a log has the rows
-of the last ones. `tests/scene/test_changes.py` tests each line:
+of the last ones. `tests/scene/test_changes.py` holds each cell of this table:
 
-=========================== ======= ========= ============ ======== ============== =============
-change                      leaves  SceneView maps, boxes, masks of merged tree,   `seen_closed`
-                                              transforms   leaves   `one_trees`
-=========================== ======= ========= ============ ======== ============== =============
-add, remove, replace        new     new       .            .        .              .
-set_transform(s)            updated kept      rows         kept     dropped        kept
-set_mask, set_visible       updated kept      kept         rows     dropped        dropped
-refit of a tree             kept    new       .            .        .              .
-rename, up                  kept    kept      kept         kept     kept           kept
-the same in a nested scene  as above, for all leaves below its instances
-=========================== ======= ========= ============ ======== ============== =============
+=========================== ======= ========= ======= ======= =========== ===========
+change                      leaves  SceneView moves   masks   one_trees   seen_closed
+=========================== ======= ========= ======= ======= =========== ===========
+add, remove, replace        new     new       new     new     new         new
+set_transform               updated kept      updated kept    dropped     kept
+set_mask, set_visible       updated kept      kept    updated dropped     dropped
+refit                       kept    new       new     new     new         new
+rename, up                  kept    kept      kept    kept    kept        kept
+=========================== ======= ========= ======= ======= =========== ===========
 
-A new `SceneView` has none of what was computed for the one before. Transforms include the TLAS and
-`metrics`. The file of a mapped scene (`Scene.source`) is dropped by all but refits, which each tree
-notes itself.
+`moves` are maps, inverses, the TLAS, transforms and `metrics` of leaves; `one_trees`, all trees
+over all leaves, the merged tree of rays too. A change in a nested scene has the same effects, for
+all leaves below its instances. `Scene.source` is None after any change; a refit is noted by its
+tree.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ REMEMBERED = 4096
 SMALL_TABLE = 1024
 
 TRUTHS = (True, False)
+NO_ROWS = np.empty(0, np.int64)
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "ids": (np.int64, ()),
@@ -137,7 +137,7 @@ class Instances:
         By id, of the instances that have one.
     next_id : int
     version : int
-        Number of changes since the table was made, names excepted.
+        Number of changes since the table was made.
     shape : int
         The version at which an instance was last added, removed or replaced.
     """
@@ -196,7 +196,7 @@ class Instances:
                 self._columns[column][begin:end] = values
             for number, name in zip(ids.tolist(), names, strict=False):
                 if name is not None:
-                    self.names[number] = name
+                    self.names[number] = str(name)
             self._size, self.next_id = end, first + count
             self._reshaped()
         return ids
@@ -266,12 +266,25 @@ class Instances:
         """Change the maps, masks or visibility of rows."""
         with table_guard.lock:
             self._columns[column][rows] = values
-            self._logged += len(rows)
-            if self._logged > REMEMBERED + 2 * self._size:
-                self._log, self._logged = [], len(rows)
-            self._log.append((column == "maps", rows))
-            self.version += 1
-            changes.note_scene()
+            self._note(column == "maps", rows)
+
+    def rename(self, number: int, name: str | None) -> None:
+        """Change the name of the instance with an id."""
+        with table_guard.lock:
+            if name is None:
+                self.names.pop(number, None)
+            else:
+                self.names[number] = str(name)
+            self._note(False, NO_ROWS)
+
+    def _note(self, moved: bool, rows: Rows) -> None:
+        """Count a change: of the maps of rows, or of their masks and visibility."""
+        self._logged += 1 + len(rows)
+        if self._logged > REMEMBERED + 2 * self._size:
+            self._log, self._logged = [], 1 + len(rows)
+        self._log.append((moved, rows))
+        self.version += 1
+        changes.note_scene()
 
     def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
         """Return the rows with another map, and with another mask or visibility, than at a version.
@@ -335,7 +348,7 @@ class Instances:
 
     @property
     def is_as_made(self) -> bool:
-        """Whether nothing but names has changed since the table was made of a state."""
+        """Whether nothing has changed since the table was made of a state."""
         return self._is_compact and self.version == 0
 
     def state(self) -> dict[str, Any]:
@@ -361,7 +374,7 @@ def _union(parts: list[Rows]) -> Rows:
     """Return the rows in any of some arrays."""
     if len(parts) == 1:
         return parts[0]
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    return np.unique(np.concatenate(parts)) if parts else NO_ROWS
 
 
 class SavedScene(NamedTuple):

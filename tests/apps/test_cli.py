@@ -51,8 +51,7 @@ def test_info(run: Run, mesh: Path) -> None:
     code, out, err = run("info", mesh)
     assert (code, err.strip()) == (0, "")
     words = "triangles 720", "vertices 362", "watertight yes", "SAH cost", "memory 0", "ignored 0"
-    for each in words:
-        assert each in " ".join(out.split())
+    assert all(each in " ".join(out.split()) for each in words)
     code, out, err = run("info", "--json", mesh)
     assert (code, err.strip()) == (0, "")
     told, stats = json.loads(out), tree.stats()

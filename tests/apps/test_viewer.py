@@ -25,13 +25,13 @@ from bvh.apps.viewer.drawing import (
     surface_of,
 )
 from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
 from bvh.runtime.arguments import grouped
 from bvh.runtime.simd import WIDTH
-from bvh.scene.scene_copy import SceneCopy
 from tests.oracles.viewer import boxes_at, pixel_ray
 
 BALL = trimesh.creation.icosphere(subdivisions=2)

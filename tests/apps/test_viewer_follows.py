@@ -12,8 +12,8 @@ import trimesh
 
 from bvh import BVH, Scene, view
 from bvh.apps.viewer.drawing import PageFrame, drawing_of
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.window import TICK
-from bvh.scene.scene_copy import SceneCopy
 
 BALL = trimesh.creation.icosphere(subdivisions=1)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.examples.pyvista_results import plotter_of
+from bvh.docs.programs.pyvista_results import plotter_of
 
 pv = pytest.importorskip("pyvista")
 

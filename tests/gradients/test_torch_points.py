@@ -140,5 +140,5 @@ def test_examples(name: str) -> None:
     """What they look for, they find."""
     from importlib import import_module
 
-    before, after = getattr(import_module(f"bvh.examples.{name}"), name)()
+    before, after = getattr(import_module(f"bvh.docs.programs.{name}"), name)()
     assert after < 0.05 * before

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.examples import gallery
-from bvh.examples.gallery.__main__ import home
+from bvh.docs.programs import gallery
+from bvh.docs.programs.gallery.__main__ import home
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(gallery.__file__).parent
@@ -63,7 +63,7 @@ def test_command(tmp_path: Path, names: list[str], monkeypatch: Any, capsys: Any
     monkeypatch.setattr("sys.argv", ["gallery", str(tmp_path / "new"), *names])
     wrong = names == ["sum"]
     with pytest.raises(SystemExit) if wrong else nullcontext():
-        runpy.run_module("bvh.examples.gallery", run_name="__main__")
+        runpy.run_module("bvh.docs.programs.gallery", run_name="__main__")
     out, err = capsys.readouterr()
     assert sorted(drawn) == ([] if wrong else names or SCRIPTS) and ("leaks, " in err) == wrong
     assert len(out.splitlines()) == len(drawn) and not re.search(r"[{}\[\]]|np\.|\d{6}", out)
@@ -129,8 +129,8 @@ def test_selection(tmp_path: Path) -> None:
 
 def test_clearances(tmp_path: Path) -> None:
     """Nothing touches; the hand comes closest, and no vertex of it is closer than that."""
-    from bvh.examples.gallery.clearances import NAMES
-    from bvh.examples.gallery.scenery import robot, swing, table
+    from bvh.docs.programs.gallery.clearances import NAMES
+    from bvh.docs.programs.gallery.scenery import robot, swing, table
 
     least = drawn("clearances", tmp_path, 7)
     assert tuple(least) == NAMES and 0.0 < least["hand"] == min(least.values()) < 0.2
@@ -144,7 +144,7 @@ def test_tour(tmp_path: Path) -> None:
     """Frames differ, and the cursor passes over several faces."""
     from PIL import Image
 
-    from bvh.examples.gallery import tour
+    from bvh.docs.programs.gallery import tour
 
     path = tmp_path / "tour.webp"
     found = tour.main(path, 160, 4, 6)
@@ -159,7 +159,7 @@ def test_every_script_has_its_picture_and_its_place() -> None:
     pictures = ROOT / "bvh" / "docs" / "pictures"
     if not pictures.is_dir():
         pytest.skip("not a clone of the repository")
-    scripts = re.findall(r"\(\.\./examples/(?:gallery/)?(\w+)\.py\)", page)
+    scripts = re.findall(r"\(programs/(?:gallery/)?(\w+)\.py\)", page)
     assert {*scripts} - {*SHARED} == {*SCRIPTS}
     assert set(re.findall(r"\(pictures/(\w+)\.webp\)", page)) == set(SCRIPTS)
     for name in SCRIPTS:

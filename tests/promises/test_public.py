@@ -258,7 +258,7 @@ def test_imports_between_folders_run_one_way() -> None:
     place = order.index("gradients") + 1
     order[place:place] = ["torch", "jax"]
     order.insert(order.index("devices") + 1, "warp")
-    order.append("examples")
+    order.append("docs")
     found = {path.name for path in (ROOT / "bvh").iterdir() if (path / "__init__.py").exists()}
     assert found == set(order) - set(beside)
     for path in (ROOT / "bvh").rglob("*.py"):

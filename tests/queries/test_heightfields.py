@@ -9,7 +9,7 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.examples import terrain
+from bvh.docs.programs import terrain
 
 DOWN = [0.0, 0.0, -1.0]
 

@@ -15,7 +15,7 @@ def test_numba_options_are_in_one_file() -> None:
     """Only jit.py speaks of them; dispatchers.py hands them on."""
     words = re.compile(r"njit|fastmath|(?<!jax\.)\bjit\(|@jit|parallel=|error_model|cache=True")
     for path in PACKAGE.rglob("*.py"):
-        if "examples" in path.parts:
+        if "programs" in path.parts:
             continue
         code = re.sub(r'"""(?s:.*?)"""', "", path.read_text(encoding="utf-8"))
         found = words.findall(re.sub(r"compiled with numba\.njit", "", code))
@@ -26,7 +26,7 @@ def test_numba_options_are_in_one_file() -> None:
     dispatchers = [
         real
         for name, module in list(sys.modules.items())
-        if name.split(".")[0] == "bvh" and not name.startswith("bvh.examples")
+        if name.split(".")[0] == "bvh" and not name.startswith("bvh.docs.programs")
         for value in vars(module).values()
         if isinstance(real := real_of(value), Dispatcher)
     ]

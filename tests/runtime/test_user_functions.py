@@ -12,7 +12,7 @@ import pytest
 
 import bvh
 from bvh import kernels
-from bvh.examples import ambient_occlusion, foliage, lidar
+from bvh.docs.programs import ambient_occlusion, foliage, lidar
 from tests.cases import aims
 from tests.cases.soups import soup
 

@@ -4,6 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `scene_copy.py` | Copy of a scene that shares its trees: what a page asks, while other threads change the scene |
 | `drawing.py` | Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit |
 | `meshes.py` | Meshes on a page: the parts of a drawing, of which only what differs from the last is sent |
 | `readouts.py` | Texts of the page's panel, as HTML with an id for each value, and its script |

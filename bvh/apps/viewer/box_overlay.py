@@ -48,7 +48,7 @@ class BoxOverlay:
     def follow(self) -> None:
         """Draw one level of the tree that is chosen now, and show how many boxes are drawn."""
         session = self._session
-        with session._lock:
+        with session.lock:
             if self._of.options != self._choices():
                 self._of.options = self._choices()
             pick, leaves = session.pick, session.scene.leaves
@@ -87,7 +87,7 @@ class BoxOverlay:
             return None
         if self._of.value == TOP:
             # Not stored: the top level changes when instances move.
-            return BoxLevels(scene._current().arrays)
+            return BoxLevels(scene.view().arrays)
         arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
         if id(arrays) not in self._levels:
             if len(self._levels) == KEPT:

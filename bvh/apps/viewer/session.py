@@ -15,6 +15,7 @@ from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outlines, face_triangles
 from bvh.apps.viewer.meshes import Meshes
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tools.instance_list import InstanceList
 from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Ids, Marked, Marks
 from bvh.apps.viewer.tools.measuring import Measuring
@@ -28,7 +29,6 @@ from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
-from bvh.scene.scene_copy import SceneCopy
 
 if TYPE_CHECKING:
     from viser import ClientHandle, SceneClickEvent, SceneRectSelectEvent
@@ -56,7 +56,7 @@ class Session:
         # Origin and direction in the world of the last click that picked something.
         self.picked_ray: list[float] | None = None
         # Of all pages of the scene, whose copy changes only while it is held.
-        self._copy, self._lock = copy, copy.lock
+        self._copy, self.lock = copy, copy.lock
         self._closed = False
         self.marks = Marks(client.scene, lambda: self.frame)
         self._picked: Marked | None = None
@@ -96,7 +96,7 @@ class Session:
         said.daemon = True
         said.start()
         try:
-            with self._lock:
+            with self.lock:
                 self._copy.follow()
                 yield
         finally:
@@ -199,7 +199,7 @@ class Session:
 
     def _clear(self) -> None:
         """Forget picks, measurements and selections."""
-        with self._lock:
+        with self.lock:
             self.pick, self.picked_ray, self._picked = None, None, None
             self.marks.clear("face", "edges", "normal")
             self._pick_text.content = readouts.picked(None)
@@ -309,7 +309,7 @@ class Session:
     def _look_under_cursor(self) -> None:
         """Show what is under the pointer, and outline it."""
         cursor = readouts.cursor_of(self._cursor.value)
-        with self._lock:
+        with self.lock:
             self._copy.follow()
             camera = self.camera()
             began, pick = notice.clock(), None

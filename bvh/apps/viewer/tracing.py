@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer.readouts import picture_text
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.camera.camera import Camera
 from bvh.pictures import render
 from bvh.pictures.shading import Shade
 from bvh.runtime.jit import notice
-from bvh.scene.scene import Scene
-from bvh.scene.scene_copy import SceneCopy
 
 # Seconds for a picture while the camera moves, and of rest before the fine one.
 MOVING, RESTING = 0.08, 0.25
@@ -72,14 +71,13 @@ class Tracer:
         self, copy: SceneCopy, camera: Callable[[], Camera],
         show: Callable[[NDArray[np.uint8] | None, str], None], threads: int | None,
     ) -> None:  # fmt: skip
-        self.camera, self.show, self.threads, self._page_copy = camera, show, threads, copy
+        self.camera, self.show, self.threads, self._copy = camera, show, threads, copy
         self.shade: Shade | None = None
         self._fine = self._closed = False
         # Number of times that the camera or the shade has changed.
         self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
-        self._copy: SceneCopy | None = None
         self._draw = Latest(self._cast)
 
     def choose(self, shade: Shade | None) -> None:
@@ -150,7 +148,8 @@ class Tracer:
         size = reduced(view.width, view.height, int(pixels))
         began = notice.clock()
         try:
-            scene, view = self._current(), view.resized(*size)
+            self._copy.follow()
+            scene, view = self._copy.scene, view.resized(*size)
             picture = render(scene, view, shade, ground=False, threads=self.threads, progress=check)
         except _OutdatedError:
             return
@@ -168,14 +167,6 @@ class Tracer:
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
-
-    def _current(self) -> Scene:
-        """Return a copy of the scene as it is now, that nothing changes while it is rendered."""
-        if self._copy is None:
-            self._copy = SceneCopy(self._page_copy.source)
-        self._copy.hidden = self._page_copy.hidden
-        self._copy.follow()
-        return self._copy.scene
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import MAX_FACES, PageDrawing, PageFrame, drawing_of
 from bvh.apps.viewer.html_export import written_html
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
 from bvh.apps.viewer.tools.views import FILL
 from bvh.apps.viewer.tools.views import WIDE as FOV
@@ -27,7 +28,6 @@ from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Axis, grouped, label, number_of, thread_count, whole_number
 from bvh.scene.scene import Scene
-from bvh.scene.scene_copy import SceneCopy
 from bvh.tree.changes import changes
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import html
 from typing import Any
 
 from bvh.apps.page_server import block
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.runtime.arguments import grouped
-from bvh.scene.scene_copy import SceneCopy
 
 # Rows of the list; the search of the page looks through these.
 MAX_LISTED = 2000

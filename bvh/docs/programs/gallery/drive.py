@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples import lidar
-from bvh.examples.gallery.scenery import street
-from bvh.examples.gallery.sheet import BLUE, ORANGE, RED, Sheet
+from bvh.docs.programs import lidar
+from bvh.docs.programs.gallery.scenery import street
+from bvh.docs.programs.gallery.sheet import BLUE, ORANGE, RED, Sheet
 from bvh.runtime.arguments import grouped
 
 TEXT = "Returns: {} first (blue), {} second (orange), {} third (red)"

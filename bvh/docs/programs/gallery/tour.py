@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import statues
-from bvh.examples.gallery.sheet import FAINT, GREEN, INK, RED, Floats, Lit, rgb
+from bvh.docs.programs.gallery.scenery import statues
+from bvh.docs.programs.gallery.sheet import FAINT, GREEN, INK, RED, Floats, Lit, rgb
 from bvh.pictures import render
 
 CURSOR = np.array([[0, 0], [0, 17], [4, 13], [7, 19], [10, 18], [7, 12], [12, 12]], float)

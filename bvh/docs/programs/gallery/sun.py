@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import city
-from bvh.examples.gallery.sheet import BLUE, SUN, Lit, Sheet, colours
+from bvh.docs.programs.gallery.scenery import city
+from bvh.docs.programs.gallery.sheet import BLUE, SUN, Lit, Sheet, colours
 
 TEXT = "Rays to the sun all of a day in April, and to the mast"
 VIEW = ["#e4e7ea", BLUE]

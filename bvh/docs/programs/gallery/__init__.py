@@ -15,5 +15,5 @@ Each file imports only from those above it.
 | `selection.py` | Selection: which faces are under the cursor, in the rectangle, and in the lasso? |
 | `clearances.py` | Clearances: how close does a robot come to what is around it, and where? |
 | `tour.py` | A tour: a cursor that hovers, a lasso that selects, and what each ray costs, as an animation |
-| `__main__.py` | All pictures: ``python -m bvh.examples.gallery FOLDER`` draws them, or those that are named. |
+| `__main__.py` | Draw all pictures, or those that are named: ``python -m bvh.docs.programs.gallery FOLDER`` |
 """

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import statues
-from bvh.examples.gallery.sheet import GREEN, INK, ORANGE, RED, Lit, Sheet, rgb
+from bvh.docs.programs.gallery.scenery import statues
+from bvh.docs.programs.gallery.sheet import GREEN, INK, ORANGE, RED, Lit, Sheet, rgb
 
 TEXT = "Scene.pick, pick_rect and pick_lasso, which takes what is hidden, too"
 

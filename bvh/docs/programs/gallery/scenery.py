@@ -3,8 +3,8 @@
 import numpy as np
 
 import bvh
-from bvh.examples import foliage
-from bvh.examples.gallery.sheet import Floats, Mesh, beside, ground
+from bvh.docs.programs import foliage
+from bvh.docs.programs.gallery.sheet import Floats, Mesh, beside, ground
 
 
 def wall(n: int) -> Mesh:

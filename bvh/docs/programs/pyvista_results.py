@@ -1,6 +1,6 @@
 """Results back in PyVista: the distance of a surface to another, and hits of rays, in a plotter.
 
-Run with ``python -m bvh.examples.pyvista_results SURFACE OTHER PICTURE.png``; needs PyVista.
+Run with ``python -m bvh.docs.programs.pyvista_results SURFACE OTHER PICTURE.png``; needs PyVista.
 """
 
 import sys
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     import pyvista as pv
 
     if len(sys.argv) != 4:
-        sys.exit("python -m bvh.examples.pyvista_results SURFACE OTHER PICTURE.png")
+        sys.exit("python -m bvh.docs.programs.pyvista_results SURFACE OTHER PICTURE.png")
     surface, other = (pv.read(name).extract_surface() for name in sys.argv[1:3])
     origins = np.asarray(surface.center) + 3.0 * surface.length * np.eye(3)
     plotter_of(surface, other, origins, surface.center - origins).screenshot(sys.argv[3])

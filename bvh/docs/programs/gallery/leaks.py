@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import wall
-from bvh.examples.gallery.sheet import GREEN, RED, Floats, Lit, Sheet, beside
+from bvh.docs.programs.gallery.scenery import wall
+from bvh.docs.programs.gallery.sheet import GREEN, RED, Floats, Lit, Sheet, beside
 from bvh.runtime.arguments import grouped
 
 EYE = np.array([0.7123, 0.5321, 2.0123], np.float32).astype(float)

@@ -1,6 +1,6 @@
 """Fit a surface to a cloud of points: move its vertices, refit the tree, repeat (needs PyTorch).
 
-Run with ``python -m bvh.examples.fit_surface``.
+Run with ``python -m bvh.docs.programs.fit_surface``.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""All pictures: ``python -m bvh.examples.gallery FOLDER`` draws them, or those that are named."""
+"""Draw all pictures, or those that are named: ``python -m bvh.docs.programs.gallery FOLDER``."""
 
 from argparse import ArgumentParser
 from importlib import import_module
@@ -23,7 +23,7 @@ SCRIPTS = {
 
 def home(name: str) -> str:
     """Return the module of a script."""
-    return f"bvh.examples.{'' if name == 'terrain' else 'gallery.'}{name}"
+    return f"bvh.docs.programs.{'' if name == 'terrain' else 'gallery.'}{name}"
 
 
 def told(name: str, found: dict[str, float] | list[int]) -> str:
@@ -36,7 +36,7 @@ def told(name: str, found: dict[str, float] | list[int]) -> str:
 
 if __name__ == "__main__":
     about = "Draw the pictures of the gallery, all or those that are named."
-    parser = ArgumentParser("python -m bvh.examples.gallery", description=about)
+    parser = ArgumentParser("python -m bvh.docs.programs.gallery", description=about)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where pictures are written")
     names = ", ".join(SCRIPTS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
+from bvh.docs.programs.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
 
 THINNEST, THICKEST = 4.0, 14.0
 

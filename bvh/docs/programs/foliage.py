@@ -1,6 +1,6 @@
 """Foliage: leaves cut out of cards, by a filter that accepts hits where a texture is opaque.
 
-Run with ``python -m bvh.examples.foliage``.
+Run with ``python -m bvh.docs.programs.foliage``.
 """
 
 import numba

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import robot, swing, table
-from bvh.examples.gallery.sheet import BLUE, GREEN, INK, ORANGE, RED, Lit, Sheet, ground, rgb
+from bvh.docs.programs.gallery.scenery import robot, swing, table
+from bvh.docs.programs.gallery.sheet import BLUE, GREEN, INK, ORANGE, RED, Lit, Sheet, ground, rgb
 
 TEXT = "Each link's distance from the table and what stands on it, in one swing"
 NAMES, PENS = ("base", "upper arm", "forearm", "hand"), (GREEN, BLUE, ORANGE, RED)

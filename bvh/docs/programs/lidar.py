@@ -1,6 +1,6 @@
 """Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop.
 
-Run with ``python -m bvh.examples.lidar``.
+Run with ``python -m bvh.docs.programs.lidar``.
 """
 
 import numba

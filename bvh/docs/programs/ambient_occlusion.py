@@ -1,6 +1,6 @@
 """Ambient occlusion: the visible share of the sky for each pixel of a picture.
 
-Run with ``python -m bvh.examples.ambient_occlusion MESH PICTURE.png``.
+Run with ``python -m bvh.docs.programs.ambient_occlusion MESH PICTURE.png``.
 """
 
 import sys
@@ -34,7 +34,7 @@ if __name__ == "__main__":
     from PIL import Image
 
     if len(sys.argv) != 3:
-        sys.exit("python -m bvh.examples.ambient_occlusion MESH PICTURE.png")
+        sys.exit("python -m bvh.docs.programs.ambient_occlusion MESH PICTURE.png")
 
     tree = bvh.BVH.from_mesh(trimesh.load(sys.argv[1], process=False))
     middle, size = tree.bounds.mean(axis=0), np.ptp(tree.bounds, axis=0).max()

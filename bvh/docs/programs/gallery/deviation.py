@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import PLACE, bulge, tower
-from bvh.examples.gallery.sheet import SIGN, Lit, Sheet, colours, ground
+from bvh.docs.programs.gallery.scenery import PLACE, bulge, tower
+from bvh.docs.programs.gallery.sheet import SIGN, Lit, Sheet, colours, ground
 
 TEXT = "A scan's signed distance from its plan, 5 800 000 m north"
 

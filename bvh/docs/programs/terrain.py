@@ -1,6 +1,6 @@
 """What is seen from here: the viewshed, the horizon and the shadows of a terrain.
 
-``python -m bvh.examples.terrain`` tells them for a made-up one of a million cells.
+``python -m bvh.docs.programs.terrain`` tells them for a made-up one of a million cells.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from bvh.examples.gallery.sheet import BLUE, Lit, Sheet, colours
+from bvh.docs.programs.gallery.sheet import BLUE, Lit, Sheet, colours
 
 Floats = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """Find the pose of a mesh from 64 distances, by gradient descent (needs PyTorch).
 
-Run with ``python -m bvh.examples.find_pose``.
+Run with ``python -m bvh.docs.programs.find_pose``.
 """
 
 import torch

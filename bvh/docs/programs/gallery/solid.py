@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.examples.gallery.scenery import holed
-from bvh.examples.gallery.sheet import GREEN, INK, RED, Lit, Sheet, colours, rgb
+from bvh.docs.programs.gallery.scenery import holed
+from bvh.docs.programs.gallery.sheet import GREEN, INK, RED, Lit, Sheet, colours, rgb
 
 DEPTH = ["#1d4e79", "#6aa5cc", "#f3f0e8", "#f5e2c2", "#ecc088"]
 TEXT = "The mesh; its signed distance, where red closes the holes; its voxels"
