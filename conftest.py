@@ -13,7 +13,7 @@ NEEDS = {
     ),
     "jax": ("bvh/jax.py", "bvh/gradients/jax_functions.py"),
     "warp": ("bvh/warp.py", "bvh/devices", "bvh/docs/devices.md"),
-    "pyvista": ("bvh/compat/followed_data_sets.py", "bvh/compat/pyvista.py"),
+    "pyvista": ("bvh/compat/pyvista.py", "bvh/compat/vtk.py"),
 }
 
 collect_ignore = [

@@ -4,18 +4,18 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `tensors.py` | Arguments as Open3D takes them, arrays or Tensors; results are of the kind of the input |
+| `tensors.py` | Arguments as in Open3D, arrays or Tensors; results are of the kind of the input |
 | `geometries.py` | Geometries of a RaycastingScene: triangles under one tree, with Open3D's ids and normals |
 | `open3d.py` | Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types |
+| `followed_meshes.py` | Trees over meshes of other libraries, which may change between queries |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |
 | `trimesh_rays.py` | Ray queries of trimesh meshes, with the interface of its two ray casters |
 | `collisions/` | Collisions of many meshes, with the interface of `trimesh.collision`. |
 | `trimesh.py` | Drop-in replacements for rays, nearest points and collisions of trimesh |
 | `embreex/` | Drop-in replacement for embreex, and pyembree: exact, on all platforms. |
-| `followed_data_sets.py` | Trees that follow data sets of VTK and PyVista, by checksums of what the trees are made of |
-| `pyvista.py` | Accessor `mesh.bvh` of PyVista's data sets: our queries, and PyVista's own with their signatures |
+| `pyvista.py` | Accessor `mesh.bvh` of PyVista's data sets: queries of `BVH`, and some with PyVista's signatures |
 | `vtk.py` | Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers |
 | `mathutils.py` | Drop-in replacement for Blender's `mathutils.bvhtree.BVHTree`, in float64 and exact |
 | `ifcopenshell.py` | Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly |
-| `mujoco.py` | Rays of MuJoCo's models: `scene(model)` follows `MjData`, `mj_ray` and `mj_multiRay` ask it |
+| `mujoco.py` | Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay` |
 """

@@ -24,7 +24,7 @@ Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
-    """Base of `RaycastingScene`, with its `nthreads`: meshes, and their tree, built when needed."""
+    """Base of `RaycastingScene`: meshes, and their tree, built on first use."""
 
     def __init__(self, nthreads: int = 0, device: object = None) -> None:
         self._threads = thread_limit(nthreads)
@@ -85,10 +85,10 @@ class CastSurface:
         faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
         for (_, part), first in zip(geometries, firsts[:-1], strict=True):
             faces.append(part + first if first else part)
-        # A scene without geometries is asked, too; the arrays of one alone are the tree's as well.
+        # The tree shares the arrays of a single geometry.
         one = len(geometries) == 1
         mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
-        # Open3D gives no warning of an open mesh.
+        # Open3D does not warn of open meshes.
         self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
         # The geometry of each triangle, and its row there.
         self._ids: list[NDArray[np.uint32]] | None = None

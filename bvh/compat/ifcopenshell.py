@@ -1,7 +1,7 @@
 """Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly.
 
-Elements are those that `ifcopenshell.geom.iterator` gives. Solids that share a plane, are equal, or
-one in the other are told, too; a mesh that is not closed meets by its surface alone.
+Elements come from `ifcopenshell.geom.iterator`. Solids that share a plane, are equal, or one in the
+other clash, too; of a mesh that is not closed only the surface counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLASH_TYPES = ("protrusion", "pierce", "collision", "clearance")
 
 @dataclass(frozen=True)
 class Clash:
-    """A clash of two elements, as IfcOpenShell has it.
+    """A clash of two elements, with the fields of IfcOpenShell's.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Clash:
 
 @dataclass(frozen=True)
 class RayHit:
-    """An element that a ray meets; `normal` is that of the face, both distances are the same."""
+    """An element that a ray hits; `normal` is that of the face, both distances are the same."""
 
     distance: float
     style_index: int
@@ -69,7 +69,7 @@ class tree:
     file, settings
         A file to add, and the settings of its geometry.
     backend : str, optional
-        Of no effect.
+        Ignored.
     """
 
     def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
@@ -126,29 +126,24 @@ class tree:
             how = first.relation(second)
             if how in ("disjoint", "touching"):
                 continue
-            depth, pierces = 0.0, False
-            if how != "equal":
-                deep = first.penetration(second)
-                depth, pierces, point = (
-                    float(deep.depth),
-                    bool(deep.pierces),
-                    np.asarray(deep.point),
-                )
-                turned, end = not deep.own, point + depth * np.asarray(deep.direction)
-            if depth == 0.0:
-                # No vertex tells how deep equal solids are: the largest ball in the smaller does.
+            deep = None if how == "equal" else first.penetration(second)
+            if deep is not None and deep.depth > 0.0:
+                swapped, depth, kind = not deep.own, float(deep.depth), int(deep.pierces)
+                ends: Any = deep.point, deep.point + depth * np.asarray(deep.direction)
+            else:
+                # No vertex of equal solids is inside: the depth is the largest ball in the smaller.
                 balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
-                turned, depth = bool(balls[1] < balls[0]), float(min(balls))
-                point, end = first.distance_to(second).position
+                swapped, depth, kind = bool(balls[1] < balls[0]), float(min(balls)), 0
+                ends = first.distance_to(second).position
             if depth > tolerance:
-                one, two = (b, a) if turned else (a, b)
-                found.append(self._clash(int(pierces), one, two, depth, point, end))
+                pair = (b, a) if swapped else (a, b)
+                found.append(self._clash(kind, *pair, depth, *ends))
         return tuple(found)
 
     def clash_collision_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
     ) -> tuple[Clash, ...]:
-        """Return the pairs of elements whose interiors meet or, allowed to, surfaces touch."""
+        """Return the pairs whose interiors meet or, with `allow_touching`, whose surfaces touch."""
         found = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
@@ -199,24 +194,22 @@ class tree:
         """Return the elements whose boxes meet a box, or are within it."""
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
-        found = []
-        for k in range(len(self._products)):
-            box = self._solids[k].bounds
-            inside = (box[0] >= low).all() and (box[1] <= high).all()
-            meets = (box[0] <= high).all() and (box[1] >= low).all()
-            if inside if completely_within else meets:
-                found.append(self._products[k])
-        return found
+        boxes = self._boxes()
+        if completely_within:
+            chosen = (boxes[:, 0] >= low) & (boxes[:, 1] <= high)
+        else:
+            chosen = (boxes[:, 0] <= high) & (boxes[:, 1] >= low)
+        return [self._products[k] for k in np.flatnonzero(chosen.all(axis=1))]
 
     def select_ray(
         self, origin: Sequence[float], direction: Sequence[float], length: float = 1000.0
     ) -> list[RayHit]:
-        """Return all faces that a ray meets within a length, in order."""
-        way = np.asarray(direction, np.float64)
-        way = way / np.linalg.norm(way)
-        hits = self._scene.all_hits(np.asarray(origin, np.float64), way, t_max=length)
+        """Return all faces that a ray hits within a length, in order."""
+        unit = np.asarray(direction, np.float64)
+        unit = unit / np.linalg.norm(unit)
+        hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
         return [
-            RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ way))
+            RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ unit))
             for t, k, p, n in zip(
                 hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal, strict=True
             )
@@ -226,6 +219,9 @@ class tree:
     def get_clash_type(clash_type_i: int) -> str:
         """Return the name of a type of clashes."""
         return CLASH_TYPES[clash_type_i]
+
+    def _boxes(self) -> Reals:
+        return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
     def _number(self, element: Any) -> int:
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
@@ -240,7 +236,7 @@ class tree:
     ) -> Iterable[tuple[int, int]]:
         """Yield pairs of elements whose boxes are near each other."""
         first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
-        boxes = np.array([solid.bounds for solid in self._solids])
+        boxes = self._boxes()
         done: set[tuple[int, int]] = set()
         for a in first:
             low, high = boxes[a, 0] - reach, boxes[a, 1] + reach

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["BVHTree"]
@@ -28,7 +29,7 @@ def _vector(v: Any) -> Any:
 
 
 class BVHTree:
-    """Tree over polygons, as Blender has it: one ray or point a call, ids of polygons.
+    """Tree over polygons with the methods of Blender's: one ray or point a call, ids of polygons.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class BVHTree:
         cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
         all_triangles: bool = False, epsilon: float = 0.0,
     ) -> BVHTree:  # fmt: skip
-        """Build a tree over polygons; `epsilon` is of no effect, as nothing is missed."""
+        """Build a tree over polygons; `epsilon` has no effect: there are no misses to tolerate."""
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
         return cls(
@@ -77,21 +78,21 @@ class BVHTree:
 
         The direction is normalised, as in Blender: distances are lengths.
         """
-        way = np.array(tuple(direction), np.float64)
-        length = float(np.linalg.norm(way))
+        along = np.array(tuple(direction), np.float64)
+        length = float(np.linalg.norm(along))
         if not length > 0.0:
             return NOTHING
-        hit = self.tree.closest_hit(tuple(origin), way, t_max=distance / length)
+        hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)
         if not hit:
             return NOTHING
-        return self._found(hit.position, hit.normal, hit.prim_id, float(hit.t) * length)
+        return self._found(hit.position, hit.prim_id, float(hit.t) * length)
 
     def find_nearest(self, origin: Any, distance: float = 1.84467e19) -> Found:
         """Return (location, normal, index, distance) of the nearest point, or four None."""
         near = self.tree.closest_point(np.array(tuple(origin), np.float64), max_distance=distance)
         if near.prim_id < 0:
             return NOTHING
-        return self._found(near.position, self._normal(near.prim_id), near.prim_id, near.distance)
+        return self._found(near.position, near.prim_id, near.distance)
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
         """Return what `find_nearest` does for all polygons within a distance."""
@@ -99,30 +100,20 @@ class BVHTree:
         ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
         if not len(ids):
             return []
-        some = BVH.from_triangles(tree.vertices, tree.faces[ids])
-        every = some.closest_point(at, k=len(ids))
+        near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
         found: dict[int, Found] = {}
-        for k, d, p in zip(every.prim_id, every.distance, every.position, strict=True):
+        for k, d, p in zip(near.prim_id, near.distance, near.position, strict=True):
             prim = int(ids[k])
-            found.setdefault(
-                int(tree.face_of(prim)), self._found(p, self._normal(prim), prim, float(d))
-            )
+            found.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
         return [found[face] for face in sorted(found)]
 
     def overlap(self, other_tree: BVHTree) -> list[tuple[int, int]]:
         """Return the pairs of polygons that meet, touching included, each once, ascending."""
         pairs = self.tree.overlap_tree(other_tree.tree)
-        faces = zip(
-            np.asarray(self.tree.face_of(pairs[:, 0])).tolist(),
-            np.asarray(other_tree.tree.face_of(pairs[:, 1])).tolist(), strict=True,
-        )  # fmt: skip
-        return sorted(set(faces))
+        sides = zip((self.tree, other_tree.tree), pairs.T, strict=True)
+        faces = (np.asarray(tree.face_of(prims)).tolist() for tree, prims in sides)
+        return sorted(set(zip(*faces, strict=True)))
 
-    def _normal(self, prim: Any) -> np.ndarray[Any, Any]:
-        a, b, c = self.tree.vertices[self.tree.faces[prim]]
-        n = np.cross(b - a, c - a)
-        return np.asarray(n / np.linalg.norm(n))
-
-    def _found(self, at: Any, normal: Any, prim: Any, distance: Any) -> Found:
-        index = int(self.tree.face_of(prim))
-        return _vector(at), _vector(normal), index, float(distance)
+    def _found(self, at: Any, prim: Any, distance: Any) -> Found:
+        normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
+        return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)

@@ -1,7 +1,7 @@
-"""Rays of MuJoCo's models: `scene(model)` follows `MjData`, `mj_ray` and `mj_multiRay` ask it.
+"""Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay`.
 
-Boxes, meshes and height fields are what they are; spheres, capsules, cylinders and ellipsoids are
-fine meshes, inside by less than a ten thousandth of their size; planes are computed apart.
+Boxes, meshes and height fields are exact; spheres, capsules, cylinders and ellipsoids are inscribed
+meshes, off by less than a ten thousandth of their size; planes are tested separately.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ModelScene:
     def __init__(self, model: Any) -> None:
         self.scene, geoms = Scene(), []
         self._model, self._planes = model, []
-        # Of each geom: its group, and whether it stands still.
+        # The group of each geom, and whether it is static.
         self._group = np.clip(model.geom_group, 0, GROUPS - 1)
         self._fixed = model.body_weldid[model.geom_bodyid] == 0
         visible = model.geom_rgba[:, 3].copy()
@@ -73,38 +73,39 @@ class ModelScene:
         return self
 
     def _cast(
-        self, origins: Reals, ways: Reals, groups: Any, static: Any, exclude: int, cutoff: float,
-        normals: bool,
+        self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
+        cutoff: float, normals: bool,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return distances in units of the directions' lengths, geoms and normals; -1 and 0."""
-        wanted = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
-        seen = wanted[self._group] & (self._model.geom_bodyid != exclude)
+        chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
+        seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
         seen &= bool(static) | ~self._fixed
         with np.errstate(divide="ignore"):
-            limit = cutoff / np.linalg.norm(ways, axis=1)
+            limit = cutoff / np.linalg.norm(directions, axis=1)
         shown = seen[self.geom_id]
-        some: Any = 0 if len(ways) == 1 else slice(None)
-        far: Any = float(limit[0]) if len(ways) == 1 else limit
+        # A single ray is faster than a batch of one.
+        some: Any = 0 if len(directions) == 1 else slice(None)
+        far: Any = float(limit[0]) if len(directions) == 1 else limit
         hidden = None if shown.all() else np.flatnonzero(~shown)
-        hits = self.scene.closest_hit(origins[some], ways[some], t_max=far, exclude=hidden)
-        t, met, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
-        normal = np.zeros(ways.shape)
+        hits = self.scene.closest_hit(origins[some], directions[some], t_max=far, exclude=hidden)
+        t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
+        normal = np.zeros(directions.shape)
         if normals:
-            normal[met] = np.reshape(hits.normal, (-1, 3))[met]
+            normal[hit] = np.reshape(hits.normal, (-1, 3))[hit]
         geom = np.full(len(t), -1)
-        geom[met] = self.geom_id[ids[met]]
+        geom[hit] = self.geom_id[ids[hit]]
         for number in self._planes:
             if seen[number]:
-                self._add_plane(number, origins, ways, limit, t, geom, normal)
+                self._add_plane(number, origins, directions, limit, t, geom, normal)
         return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
 
     def _add_plane(
-        self, number: int, origins: Reals, ways: Reals, limit: Reals, t: Reals,
+        self, number: int, origins: Reals, directions: Reals, limit: Reals, t: Reals,
         geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Put in the hits of a plane, which is met from above alone."""
+        """Add the hits of a plane, which has a front side only."""
         center, turn = self._frames[0][number], self._frames[1][number]
-        p, v = (origins - center) @ turn, ways @ turn
+        p, v = (origins - center) @ turn, directions @ turn
         with np.errstate(divide="ignore", invalid="ignore"):
             far = -p[:, 2] / v[:, 2]
             at = np.abs(p[:, :2] + far[:, None] * v[:, :2])
@@ -130,7 +131,7 @@ def mj_ray(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None = None,
     flg_static: Any = 1, bodyexclude: int = -1, geomid: Any = None, normal: Any = None,
 ) -> float:  # fmt: skip
-    """Return how far a ray goes, as ``mujoco.mj_ray``: in units of vec's length; -1 for a miss."""
+    """Return the distance of a ray's hit, as ``mujoco.mj_ray``: in units of vec; -1 for a miss."""
     given = np.reshape(pnt, (1, 3)).astype(float), np.reshape(vec, (1, 3)).astype(float)
     t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf, normal is not None)
     if geomid is not None:
@@ -150,10 +151,10 @@ def mj_multiRay(
     """
     rest: list[Any] = [None, None, 1e10]
     normal, nray, cutoff = [*more, *rest[len(more) :]]
-    ways = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
-    origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), ways.shape)
+    directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
+    origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(
-        origins, ways, geomgroup, flg_static, bodyexclude, cutoff, normal is not None
+        origins, directions, geomgroup, flg_static, bodyexclude, cutoff, normal is not None
     )
     np.asarray(dist).reshape(-1)[: len(t)] = t
     if geomid is not None:
@@ -178,7 +179,7 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     if kind == CAPSULE:
         shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
         return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
-    raise TypeError(f"geom {number} has type {kind}, which rays do not know")
+    raise TypeError(f"geom {number} has type {kind}, which rays do not support")
 
 
 def _mesh(model: Any, mesh: int) -> BVH:

@@ -1,4 +1,4 @@
-"""Accessor `mesh.bvh` of PyVista's data sets: our queries, and PyVista's own with their signatures.
+"""Accessor `mesh.bvh` of PyVista's data sets: queries of `BVH`, and some with PyVista's signatures.
 
 PyVista 0.48 and later finds it by its entry point; `from bvh.compat import pyvista` registers it
 with any version that has accessors.
@@ -6,36 +6,33 @@ with any version that has accessors.
 
 from __future__ import annotations
 
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
 import pyvista as pv
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.followed_data_sets import FollowedDataSet
+from bvh.compat.followed_meshes import crossings, followed_data_set
 from bvh.queries.hierarchy import BVH
 from bvh.queries.solid_queries import Method
 
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
 
-# Queries of the tree that the accessor has, too.
-ASKED = (
-    "any_hit", "all_hits", "caster", "closest_hit", "closest_point", "count_hits", "distance",
-    "distance_to", "face_of", "intersections", "overlap_box", "overlap_frustum", "overlap_sphere",
-    "overlap_tree", "penetration", "pick", "relation", "section", "self_overlaps", "visible",
-    "winding_number",
-)  # fmt: skip
+# Methods of the tree that are no queries of its surface.
+OTHERS = {"refit", "save", "stats", "to", "validate"}
+QUERIES = {name for name in dir(BVH) if not name.startswith("_") and isfunction(getattr(BVH, name))}
 
 
 @pv.register_dataset_accessor("bvh", pv.DataSet)
 class Accessor:
-    """Queries of the surface of a data set, whose tree follows it.
+    """Queries of the surface of a data set, whose tree follows changes.
 
-    The tree is built by the first query, kept until the data set changes, and refitted where only
-    points have moved. Each query finds out by checksums of points and cells, in some 10 ms for two
-    million triangles; ``tree = mesh.bvh.tree`` does so once, for loops of single rays. `prim_id`
-    numbers triangles; `face_of` gives cells.
+    It has all queries of `bvh.BVH`. The tree is built by the first one, and refitted or built again
+    after changes. Each query compares checksums of points and cells, in some 10 ms for two million
+    triangles; ``tree = mesh.bvh.tree`` does so once, for loops of single rays. `prim_id` numbers
+    triangles; `face_of` gives cells.
 
     Examples
     --------
@@ -45,7 +42,7 @@ class Accessor:
     """
 
     def __init__(self, dataset: Any) -> None:
-        self._mesh, self._followed = dataset, FollowedDataSet()
+        self._mesh, self._followed = dataset, followed_data_set()
 
     @property
     def tree(self) -> BVH:
@@ -53,19 +50,19 @@ class Accessor:
         return self._followed.tree_of(self._mesh)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ASKED:
+        if name in QUERIES - OTHERS:
             return getattr(self.tree, name)
         raise AttributeError(f"the accessor bvh has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *ASKED})
+        return sorted({*super().__dir__(), *QUERIES} - OTHERS)
 
     def signed_distance(self, points: Any, **options: Any) -> Any:
-        """As `BVH.signed_distance`; a data set gets the answer as "signed_distance" of points."""
+        """As `BVH.signed_distance`; also written to the points of a data set that is given."""
         return self._written(points, "signed_distance", self.tree.signed_distance, options)
 
     def contains(self, points: Any, **options: Any) -> Any:
-        """As `BVH.contains`; a data set gets the answer as "contains" of points."""
+        """As `BVH.contains`; also written to the points of a data set that is given."""
         return self._written(points, "contains", self.tree.contains, options)
 
     def deviation_from(self, other: Any) -> NDArray[np.float64]:
@@ -83,10 +80,10 @@ class Accessor:
         return found
 
     @staticmethod
-    def _written(points: Any, name: str, ask: Any, options: dict[str, Any]) -> Any:
+    def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
         if not isinstance(points, pv.DataSet):
-            return ask(points, **options)
-        points.point_data[name] = ask(np.asarray(points.points, np.float64), **options)
+            return query(points, **options)
+        points.point_data[name] = query(np.asarray(points.points, np.float64), **options)
         return points
 
     def ray_trace(
@@ -94,13 +91,9 @@ class Accessor:
         plot: bool = False, off_screen: bool | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
         """As `pyvista.PolyData.ray_trace`: points and cells of a segment; without plots."""
-        start = np.asarray(origin, np.float64)
-        way = np.asarray(end_point, np.float64) - start
-        hits = self.tree.all_hits(start, way, t_max=1.0, edges="once")
-        cells = np.asarray(self.tree.face_of(hits.prim_id), np.int64)
-        if not first_point:
-            return np.asarray(hits.position), cells
-        return (np.asarray(hits.position[0]) if len(cells) else np.empty((0, 3))), cells
+        hits, cells = crossings(self.tree, origin, end_point)
+        points = np.asarray(hits.position)
+        return points[0] if first_point and len(cells) else points, cells
 
     def multi_ray_trace(
         self, origins: ArrayLike, directions: ArrayLike, first_point: bool = False,
@@ -109,19 +102,19 @@ class Accessor:
         """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t."""
         tree = self.tree
         if first_point:
-            hit = tree.closest_hit(origins, directions)
-            rays, prims, at = np.flatnonzero(hit.mask), hit.prim_id[hit.mask], hit.position
-            at = at[hit.mask]
+            hits: Any = tree.closest_hit(origins, directions)
+            rays, hits = np.flatnonzero(hits.mask), hits[hits.mask]
         else:
             hits = tree.all_hits(origins, directions, edges="once")
-            rays, prims, at = hits.ray_id, hits.prim_id, hits.position
-        return np.asarray(at), np.asarray(rays, np.int64), np.asarray(tree.face_of(prims), np.int64)
+            rays = hits.ray_id
+        cells = np.asarray(tree.face_of(hits.prim_id), np.int64)
+        return np.asarray(hits.position), np.asarray(rays, np.int64), cells
 
     def intersect_with_line(
         self, pointa: ArrayLike, pointb: ArrayLike, *, tolerance: float | None = None,
         deduplicate_points: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.DataSet.intersect_with_line`; both options are of no effect."""
+        """As `pyvista.DataSet.intersect_with_line`; both options have no effect."""
         return self.ray_trace(pointa, pointb)
 
     def select_interior_points(
@@ -130,8 +123,8 @@ class Accessor:
     ) -> Any:  # fmt: skip
         """As `pyvista.DataSet.select_interior_points`: a copy with "selected_points".
 
-        Points on the surface are inside. Exact parity decides for a closed surface; one that is
-        not closed is refused, unless `check_surface` is False.
+        Points on the surface are inside. Exact parity decides. A surface that is not closed is a
+        RuntimeError, unless `check_surface` is False.
         """
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
@@ -152,9 +145,8 @@ class Accessor:
         found = self.select_interior_points(
             surface, inside_out=inside_out, check_surface=check_surface
         )
-        found.point_data["SelectedPoints"] = found.point_data.pop("selected_points").astype(
-            np.uint8
-        )
+        inside = found.point_data.pop("selected_points")
+        found.point_data["SelectedPoints"] = inside.astype(np.uint8)
         return found
 
     def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Arguments as Open3D takes them, arrays or Tensors; results are of the kind of the input."""
+"""Arguments as in Open3D, arrays or Tensors; results are of the kind of the input."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bvh.runtime.threads import share
 
 REAL_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
-# Rows that a thread works on at a time, so that they stay in its cache.
+# Rows that a thread processes at a time, to fit its cache.
 CHUNK = 1 << 13
 
 
 class Tensor(Protocol):
-    """What this package asks of a Tensor of Open3D."""
+    """Methods of a Tensor of Open3D that are used here."""
 
     device: object
 

@@ -62,9 +62,7 @@ class InsteadOfEmbree(RayMeshIntersector):
 
 
 class Installation:
-    """Context of an installation, which uninstalls at its end.
-
-    If it was installed before the context, it stays installed, with the rule that it had.
+    """Context manager that restores on exit what was installed before, and its rule.
 
     Examples
     --------
@@ -98,9 +96,9 @@ Method = Callable[..., object]
 _lock = threading.RLock()
 # Attributes of trimesh that were replaced: owner, name, old value.
 _patches: list[tuple[object, str, object]] = []
-# Classes of trimesh, and ours that replace them.
+# Classes of trimesh, and their replacements.
 _replacements: dict[type, type[RayMeshIntersector]] = {}
-# Our casters by id() of their meshes, while they are referenced.
+# Replacements of casters by id() of their meshes, while they are referenced.
 _casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
 
 
@@ -117,7 +115,7 @@ def install(contains: OpenRule | None = None) -> Installation:
     Parameters
     ----------
     contains : {"rays", "winding"}, optional
-        What tells inside from outside of meshes that are not watertight: see
+        How to decide containment in meshes that are not watertight: see
         `bvh.compat.trimesh.contains`. At first "rays", as in trimesh, with a warning.
 
     Examples
@@ -166,7 +164,6 @@ def uninstall() -> None:
 
 
 def _replace_all() -> None:
-    """Replace everything that `install` names."""
     casters: Any = trimesh.ray
     # The classes themselves stay, because pickles of meshes refer to them by name.
     _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
@@ -201,7 +198,7 @@ def _forwarding(name: str, theirs: Method) -> Method:
 
 
 def _contains_points(theirs: Method) -> Method:
-    """Return a `contains_points` that is exact for our casters, and unchanged for others."""
+    """Return a `contains_points` that is exact for replaced casters, and unchanged for others."""
 
     @functools.wraps(theirs)
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:

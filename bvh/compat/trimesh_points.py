@@ -7,6 +7,7 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.compat.followed_meshes import FollowedMesh
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.point_queries import warn_if_open
@@ -27,12 +28,12 @@ DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
 
 # Follows "has open edges: " in a warning.
 GUESS = (
-    "what is inside of the mesh is a guess, by two opposite rays and the winding number (told once "
-    "for a mesh); the winding number alone is more often right: install(contains='winding'), or "
-    "BVH.contains with method='winding'"
+    "containment is a guess, by two opposite rays and the winding number (one warning for a mesh); "
+    "the winding number alone is more often right: install(contains='winding'), or BVH.contains "
+    "with method='winding'"
 )
 
-# What tells inside from outside of meshes that are not watertight.
+# How to decide containment in meshes that are not watertight.
 OpenRule = Literal["rays", "winding"]
 
 
@@ -42,31 +43,33 @@ class Rules:
     opened: OpenRule = "rays"
 
 
-# A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
-# change, and pickles and copies must not contain trees.
-_cache: dict[int, tuple[weakref.ref[trimesh.Trimesh], int, BVH]] = {}
+# Meshes and their trees by id() of the mesh: hashes change, and pickles and copies of meshes must
+# not contain trees.
+_followed: dict[int, tuple[weakref.ref[trimesh.Trimesh], FollowedMesh]] = {}
 
 
 def tree_of(mesh: trimesh.Trimesh) -> BVH:
     """Return the tree over the current faces of a mesh."""
-    # Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
-    # second call takes about a microsecond.
     key = id(mesh)
-    cached = _cache.get(key)
-    if cached is None or cached[0]() is not mesh:
+    known = _followed.get(key)
+    if known is None or known[0]() is not mesh:
         # Hashes of other types may not change with their content.
         if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
-        cached = None
-    stamp = hash(mesh)
-    if cached is not None and cached[1] == stamp:
-        return cached[2]
-    # Two threads may both build the same tree. Views keep the stored hash of a tracked array, which
-    # slices and copies would discard.
+        known = weakref.ref(mesh, lambda _: _followed.pop(key, None)), FollowedMesh(_stamps, _built)
+        _followed[key] = known
+    return known[1].tree_of(mesh)
+
+
+def _stamps(mesh: trimesh.Trimesh) -> tuple[None, int]:
+    # Trimesh caches the hash of its arrays until one may have changed: this takes a microsecond.
+    return None, hash(mesh)
+
+
+def _built(mesh: trimesh.Trimesh) -> BVH:
+    # Slices and copies of tracked arrays would discard their cached hash, views do not.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
-    tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
-    _cache[key] = weakref.ref(mesh, lambda _: _cache.pop(key, None)), stamp, tree
-    return tree
+    return BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
 
 
 def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
@@ -135,14 +138,13 @@ def contains(
 
     Exact for watertight meshes, whatever their winding: a point is inside if it is on the surface,
     or if a ray from it crosses an odd number of faces. So the intersection of an even number of
-    bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one. Answers
-    are deterministic.
+    bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one.
 
     In an open mesh, `opened` says what decides. "rays", as in trimesh: a point is inside if two
     opposite rays both cross an odd number of faces; if they disagree and both cross some, the
-    winding number decides: a guess, which a `BVHWarning` tells of, once for each mesh. "winding":
-    the winding number alone, above a half, which is right wherever holes are small. By default what
-    `install` was told, or "rays".
+    winding number decides: a guess, with one `BVHWarning` for each mesh. "winding": the winding
+    number alone, above a half, which is right wherever holes are small. By default the rule given
+    to `install`, or "rays".
 
     True on the surface of a watertight mesh, False for points that are not finite; `mesh`, `points`
     and errors as in `closest_point`.

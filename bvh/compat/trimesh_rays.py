@@ -1,5 +1,7 @@
 """Ray queries of trimesh meshes, with the interface of its two ray casters."""
 
+from typing import Any
+
 import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
@@ -52,7 +54,7 @@ class RayMeshIntersector:
     (array([0]), array([False, False]))
     """
 
-    # Whether a ray through an edge has one hit there, even without locations.
+    # A ray through an edge has one hit there, even without locations.
     _one_hit_a_point = False
 
     def __init__(
@@ -142,25 +144,30 @@ class RayMeshIntersector:
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
+        keep: Any = slice(None)
         if not multiple:
             nearest = tree.closest_hit(o, d)
-            ray = np.flatnonzero(nearest.mask).astype(np.int64)
+            ray = np.flatnonzero(nearest.mask)
             hits: Hits | AllHits = nearest[ray]
         else:
             unique = bool(locate) or self._one_hit_a_point
             hits = tree.all_hits(o, d, max_hits=None if unique else limit)
             ray = hits.ray_id
-        face, u, v = hits.prim_id.astype(np.int64), hits.u, hits.v
-        if multiple and unique:
-            # t is correctly rounded, so at an edge it is the same for all faces.
-            keep = np.ones(len(ray), np.bool_)
-            keep[1:] = (ray[1:] != ray[:-1]) | (hits.t[1:] != hits.t[:-1])
-            if limit is not None:
-                keep = _nearest(ray, keep, limit)
-            ray, face, u, v = ray[keep], face[keep], u[keep], v[keep]
+            if unique:
+                # t is correctly rounded, so at an edge it is the same for all faces.
+                keep = np.ones(len(ray), np.bool_)
+                keep[1:] = (ray[1:] != ray[:-1]) | (hits.t[1:] != hits.t[:-1])
+                if limit is not None:
+                    keep = _nearest(ray, keep, limit)
+        ray, face = ray[keep].astype(np.int64), hits.prim_id[keep].astype(np.int64)
         if not locate:
             return face, ray
-        points = _locations(tree, face, u, v, o[ray], d[ray])
+        # Unlike `hits.position` this is exact on faces of constant x, y or z; a coordinate that the
+        # ray does not change is the origin's.
+        corners, u, v = tree.vertices[tree.faces[face]], hits.u[keep, None], hits.v[keep, None]
+        a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+        with np.errstate(over="ignore", invalid="ignore"):
+            points = np.where(d[ray] == 0.0, o[ray], a + u * (b - a) + v * (c - a))
         if multiple and len(ray) > 1:
             # Two faces may be closer together than coordinates resolve.
             keep = np.append(True, (ray[1:] != ray[:-1]) | (points[1:] != points[:-1]).any(axis=1))
@@ -175,21 +182,9 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Limit the number of kept hits of each ray."""
+    """Return which of the hits to keep are the first `limit` of their ray."""
     kept = np.flatnonzero(keep)
     first = np.searchsorted(ray[kept], ray[kept])
     result = np.zeros(len(ray), np.bool_)
     result[kept[np.arange(len(kept)) - first < limit]] = True
     return result
-
-
-def _locations(tree: BVH, face: Ids, u: Floats, v: Floats, o: Floats, d: Floats) -> Floats:
-    """Return the points of hits."""
-    # Barycentric weights are more accurate than o + t d, which loses digits for distant origins.
-    # But a coordinate that the ray does not change is the origin's.
-    corners = tree.vertices[tree.faces[face]]
-    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-    with np.errstate(over="ignore", invalid="ignore"):
-        inside = a + u[:, None] * (b - a) + v[:, None] * (c - a)
-    unchanged = d == 0.0
-    return np.where(unchanged, o, inside) if unchanged.any() else inside

@@ -1,6 +1,6 @@
 """Drop-in replacement for VTK's `vtkOBBTree` and cell locators: the same methods, exact answers.
 
-PyVista must be installed, too: it reads data sets of VTK.
+It needs PyVista, which reads data sets of VTK.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bvh.compat.followed_meshes import crossings, followed_data_set
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["CellLocator", "OBBTree"]
@@ -17,9 +17,9 @@ __dir__ = __all__.copy
 
 
 class CellLocator:
-    """Locator of cells, as ``vtkCellLocator`` and ``vtkStaticCellLocator`` have it.
+    """Locator with the methods of ``vtkCellLocator`` and ``vtkStaticCellLocator``.
 
-    Its tree follows the data set: it is built again once that has changed.
+    Its tree follows changes of the data set.
 
     Examples
     --------
@@ -30,15 +30,11 @@ class CellLocator:
     """
 
     def __init__(self) -> None:
-        self._data: Any = None
-        # A `FollowedDataSet`, which needs PyVista.
-        self._followed: Any = None
+        self._data, self._followed = None, followed_data_set()
 
     def SetDataSet(self, data: Any) -> None:
         """Set the data set of VTK or PyVista whose surface is searched."""
-        from bvh.compat.followed_data_sets import FollowedDataSet
-
-        self._data, self._followed = data, FollowedDataSet()
+        self._data, self._followed = data, followed_data_set()
 
     def GetDataSet(self) -> Any:
         """Return the data set."""
@@ -55,27 +51,27 @@ class CellLocator:
         """The tree over the surface; `BVH.face_of` gives cells."""
         if self._data is None:
             raise ValueError("SetDataSet must be called first")
-        return self._followed.tree_of(self._data)  # type: ignore[no-any-return]
+        return self._followed.tree_of(self._data)
 
     def IntersectWithLine(self, p1: Any, p2: Any, tol: float, *out: Any) -> int:
-        """Find the first crossing of a segment.
+        """Find the first crossing of a segment; return 1 if there is one, else 0.
 
-        As VTK's: ``(p1, p2, tol, t, x, pcoords, subId[, cellId[, cell]])``, where t, subId and
+        As in VTK: ``(p1, p2, tol, t, x, pcoords, subId[, cellId[, cell]])``, where t, subId and
         cellId are references (``vtkmodules.vtkCommonCore.mutable``), x and pcoords lists that are
-        filled; or ``(p1, p2, tol, points, cellIds)`` for all crossings. `tol` is of no effect.
-
-        Returns
-        -------
-        int
-            1 if there is one, else 0.
+        filled; or ``(p1, p2, tol, points, cellIds)`` for all crossings. `tol` has no effect.
         """
-        start, tree = np.asarray(p1, np.float64), self.tree
-        way = np.asarray(p2, np.float64) - start
+        tree = self.tree
         if len(out) == 2:
-            return int(_all_crossings(tree, start, way, *out)[0])
-        hit = tree.closest_hit(start, way, t_max=1.0)
+            return int(_write_crossings(tree, p1, p2, *out) is not None)
+        start = np.asarray(p1, np.float64)
+        hit = tree.closest_hit(start, np.asarray(p2, np.float64) - start, t_max=1.0)
         if hit:
-            _fill(out, float(hit.t), hit.position, (hit.u, hit.v, 0.0), hit.prim_id, tree)
+            t, position, coordinates, sub, *cell = out
+            t.set(float(hit.t))
+            position[:], coordinates[:] = hit.position.tolist(), [float(hit.u), float(hit.v), 0.0]
+            sub.set(0)
+            for reference in cell[:1]:
+                reference.set(int(tree.face_of(hit.prim_id)))
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:
@@ -104,47 +100,28 @@ class OBBTree(CellLocator):
     def IntersectWithLine(self, a0: Any, a1: Any, *out: Any) -> int:
         """Find all crossings of a segment, as ``(a0, a1, vtkPoints, vtkIdList)``.
 
-        Either list may be None; the other forms are those of `CellLocator`.
-
-        Returns
-        -------
-        int
-            0 if there is none, 1 if a0 is outside, -1 if it is inside. As in VTK, what is outside
-            is told by the side of the first face.
+        Either list may be None; other signatures are those of `CellLocator`. Returns 0 if there is
+        none, 1 if a0 is outside, -1 if it is inside, as in VTK by the side of the first face.
         """
         if len(out) != 2:
             return super().IntersectWithLine(a0, a1, *out)
-        start = np.asarray(a0, np.float64)
-        found, front = _all_crossings(self.tree, start, np.asarray(a1, np.float64) - start, *out)
-        return 0 if not found else (1 if front else -1)
+        front = _write_crossings(self.tree, a0, a1, *out)
+        return 0 if front is None else (1 if front else -1)
 
     def InsideOrOutside(self, point: Any) -> int:
         """Return -1 for a point inside of a closed surface, 1 outside, by exact parity."""
         return -1 if self.tree.contains(np.asarray(point, np.float64)) else 1
 
 
-def _all_crossings(
-    tree: BVH, start: NDArray[np.float64], way: NDArray[np.float64], points: Any, cells: Any
-) -> tuple[bool, bool]:
-    """Write the crossings of a segment; return whether there are any, and the first one's side."""
-    hits = tree.all_hits(start, way, t_max=1.0, edges="once")
-    for made in (points, cells):
-        if made is not None:
-            made.Reset()
-    for position, cell in zip(hits.position.tolist(), tree.face_of(hits.prim_id), strict=True):
-        if points is not None:
+def _write_crossings(tree: BVH, start: Any, end: Any, points: Any, cells: Any) -> bool | None:
+    """Write the crossings of a segment; return whether the first is from the front, if any."""
+    hits, faces = crossings(tree, start, end)
+    if points is not None:
+        points.Reset()
+        for position in hits.position.tolist():
             points.InsertNextPoint(position)
-        if cells is not None:
-            cells.InsertNextId(int(cell))
-    return len(hits.t) > 0, bool(len(hits.t) and hits.front[0])
-
-
-def _fill(out: Any, t: float, x: Any, weights: Any, prim: Any, tree: BVH) -> None:
-    """Write one crossing to the references and lists of a caller."""
-    at, position, coordinates, sub, *cells = out
-    at.set(t)
-    position[:] = np.asarray(x).tolist()
-    coordinates[:] = [float(w) for w in weights]
-    sub.set(0)
-    if cells:
-        cells[0].set(int(tree.face_of(prim)))
+    if cells is not None:
+        cells.Reset()
+        for cell in faces.tolist():
+            cells.InsertNextId(cell)
+    return bool(hits.front[0]) if len(faces) else None

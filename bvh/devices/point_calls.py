@@ -13,6 +13,7 @@ from bvh.devices.exchange import given, read, stream_of
 from bvh.devices.point_kernels import Places, find_closest_points, find_inside, negate_inside
 from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import ClosestPoints
+from bvh.queries.targets import point_target
 from bvh.runtime.arguments import thread_count
 from bvh.tree.frame import FrameView
 
@@ -82,7 +83,7 @@ class PointCall(Call):
             self.bits, int(surface),
         )  # fmt: skip
         if len(which):
-            target = self.host._point_target("contains", self.mask)
+            target = point_target(self.host, "contains", self.mask)
             within = target.inside(self._at(which), thread_count(None), surface=surface)
             self.write(found, which, {"inside": within})
         return found

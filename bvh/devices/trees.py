@@ -17,8 +17,8 @@ from bvh.devices.searches.rays import ANY, COUNT
 from bvh.queries.methods.point_queries import warn_if_open
 from bvh.queries.query_arguments import edge_rule
 from bvh.queries.results import AllHits, ClosestPoints, Hits
+from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import Cull
-from bvh.tree.primitives import Triangles
 
 if TYPE_CHECKING:
     from bvh.queries.hierarchy import BVH
@@ -134,7 +134,8 @@ class DeviceBVH(Device):
     host: BVH
 
     def __init__(self, tree: BVH, device: Any) -> None:
-        tree._must_hold("to", Triangles)
+        if tree.kind != "triangles":
+            raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
         super().__init__(tree, device)
         self._now: BVH | None = None
         self._target: Any = None
@@ -143,13 +144,14 @@ class DeviceBVH(Device):
     def _state(self) -> tuple[BVH, Any]:
         """Return the tree as it is now, sent if it has been refitted, and its struct."""
         if self._now is None or self.host.arrays is not self._now.arrays:
-            self._now = self.host._snapshot()
-            self._target = tree_on(self._now._grouped_arrays(), self.device)
+            self._now = copy(self.host)
+            self._target = tree_on(ray_target(self._now).masked(), self.device)
         return self._now, self._target
 
-    def _snapshot(self) -> DeviceBVH:
+    def __copy__(self) -> DeviceBVH:
         """Return what is on the device as it is now, which no refit changes."""
-        found = copy(self)
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
         found.host, _ = self._state()
         return found
 
@@ -246,7 +248,7 @@ class DeviceScene(Device):
 
     def _state(self) -> tuple[Scene, Any]:
         """Return the scene and its struct; send trees that are new, or leaves that have changed."""
-        view = self.host._current()
+        view = self.host.view()
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._now:
             return self.host, self._target
@@ -267,5 +269,5 @@ class DeviceScene(Device):
 
 def on_device(host: Any, device: Any) -> Device:
     """Return a tree or a scene on a device."""
-    kind = DeviceScene if hasattr(host, "_current") else DeviceBVH
+    kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))

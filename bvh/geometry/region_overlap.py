@@ -2,7 +2,7 @@
 
 A certificate is computed approximately and checked with an error bound: a common point of both
 sets if they overlap, a separating plane if not. Where neither is found, which takes contact to
-within some 2**-45, the result is UNSURE, and `rationals` decides.
+within some 2**-45, the result is UNSURE, and `rational` decides.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Searches of a tree as functions of arrays: what is found, and the corners of its faces."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,7 @@ class TreeSearch:
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
         """Return what is found, and last the corners of the faces, or their rows."""
-        tree = self.tree._snapshot()
+        tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
         shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -28,7 +29,8 @@ from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
 if TYPE_CHECKING:
-    from bvh.surfaces.relations import Surface
+    from bvh.surfaces.relations import Pairs
+    from bvh.surfaces.surface import Surface
 
 Method = Literal["ray", "sphere"]
 
@@ -89,9 +91,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.relations import relation_of
 
-        workers, answers = thread_count(threads), []
-        for own, placed in self._pairs("relation", other, transform, progress):
-            answers.append(relation_of(own, placed, workers) if placed else "disjoint")
+        answers = []
+        for pair in self._pairs("relation", other, transform, thread_count(threads), progress):
+            answers.append(relation_of(*pair) if pair else "disjoint")
         shape = np.shape(transform)[:-2] if transform is not None else ()
         return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
 
@@ -134,9 +136,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of, warn_of_coincident
 
         workers, answers, noisy = thread_count(threads), [], 0
-        for own, placed in self._pairs("penetration", other, transform, progress):
-            answers.append(deepest_of(own, placed, workers) if placed else NOTHING)
-            noisy += placed is not None and coincide(own, placed, answers[-1])
+        for pair in self._pairs("penetration", other, transform, workers, progress):
+            answers.append(deepest_of(*pair, workers) if pair else NOTHING)
+            noisy += pair is not None and coincide(*pair[:2], answers[-1])
         warn_of_coincident(noisy, len(answers))
         shape = np.shape(transform)[:-2] if transform is not None else ()
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
@@ -184,7 +186,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         >>> len(found.polylines), found.closed.tolist()
         (1, [True])
         """
-        from bvh.surfaces.curves import Mesh, curves_of, names_of
+        from bvh.surfaces.curves import Mesh, curves_of
+        from bvh.surfaces.surface import names_of
 
         if other is None:
             self._must_hold("intersections", Triangles)
@@ -285,7 +288,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
         0.5
         """
-        from bvh.surfaces.cells import Solid
+        from bvh.surfaces.surface import Surface
         from bvh.surfaces.thicknesses import along_normals, by_balls, warn_if_inward
 
         if is_other(faces, points_at):
@@ -312,7 +315,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, thread_count(threads))
         if now.is_closed:
-            warn_if_inward(Solid(now, now.vertices[now.faces] + 0.0), at, normals, found)
+            warn_if_inward(Surface.of(now), at, normals, found)
         found[np.isnan(normals).any(axis=1)] = np.nan
         return shaped(shape, found)[0]
 
@@ -326,31 +329,45 @@ class SolidQueries(MeshTrees, TreeQueries):
         return own, own if tree is self else tree._snapshot()
 
     def _pairs(
-        self, question: str, other: Any, transform: ArrayLike | None, progress: ProgressLike | None
-    ) -> Iterator[tuple[Surface, Surface | None]]:
-        """Yield this solid and the other, in place, for each transform; None if boxes are apart."""
-        from bvh.surfaces.relations import Surface
+        self, question: str, other: Any, transform: ArrayLike | None, threads: int,
+        progress: ProgressLike | None,
+    ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
+        """Yield two solids and a search for their pairs of faces, each transform; None if apart."""
+        from bvh.surfaces.surface import Surface
 
         this, tree = self._two_states(question, other)
         for name, mesh in (("this mesh", this), ("other", tree)):
             must_bound_a_solid(question, name, mesh)
-        own, still = (
-            vars(mesh._arrays).setdefault("_surface", Surface(mesh)) for mesh in (this, tree)
-        )
+        first = Surface.of(this)
+
+        search = this._pair_search(question, tree)
+
+        def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
+            return this._pairs_that_count(search(matrix, False, threads, None), None, tree, None)
+
         if transform is None:
-            yield own, still if _boxes_meet(this.bounds, tree.vertices) else None
+            near = _boxes_meet(this.bounds, tree.vertices)
+            yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)
         placed: Any = None
+
+        def tree_over(vertices: NDArray[np.float64]) -> Any:
+            nonlocal placed
+            if placed is None:
+                placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
+            else:
+                placed.refit(vertices)
+            return placed
+
         with heard(progress) as report:
             for k, matrix in enumerate(matrices):
                 vertices = _moved(tree.vertices, matrix)
-                near = _boxes_meet(this.bounds, vertices)
-                if near and placed is None:
-                    placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
-                elif near:
-                    placed.refit(vertices)
-                yield own, Surface(placed) if near else None
+                if _boxes_meet(this.bounds, vertices):
+                    second = Surface(vertices[tree.faces], partial(tree_over, vertices))
+                    yield first, second, partial(find_pairs, matrix)
+                else:
+                    yield None
                 if report is not None:
                     report(k + 1, len(matrices))
 

@@ -34,11 +34,12 @@ state_guard = ForkSafeLock()
 
 
 class MappedFile(NamedTuple):
-    """The file of a mapped tree: its path, its map, and the byte at which the tree begins."""
+    """The file of a mapped tree or scene: its path, map, first byte, and checksum of headers."""
 
     path: str
     content: np.memmap[Any, np.dtype[np.uint8]]
     offset: int
+    checksum: str
 
 
 class TreeBase:
@@ -56,8 +57,7 @@ class TreeBase:
     _quality: str
     # The face of the source that each triangle is a part of; None if each face is one triangle.
     _face_ids: NDArray[np.int32] | None
-    # The bits of each face; None if no face was given any. If one has none, which no query meets,
-    # `_arrays` have them, too.
+    # The bits of each face, or None; `_arrays` have them, too, where a face has no bit.
     _groups: NDArray[np.uint32] | None
     # What quick calls search: the arrays, and their addresses.
     _quick: Searched

@@ -22,14 +22,7 @@ from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
-from bvh.scene.table import (
-    COLUMNS,
-    InstanceHolder,
-    Instances,
-    SavedScene,
-    nested_scenes,
-    table_guard,
-)
+from bvh.scene.table import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
@@ -185,37 +178,6 @@ class SceneContent(InstanceHolder):
         (2, 1, array([0, 0], dtype=int32), (2, 6))
         """
         return self._current()
-
-    @property
-    def source(self) -> SavedScene | None:
-        """The map of the file that the scene was loaded from, and the checksum of its headers.
-
-        None for a scene in memory, and after any change of it, or of what is in it.
-
-        Examples
-        --------
-        >>> import bvh, os, tempfile
-        >>> scene = bvh.Scene()
-        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     scene.save(os.path.join(folder, "one.bvh"))
-        ...     mapped = bvh.load(os.path.join(folder, "one.bvh"), mmap=True)
-        >>> scene.source is None, mapped.source is None
-        (True, False)
-        >>> mapped.rename(number, "one")
-        >>> mapped.source is None
-        True
-        """
-        saved = self._saved
-        if saved is None or not saved.checksum:
-            return None
-        for part in nested_scenes(self):
-            table, trees = part._instances, part._instances.children
-            files = [part._saved, *(tree.source for tree in trees if isinstance(tree, TreeBase))]
-            same = all(file is not None and file.content is saved.content for file in files)
-            if not (same and table.is_as_made):
-                return None
-        return saved
 
     @property
     def leaves(self) -> Leaves:

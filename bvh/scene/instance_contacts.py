@@ -7,7 +7,7 @@ most of the others are too far away to be looked at.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -255,13 +255,14 @@ def find_relations(
 ) -> SceneRelations:  # fmt: skip
     """Return how the instances of a scene are related, but for those that are disjoint."""
     # Arithmetic in rational numbers, which only solids need.
-    from bvh.surfaces.relations import NAMES, Surface, relation_of
+    from bvh.surfaces.relations import NAMES, relation_of
+    from bvh.surfaces.surface import Surface
 
     near = candidates(view, view, ignored, 0.0, threads)
     pairs = near.owners[near.begins[:-1]]
 
     @cache
-    def solid(owner: int) -> Surface:
+    def solid(owner: int) -> BVH:
         points, faces, count = [], [], 0
         for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
             triangles = view.trees[view.tree_of[leaf]].primitives
@@ -273,11 +274,12 @@ def find_relations(
             kernel_input(np.concatenate(points)), np.concatenate(faces), warn=False
         )
         must_bound_a_solid("relations", f"instance {owner}", tree)
-        return Surface(tree)
+        return tree
 
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
-        answers.append(relation_of(solid(a), solid(b), threads))
+        find_pairs = partial(solid(a).overlap_tree, solid(b), threads=threads)
+        answers.append(relation_of(Surface.of(solid(a)), Surface.of(solid(b)), find_pairs))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")

@@ -15,6 +15,7 @@ from bvh.io.meshes import fits, surface_of
 from bvh.io.trimesh_scenes import ReversedAttributes, attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.public_names import PublicClass, public
+from bvh.queries.tree_base import MappedFile
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -152,6 +153,33 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
             kind = ValueError if isinstance(axis, str) else TypeError
             raise kind(f"up must be one of {', '.join(AXES)}, got {axis!r}")
         self._up, self._saved = axis, None
+
+    @property
+    def source(self) -> MappedFile | None:
+        """The file that the scene is mapped from; None of one in memory, and after any change.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> scene = bvh.Scene()
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     scene.save(os.path.join(folder, "one.bvh"))
+        ...     mapped = bvh.load(os.path.join(folder, "one.bvh"), mmap=True)
+        ...     os.path.basename(mapped.source.path), scene.source is None
+        ('one.bvh', True)
+        """
+        file = self._saved
+        if file is None or not file.checksum:
+            return None
+        for part in nested_scenes(self):
+            known, saved = part._instances, part._saved
+            if saved is None or saved.content is not file.content or not known.is_as_made:
+                return None
+            files = (tree.source for tree in known.children if isinstance(tree, BVH))
+            if any(each is None or each.content is not file.content for each in files):
+                return None
+        return file
 
     def add(
         self, child: Any, transform: ArrayLike | None = None, name: str | None = None,

@@ -27,13 +27,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_base import MappedFile, TreeBase
 from bvh.runtime.arguments import ALL_BITS, Axis
 from bvh.runtime.forks import ForkSafeLock
 from bvh.tree.changes import changes
@@ -377,13 +377,6 @@ def _union(parts: list[Rows]) -> Rows:
     return np.unique(np.concatenate(parts)) if parts else NO_ROWS
 
 
-class SavedScene(NamedTuple):
-    """Map of a saved scene's file; the checksum of its headers, "" for scenes within."""
-
-    content: NDArray[np.uint8]
-    checksum: str
-
-
 class InstanceHolder:
     """Base class of `Scene`, as scenes around it use it: what is saved of it."""
 
@@ -393,8 +386,8 @@ class InstanceHolder:
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
-    # What the scene was mapped from, until it is renamed or its axis is set.
-    _saved: SavedScene | None
+    # The file that the scene was mapped from, until its axis is set.
+    _saved: MappedFile | None
 
 
 def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHolder]:

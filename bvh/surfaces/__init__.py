@@ -1,12 +1,12 @@
 """Surfaces: how two solids are related, where meshes meet, sections, thickness; exact signs decide.
 
-Each file imports only from those above it. Trees and their queries are given to all of them.
+Each file imports only from those above it. Trees and their queries are arguments of all of them.
 
 | file | contents |
 |---|---|
-| `exact_faces.py` | Faces in rational numbers: what two of them have in common, which way a segment crosses one |
 | `pair_signs.py` | Signs of pairs of faces, and the points in which edges cross faces; kernels |
-| `cells.py` | Cells around a point: which sides of two closed surfaces meet there, decided exactly |
+| `surface.py` | `Surface`: the faces of a closed mesh, and the tables that questions about them share |
+| `cells.py` | Cells around a point: which sides of closed surfaces meet there, decided exactly |
 | `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained |
 | `sections.py` | Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends |
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |

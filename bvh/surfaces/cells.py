@@ -1,196 +1,167 @@
-"""Cells around a point: which sides of two closed surfaces meet there, decided exactly.
+"""Cells around a point: which sides of closed surfaces meet there, decided exactly.
 
 A point is inside a closed surface if a ray from it crosses the surface an odd number of times. Near
-a point of a segment in which faces meet, space is divided into wedges by the planes of the faces
-that pass through it, sorted around the segment by exact signs. One wedge is looked at: from a
-double in it, where a ray decides, to the point, in rational numbers. The others follow, as each
-face that is passed is another crossing.
+a point of a segment in which faces meet, the planes of the faces through it divide space into
+wedges, sorted around the segment by exact signs. One of them is decided by a nearby double: by a
+ray from there, and by the faces between it and the point, in rational numbers. The others follow,
+as each face between two wedges is one more crossing.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
-from functools import cached_property, cmp_to_key, partial
-from typing import Any
+from functools import cmp_to_key
+from math import hypot, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.exact_faces import (
+from bvh.geometry.arithmetic.rational import (
     Face,
-    Point,
-    Vector,
+    Row,
     between,
-    exact_face,
+    cross,
+    crossing,
+    dot,
+    dots,
     exact_point,
-    is_crossed,
     minus,
     rounded,
-    sign,
-    wings,
+    times,
 )
-from bvh.surfaces.pair_signs import count_crossings
+from bvh.surfaces.surface import Reals, Surface
 
-Direction = tuple[int, int]
-Cell = tuple[bool, ...]  # inside the first surface, inside the second
+Cell = tuple[bool, ...]  # inside each surface
+Segment = tuple[Row, Row]
 
-# How often another way to a point is tried, and the part of a face's size that it is long.
+# A half-plane of a face from the segment: the side of the start on which it is, its direction as
+# seen along the segment, and the surface.
+Wall = tuple[int, int, int, int]
+
+# Doubles that are tried near a point, and how far the first is, in sizes of a face.
 TRIES, REACH = 200, 2.0**-8
-
-# Points times faces that are tested one by one.
-AT_ONCE = 1 << 22
-
-# Faces of which all are looked through; ways out of a solid that are tried, and the first.
-FEW, WAYS = 200_000, 4
-OUT = np.array([0.51, 0.8125, 0.671875])
-
-
-class Solid:
-    """A closed surface: its tree and the corners of its faces, (m, 3, 3)."""
-
-    def __init__(self, tree: Any, corners: NDArray[np.float64]) -> None:
-        self.tree, self.corners = tree, corners
-
-    @cached_property
-    def _boxes(self) -> tuple[Any, ...]:
-        """Boxes of faces in an order along an axis, that order, the axis, and how long they are."""
-        lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
-        axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
-        order = np.argsort(lower[:, axis])
-        longest = (upper[:, axis] - lower[:, axis]).max()
-        return lower[order], upper[order], order, axis, longest
-
-    def is_inside(self, q: NDArray[np.float64]) -> bool | None:
-        """Return whether a point is inside; None where that is unsure, such as on a face."""
-        if len(self.corners) > FEW:
-            return bool(self.tree.contains(q))
-        # Without the kernels of rays, for the same reason.
-        low, high = self.tree.bounds
-        for k in range(WAYS):
-            with np.errstate(all="ignore"):
-                away = high + (high - low + np.abs(high)) * (OUT + 0.1 * k * OUT[::-1])
-            if not np.isfinite(away).all():
-                return bool(self.tree.contains(q))
-            count = count_crossings(self._faces, kernel_input(q), kernel_input(away))
-            if count >= 0:
-                return bool(count & 1)
-        return None
-
-    def are_inside(self, points: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
-        """Return 1 for points that are inside, 0 for others, -1 where that is unsure."""
-        if len(points) * len(self.corners) > AT_ONCE:
-            return np.asarray(self.tree.contains(points, threads=threads)).astype(np.int8)
-        known = map(self.is_inside, points)
-        return np.array([-1 if one is None else one for one in known], np.int8)
-
-    @cached_property
-    def _faces(self) -> NDArray[np.float64]:
-        return kernel_input(self.corners)
-
-    def faces_at(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[Face]:
-        """Return the faces whose boxes meet a box, and perhaps not all of these."""
-        if len(self.corners) > FEW:
-            found = self.tree.overlap_box(low, high).prim_id
-        else:
-            # Without the kernels of regions, which take seconds to compile.
-            lower, upper, order, k, longest = self._boxes
-            first = np.searchsorted(lower[:, k], np.nextafter(low[k] - longest, -np.inf))
-            last = np.searchsorted(lower[:, k], high[k], "right")
-            lower, upper = lower[first:last], upper[first:last]
-            found = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
-        return [exact_face(corners) for corners in self.corners[found].tolist()]
 
 
 def cells_at(
-    solids: Sequence[Solid], m: Point, axis: Vector, size: float, rng: np.random.Generator
+    surfaces: Sequence[Surface], m: Row, axis: Row, size: float, rng: np.random.Generator
 ) -> set[Cell] | None:
-    """Return the cells around a point of a segment; None if it is an end of one of its faces.
+    """Return the cells around point m of a segment along an axis; None if m is special.
 
-    The first face, if any, has this size.
+    It is if it is an end of a face or of its edge there. `size` is about that of the faces.
     """
     at = np.array(rounded(m))
     low, high = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
-    walls: list[tuple[Vector, int]] = []
-    for which, solid in enumerate(solids):
-        for face in solid.faces_at(low, high):
-            found = wings(face, m, axis)
-            if found is None:
+    lengths = [abs(x) for x in axis]
+    drop = lengths.index(max(lengths))
+    flat: list[tuple[int, int, int]] = []
+    for which, surface in enumerate(surfaces):
+        for face in surface.faces_at(low, high):
+            directions = wings(face, m, axis)
+            if directions is None:
                 return None
-            walls += [(wing, which) for wing in found]
-    drop = max(range(3), key=lambda k: abs(axis[k]))
-    flat = [(_across(wing, axis, drop), which) for wing, which in walls]
+            for v in directions:
+                flat.append((*_across(v, axis, drop), which))
     size = max(size * REACH, float(np.abs(at).max()) * 2.0**-40, 2.0**-1000)
     for _ in range(TRIES):
-        way = rng.normal(size=3)
+        step = rng.normal(size=3)
         with np.errstate(over="ignore"):
-            q = at + way * size
+            q = at + step * size
         size *= 1.25
         if not np.isfinite(q).all():
             break
-        start = _across(minus(exact_point(q.tolist()), m), axis, drop)
-        if not any(start) or any(_turn(start, wall) == 0 for wall, _ in flat):
+        start = exact_point(q.tolist())
+        x, y = _across(minus(start, m), axis, drop)
+        walls: list[Wall] = []
+        for a, b, which in flat:
+            turn = x * b - y * a
+            walls.append((1 if turn > 0 else -1 if turn < 0 else 0, a, b, which))
+        if (x == 0 and y == 0) or 0 in [wall[0] for wall in walls]:
             continue
-        cell = [_is_inside(solid, q, m, at) for solid in solids]
-        if None in cell:
+        inside = [_is_inside(surface, q, start, m, at) for surface in surfaces]
+        if None in inside:
             continue
-        cells = {tuple(map(bool, cell))}
-        ordered = sorted(flat, key=cmp_to_key(partial(_later, start)))
-        for i, (wall, which) in enumerate(ordered):
-            cell[which] = not cell[which]
-            if i + 1 == len(ordered) or _order(start, wall, ordered[i + 1][0]) != 0:
-                cells.add(tuple(map(bool, cell)))
+        cell = list(map(bool, inside))
+        cells = {tuple(cell)}
+        walls.sort(key=cmp_to_key(_order))
+        for i, wall in enumerate(walls):
+            cell[wall[3]] = not cell[wall[3]]
+            if i + 1 == len(walls) or _order(wall, walls[i + 1]) != 0:
+                cells.add(tuple(cell))
         return cells
     raise ArithmeticError("two surfaces are too close to the largest or smallest doubles")
 
 
-def _across(v: Vector, axis: Vector, drop: int) -> Direction:
-    """Return a vector as it is seen along an axis, times a positive number."""
+def _across(v: Row, axis: Row, drop: int) -> tuple[int, int]:
+    """Return a vector as seen along an axis, times a positive number."""
     i, j = (drop + 1) % 3, (drop + 2) % 3
-    whole, part = abs(axis[drop]), v[drop] if axis[drop] > 0 else -v[drop]
-    return v[i] * whole - part * axis[i], v[j] * whole - part * axis[j]
+    along, height = abs(axis[drop]), v[drop] if axis[drop] > 0 else -v[drop]
+    return v[i] * along - height * axis[i], v[j] * along - height * axis[j]
 
 
-def _turn(a: Direction, b: Direction) -> int:
-    """Return the side of a direction on which another is; 0 for the same and the opposite."""
-    return sign(a[0] * b[1] - a[1] * b[0])
+def _order(a: Wall, b: Wall) -> int:
+    """Compare two walls by their angles from the start."""
+    return b[0] - a[0] or a[2] * b[1] - a[1] * b[2]
 
 
-def _order(start: Direction, a: Direction, b: Direction) -> int:
-    """Compare two directions by the angles from a start, which is none of them."""
-    first, second = _turn(start, a), _turn(start, b)
-    return second - first if first != second else -_turn(a, b)
+def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
+    """Return the directions in which a face extends from a line through m, seen at m.
+
+    They are two where the line passes through the face, one where it runs along an edge, and none
+    where m is not in the face; None where m is an end of either.
+    """
+    if not face.has_area or dot(face.plane, m) != 0:
+        return []
+    heights = dots(m, face.sides)
+    if min(heights) < 0:
+        return []
+    if dot(face.plane, axis) != 0 or heights.count(0) > 1:
+        return None
+    if 0 not in heights:
+        across = cross(face.plane, axis)
+        return [across, times(-1, across)]
+    inward = face.sides[heights.index(0)]
+    return None if dot(inward, axis) != 0 else [inward[:3]]
 
 
-def _later(start: Direction, a: tuple[Direction, int], b: tuple[Direction, int]) -> int:
-    return _order(start, a[0], b[0])
+def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> bool | None:
+    """Return whether points just before m, coming from q, are inside; None if undecided.
 
-
-def _is_inside(
-    solid: Solid, q: NDArray[np.float64], m: Point, at: NDArray[np.float64]
-) -> bool | None:
-    """Return whether what is just before m, coming from q, is inside; None where that is unsure."""
-    low = np.nextafter(np.minimum(q, at), -np.inf)
-    high = np.nextafter(np.maximum(q, at), np.inf)
-    inside, start = solid.is_inside(q), exact_point(q.tolist())
+    `start` and `at` are q in rational numbers and m rounded.
+    """
+    inside = surface.is_inside(q)
     if inside is None:
         return None
-    for face in solid.faces_at(low, high):
-        crossed = is_crossed(face, start, m)
-        if crossed is None:
+    low = np.nextafter(np.minimum(q, at), -np.inf)
+    high = np.nextafter(np.maximum(q, at), np.inf)
+    for face in surface.faces_at(low, high):
+        near, far = dot(face.plane, start), dot(face.plane, m)
+        if near == 0 and face.has_area:
             return None
-        inside ^= crossed
+        if near < 0 < far or far < 0 < near:
+            place = crossing(start, m, face.plane)
+            least = min(dots(place, face.sides))
+            if least == 0:
+                return None
+            inside ^= least > 0
     return inside
 
 
-def middle(a: Point, b: Point, rng: np.random.Generator) -> Point:
-    """Return a point of a segment that is not special."""
-    return between(a, b, Fraction(int(rng.integers(1 << 19, 3 << 19)), 1 << 21))
+def cells_along(
+    surfaces: Sequence[Surface], ends: Segment, rng: np.random.Generator, size: float = inf
+) -> set[Cell]:
+    """Return the cells around a segment that passes no face or edge, by a random point of it."""
+    axis, size = minus(ends[1], ends[0]), min(size, size_of(ends))
+    while True:
+        cells = cells_at(surfaces, middle(*ends, rng), axis, size, rng)
+        if cells is not None:
+            return cells
 
 
-def size_of(points: Sequence[Point]) -> float:
-    """Return about how far points are apart."""
-    reach = np.ptp([rounded(p) for p in points], axis=0)
-    return math.hypot(*reach.tolist())
+def middle(a: Row, b: Row, rng: np.random.Generator) -> Row:
+    """Return a random point of a segment, in the half around its middle."""
+    return between(a, b, int(rng.integers(1 << 19, 3 << 19)), 1 << 21)
+
+
+def size_of(ends: Segment) -> float:
+    """Return about how far two points are apart."""
+    p, q = map(rounded, ends)
+    return hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2])

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.exact_faces import (
+from bvh.geometry.arithmetic.rational import (
     Face,
-    Point,
+    Row,
     common,
     cross,
     crossing,
     exact_face,
     exact_point,
-    heights_over,
     minus,
-    normal_of,
     rounded,
 )
+from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points, pair_signs
+from bvh.surfaces.surface import names_of
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -66,15 +66,6 @@ class Mesh(NamedTuple):
         return (a, b) if a < b else (b, a)
 
 
-def names_of(rows: NDArray[Any]) -> Whole:
-    """Return a number for each row, such as a point, equal for equal rows."""
-    order = np.lexsort(rows.T)
-    changes = (np.diff(rows[order], axis=0) != 0).any(axis=1)
-    names = np.empty(len(rows), np.int64)
-    names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
-    return names
-
-
 def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bool) -> Curves:
     """Return the curves of pairs of faces that meet, by rows of the meshes, which have `ids`."""
     signs = np.empty((len(pairs), SIGNS), np.int8)
@@ -84,7 +75,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     pair, event = crossed[which].nonzero()
     rest = np.flatnonzero(~generic)
     exact = _exact_pairs(own, other, pairs[rest])
-    thin, known = _thin_edges((own, other), exact, itself), dict[Point, int]()
+    thin, known = _thin_edges((own, other), exact, itself), dict[Row, int]()
     ends = _edge_rows(own, other, pairs[which[pair]], event, itself)
     points, edges = _points(own, other, pairs[which[pair]], event)
     if thin:
@@ -158,32 +149,24 @@ def _points(own: Mesh, other: Mesh, pairs: Ids, event: Whole) -> tuple[Reals, Id
         crossing_points(kernel_input(ends), kernel_input(walls), found)
         for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
             p, q = map(exact_point, ends[n].tolist())
-            found[n] = rounded(_crossing(exact_face(walls[n].tolist()), p, q))
+            found[n] = rounded(crossing(p, q, exact_face(walls[n].tolist()).plane))
         points[some] = found
         edges[some] = np.column_stack([np.full(len(face), side), np.sort(ids)])
     return points, edges
 
 
-def _crossing(face: Face, p: Point, q: Point) -> Point:
-    """Return where a segment crosses the plane of a face."""
-    return crossing(p, q, *heights_over(normal_of(face), face[0], (p, q)))
-
-
 class _Pair(NamedTuple):
-    """Two faces, by their rows and in rational numbers, and whether both have an area."""
+    """Two faces, by their rows and in rational numbers."""
 
     rows: tuple[int, int]
     faces: tuple[Face, Face]
-    has_area: tuple[bool, bool]
 
 
 def _exact_pairs(own: Mesh, other: Mesh, pairs: Ids) -> list[_Pair]:
     """Return pairs of faces in rational numbers."""
-    found = []
-    for i, j in pairs.tolist():
-        a, b = exact_face(own.corners[i].tolist()), exact_face(other.corners[j].tolist())
-        found.append(_Pair((i, j), (a, b), (any(normal_of(a)), any(normal_of(b)))))
-    return found
+    first, second = (cache(lambda k, m=mesh: exact_face(m.corners[k].tolist()))
+                     for mesh in (own, other))  # fmt: skip
+    return [_Pair((i, j), (first(i), second(j))) for i, j in pairs.tolist()]
 
 
 def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], itself: bool) -> Thin:
@@ -196,14 +179,14 @@ def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], itself: bool) -> 
         (0 if itself else side, *meshes[side].edge(pair.rows[side], k))
         for pair in pairs
         for side in range(2)
-        if not pair.has_area[side]
+        if not pair.faces[side].has_area
         for k in range(3)
     }
 
 
 def _rename_thin(
     meshes: tuple[Mesh, Mesh], pairs: Ids, event: Whole, ends: Whole, points: Reals, thin: Thin,
-    numbers: dict[Point, int],
+    numbers: dict[Row, int],
 ) -> None:  # fmt: skip
     """Name the ends on edges of faces without area by their points."""
     for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
@@ -212,19 +195,19 @@ def _rename_thin(
             corners = meshes[mesh].corners[pairs[n, mesh]]
             wall = exact_face(meshes[1 - mesh].corners[pairs[n, 1 - mesh]].tolist())
             p, q = (exact_point(corner.tolist()) for corner in (corners[k], corners[(k + 1) % 3]))
-            point = _crossing(wall, p, q)
+            point = crossing(p, q, wall.plane)
             ends[n] = RATIONAL, numbers.setdefault(point, len(numbers)), 0, 0
             points[n] = rounded(point)
 
 
 def _in_rationals(
     own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
-    thin: Thin, numbers: dict[Point, int],
+    thin: Thin, numbers: dict[Row, int],
 ) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:  # fmt: skip
     """Return polygons with their faces, and segments, of pairs that signs alone do not decide."""
     polygons, segments, faces, edges, rows = [], [], [], [], []
     for pair, events in zip(pairs, crossed, strict=True):
-        if not all(pair.has_area):
+        if not all(face.has_area for face in pair.faces):
             continue
         flat, found = common(*pair.faces)
         if flat and len(found) > 2:
@@ -243,15 +226,15 @@ def _in_rationals(
 
 
 def _end(
-    p: Point, meshes: tuple[Mesh, Mesh], pair: _Pair, events: NDArray[np.bool_],
-    numbers: dict[Point, int], itself: bool, thin: Thin,
+    p: Row, meshes: tuple[Mesh, Mesh], pair: _Pair, events: NDArray[np.bool_],
+    numbers: dict[Row, int], itself: bool, thin: Thin,
 ) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:  # fmt: skip
     """Return the row of an end, and the edge or vertex that it is on."""
     rows, exact = pair.rows, pair.faces
     for event in events.nonzero()[0].tolist():
         side, k = divmod(event, 3)
-        mesh, ends = meshes[side], (exact[side][k], exact[side][(k + 1) % 3])
-        if _crossing(exact[1 - side], *ends) == p:
+        mesh, corners = meshes[side], exact[side].corners
+        if crossing(corners[k], corners[(k + 1) % 3], exact[1 - side].plane) == p:
             ids = mesh.faces[rows[side], [k, (k + 1) % 3]].tolist()
             name = 0 if itself else side, *mesh.edge(rows[side], k)
             if name in thin:
@@ -262,16 +245,16 @@ def _end(
 
 
 def _feature(
-    p: Point, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
+    p: Row, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
 ) -> tuple[int, int, int]:
     """Return the vertex at a point, or an edge that it is on."""
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()
         for k in range(3):
-            if exact[side][k] == p:
+            start, end = exact[side].corners[k], exact[side].corners[(k + 1) % 3]
+            if start == p:
                 return side, ids[k], ids[k]
-            start, end = exact[side][k], exact[side][(k + 1) % 3]
             if not any(cross(minus(p, start), minus(end, start))):
                 edges.append((side, *sorted((ids[k], ids[(k + 1) % 3]))))
     side, first, second = edges[0]

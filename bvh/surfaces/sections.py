@@ -7,12 +7,12 @@ wound alike, as seen from outside, segments run with the inside on their left.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.surfaces.curves import Curves, names_of
+from bvh.geometry.arithmetic.rational import dot, exact_point, scaled
+from bvh.surfaces.curves import Curves
+from bvh.surfaces.surface import names_of
 
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]
@@ -29,12 +29,12 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
         sizes = np.abs(terms).sum(axis=1) + abs(plane[3])
         unsure = np.abs(heights) <= sizes * HEIGHT_ERROR + 2.0**-1000
         unsure |= ~np.isfinite(sizes) & np.isfinite(points).all(axis=1)
-    a, b, c, d = map(Fraction, plane.tolist())
+    (row,), scale = scaled([plane.tolist()])
     for k in np.flatnonzero(unsure).tolist():
-        x, y, z = map(Fraction, points[k].tolist())
-        exact = a * x + b * y + c * z + d
+        point = exact_point(points[k].tolist())
+        exact = dot(row, point)
         # Avoid underflow to 0.
-        heights[k] = float(exact) or np.copysign(2.0**-1000, float(exact > 0) - 0.5) * (exact != 0)
+        heights[k] = exact / (scale * point[3]) or ((exact > 0) - (exact < 0)) * 2.0**-1000
     return heights, heights >= 0.0
 
 

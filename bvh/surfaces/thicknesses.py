@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.caller_warnings import warn_caller
-from bvh.surfaces.cells import Solid
-
-Reals = NDArray[np.float64]
+from bvh.surfaces.surface import Reals, Surface
 
 # Places of a closed mesh, of those measured, at which is checked whether its normals point outward.
 CHECKED = 64
@@ -53,13 +51,13 @@ def by_balls(
     return 2.0 * radius, face
 
 
-def warn_if_inward(solid: Solid, points: Reals, normals: Reals, found: Reals) -> None:
+def warn_if_inward(surface: Surface, points: Reals, normals: Reals, found: Reals) -> None:
     """Warn where normals of a closed mesh point inward, by parity in the middles of thicknesses."""
     known = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
     known = known[np.unique(np.linspace(0, len(known) - 1, CHECKED).astype(np.int64))[: len(known)]]
     inward = 0
     for p, n, size in zip(points[known], normals[known], found[known], strict=True):
-        inward += bool(np.isinf(size)) or solid.is_inside(p - 0.5 * size * n) is False
+        inward += bool(np.isinf(size)) or surface.is_inside(p - 0.5 * size * n) is False
     if inward:
         warn_caller(
             f"thickness is measured against the normals, but they point inward at {inward} of "

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.drawing import BORDER, LETTER, LINE, SIDES, LabNodes, first_camera
+from bvh.apps.lab.drawing import BORDER, LETTER, LINE, SIDES, LabDrawing, first_camera
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
 from bvh.apps.lab.state import CUBE, PRESETS, LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
@@ -184,7 +184,7 @@ def test_labels_do_not_overlap(name: str, flat: bool) -> None:
     drawn: dict[str, Any] = {}
     server = Server(drawn)
     with np.errstate(all="ignore"):
-        LabNodes(server).update(state, fitted(state), planes=True)
+        LabDrawing(server).update(state, fitted(state), planes=True)
     shown = [node for node in drawn.values() if getattr(node, "text", "") and node.visible]
     assert len(shown) >= 1 or not state.is_ray
     camera = first_camera(flat)

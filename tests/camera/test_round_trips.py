@@ -15,7 +15,7 @@ import trimesh
 
 import bvh
 from bvh import Camera
-from bvh.geometry.arithmetic.rationals import triangle_meets_planes
+from bvh.geometry.arithmetic.rational import triangle_meets_planes
 from bvh.pictures.rendering import render
 from tests.oracles import cameras as oracle
 

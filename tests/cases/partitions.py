@@ -28,7 +28,7 @@ def parts_of(
             bits = None if groups is None else groups[ids]
             tree = bvh.BVH.from_triangles(vertices, faces[ids], groups=bits)
             records.append(target.add(len(records), tree, ids))
-        target.publish(records, [Source("mesh", 0, len(faces))])
+        target.publish(records, [Source("mesh", 0, len(faces))], "medium")
     return Parts(folder, memory=memory)
 
 

@@ -213,13 +213,13 @@ def test_primitives_change() -> None:
 def test_trees_die_with_their_mesh() -> None:
     """Nothing keeps a mesh alive that nobody holds, nor its tree."""
     gc.collect()
-    count = len(trimesh_points._cache)
+    count = len(trimesh_points._followed)
     mesh = trimesh.creation.box()
     RayMeshIntersector(mesh).intersects_any(DOWN, DOWN)
-    assert len(trimesh_points._cache) == count + 1
+    assert len(trimesh_points._followed) == count + 1
     del mesh
     gc.collect()
-    assert len(trimesh_points._cache) == count
+    assert len(trimesh_points._followed) == count
 
 
 def test_copies_and_pickles(installed: None) -> None:

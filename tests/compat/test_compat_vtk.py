@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bvh.compat.vtk import CellLocator, OBBTree
-
 pv = pytest.importorskip("pyvista")
 vtk = pytest.importorskip("vtk")
+
+from bvh.compat.vtk import CellLocator, OBBTree  # noqa: E402
 
 
 def located(kind: Any, mesh: Any) -> Any:

@@ -16,9 +16,10 @@ import pytest
 
 import bvh
 from bvh.distributed import tree_handles
-from bvh.distributed.tree_handles import HeldScene, HeldTree, MappedTree, handle_of
+from bvh.distributed.tree_handles import handle_of
 from bvh.queries import tree_base
 from tests.cases.families import sphere
+from tests.cases.handles import kind_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -54,7 +55,7 @@ def test_a_mapped_tree_travels_as_path_and_checksum(
 ) -> None:
     tree = bvh.load(path, mmap=True)
     handle = handle_of(tree)
-    assert isinstance(handle, MappedTree)
+    assert kind_of(handle) == "mapped tree"
     assert handle.open() is handle.open()
     assert len(pickle.dumps(handle)) < 300
     opened: list[str] = []
@@ -78,19 +79,20 @@ def test_a_relative_path_is_meant_as_it_was_mapped(
 def test_a_file_that_is_missing_or_another_one(path: Path) -> None:
     """The error names the file and both checksums; it comes from any scheduler as it is."""
     handle = handle_of(bvh.load(path, mmap=True))
-    assert isinstance(handle, MappedTree)
+    assert kind_of(handle) == "mapped tree"
     bvh.BVH.from_triangles(*sphere(1)).save(path)
     other = handle_of(bvh.load(path, mmap=True))
-    assert isinstance(other, MappedTree) and other.checksum != handle.checksum
-    pattern = rf"mapped from .*ball\.bvh with checksum {handle.checksum}; .*{other.checksum}"
+    was, now = (each.recipe.checksum for each in (handle, other))
+    assert kind_of(other) == "mapped tree" and was != now
+    pattern = rf"mapped from .*ball\.bvh with checksum {was}; .*{now}"
     with pytest.raises(ValueError, match=pattern):
         there(handle).open()
     for content in (b"", b"short", bytes(2000)):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=rf"checksum {handle.checksum}; the file here"):
+        with pytest.raises(ValueError, match=rf"checksum {was}; the file here"):
             there(handle).open()
     path.unlink()
-    with pytest.raises(ValueError, match=rf"no such file here: .*checksum {handle.checksum}"):
+    with pytest.raises(ValueError, match=rf"no such file here: .*checksum {was}"):
         there(handle).open()
 
 
@@ -180,8 +182,8 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
             tree, transform=[[1, 0, 0, 0.1 * k], [0, 1, 0, 0], [0, 0, 1, 0.05 * k], [0, 0, 0, 1]]
         )
     handle = handle_of(scene)
-    assert isinstance(handle, HeldScene)
-    assert [type(tree) for tree in handle._trees] == [MappedTree, HeldTree]
+    assert kind_of(handle) == "scene"
+    assert [kind_of(tree) for tree in handle.recipe.trees] == ["mapped tree", "bytes"]
     # The tree in memory once, and nothing of the file.
     assert len(pickle.dumps(handle)) < len(pickle.dumps(held)) + 5000
     opened = there(handle)
@@ -205,7 +207,7 @@ def test_a_graph_keeps_the_tree_that_it_was_made_of(kind: str, path: Path) -> No
     before, wanted = lazily(tree), bvh.load(path).closest_hit(*RAYS).t
     tree.refit(tree.vertices * 2.0)
     after = lazily(tree)
-    assert isinstance(handle_of(tree), HeldTree)
+    assert kind_of(handle_of(tree)) == "bytes"
     moved = tree.closest_hit(*RAYS).t
     assert not np.array_equal(moved, wanted)
     for found, answer in zip(

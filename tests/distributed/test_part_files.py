@@ -115,8 +115,8 @@ def test_parts_are_let_go_within_memory(folder: Path) -> None:
     size = (folder / "00000.bvh").stat().st_size
     parts = Parts(folder, memory=2 * size + 100)
     parts.closest_hit(*RAY)
-    assert len(parts._open._open) == 2
-    assert len(Parts(folder, memory=1)._open._open) == 0
+    assert len(parts.opened._open) == 2
+    assert len(Parts(folder, memory=1).opened._open) == 0
 
 
 def both_files(folder: Path, first: str, second: str) -> None:
@@ -136,8 +136,8 @@ def test_groups_share_memory(folder: Path) -> None:
     for group in groups:
         group.closest_hit(*rays)
         assert [len(some.groups()) for some in groups] == [1] * len(groups)
-    assert {id(some._open) for some in groups} == {id(parts._open)}
-    assert len(parts._open._open) == 1
+    assert {id(some.opened) for some in groups} == {id(parts.opened)}
+    assert len(parts.opened._open) == 1
 
 
 @pytest.mark.parametrize("endings", [["bvh"], ["npy"], ["bvh", "npy"]])
@@ -248,7 +248,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(folder: Path) -> None:
     wanted = parts.closest_hit(*RAY).t
 
     def hold() -> None:
-        with parts._open._lock:
+        with parts.opened._lock:
             os.write(held, b"1")
             go_on.wait(60)
 

@@ -105,9 +105,9 @@ def test_parts_without_faces_that_count_are_not_opened(
     part = np.arange(len(faces)) % 4
     groups = np.where(part == 3, 0, 1 << part)
     parts, opened = parts_of(tmp_path / "parts", vertices, faces, part, groups=groups), set[int]()
-    open_part = parts._open.part
+    open_part = parts.opened.part
     monkeypatch.setattr(
-        parts._open, "part", lambda number: (opened.add(number), open_part(number))[1]
+        parts.opened, "part", lambda number: (opened.add(number), open_part(number))[1]
     )
     rays = np.zeros((99, 3)), np.random.default_rng(1).normal(size=(99, 3))
     for mask, wanted in ((2, {1}), (5, {0, 2}), (8, set()), (None, {0, 1, 2})):

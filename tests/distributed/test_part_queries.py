@@ -220,9 +220,9 @@ def test_parts_that_are_too_far_are_not_opened(
     faces = np.concatenate([faces + k * len(vertices) for k in range(20)])
     part = np.repeat(np.arange(20), len(faces) // 20)
     parts, opened = parts_of(tmp_path / "parts", row, faces, part), list[int]()
-    open_part = parts._open.part
+    open_part = parts.opened.part
     monkeypatch.setattr(
-        parts._open, "part", lambda number: (opened.append(number), open_part(number))[1]
+        parts.opened, "part", lambda number: (opened.append(number), open_part(number))[1]
     )
     parts.closest_point([[31.0, 0.0, 2.0]])
     parts.distance([[31.0, 0.0, 2.0]])

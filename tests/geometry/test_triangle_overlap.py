@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bvh.geometry.arithmetic import rationals
+from bvh.geometry.arithmetic import rational
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.arithmetic.predicates import orient2d, orient3d
 from bvh.geometry.pairs.face_overlap import faces_overlap
@@ -137,7 +137,7 @@ def test_spheres(kind: str, scale: str, rng: np.random.Generator) -> None:
     found = asked(sphere_all, len(a), a, center, radius)
     if kind == "loose" and scale in ("as is", "far"):
         assert np.count_nonzero(found == UNSURE) < 5
-    settle(found, rationals.triangle_meets_sphere, a, center, radius)
+    settle(found, rational.triangle_meets_sphere, a, center, radius)
     compare(found, oracle.triangle_meets_sphere, a, center, radius)
 
 
@@ -148,7 +148,7 @@ def test_spheres_and_boxes(rng: np.random.Generator) -> None:
     center = rng.integers(-5, 8, (PAIRS, 3)).astype(float)
     radius = rng.integers(0, 6, PAIRS).astype(float)
     found = asked(solid_all, PAIRS, low, high, center, radius)
-    settle(found, rationals.box_meets_sphere, np.stack([low, high], axis=1), center, radius)
+    settle(found, rational.box_meets_sphere, np.stack([low, high], axis=1), center, radius)
     gap = np.maximum(np.maximum(low - center, center - high), 0.0)
     assert np.array_equal(found, (gap**2).sum(axis=1) <= radius**2)
 
@@ -169,7 +169,7 @@ def test_planes(kind: str, scale: str, count: int, rng: np.random.Generator) -> 
     if kind == "loose" and scale == "as is":
         # Planes through a corner are left open where that corner alone may be inside.
         assert np.count_nonzero(found == UNSURE) < n // 2
-    settle(found, rationals.triangle_meets_planes, a, planes)
+    settle(found, rational.triangle_meets_planes, a, planes)
     compare(found, oracle.triangle_meets_planes, a, planes)
 
 

@@ -11,7 +11,7 @@ import trimesh
 
 import bvh
 from bvh import BVH
-from bvh.geometry.arithmetic import rationals
+from bvh.geometry.arithmetic import rational
 from bvh.traversal.overlaps.distance_memory import CAPACITY
 from tests.cases import contact_pairs, sizes
 from tests.oracles import overlaps as oracle
@@ -33,7 +33,7 @@ def exact(v: np.ndarray, f: np.ndarray, w: np.ndarray, g: np.ndarray) -> tuple[f
                 continue
             if oracle.triangles_touch(a, b):
                 return 0.0, [i, j]
-            d = rationals.triangle_distance(a, b)
+            d = rational.triangle_distance(a, b)
             if d < best:
                 best, pair = d, [i, j]
     return best, pair
@@ -119,7 +119,7 @@ def test_single_pairs(kind: str, scale: str, rng: np.random.Generator) -> None:
             for t in (tree, other):
                 assert t.closest_point(x).distance <= 1e-12 * size
         else:
-            real = rationals.triangle_distance(a.tolist(), b.tolist())
+            real = rational.triangle_distance(a.tolist(), b.tolist())
             assert abs(found.distance - real) <= 2 * ULP * real
             assert abs(np.linalg.norm((x - y) / size) - real / size) <= 1e-14
             back = other.distance_to(tree)
@@ -245,9 +245,9 @@ def test_more_candidates_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
 
     Once with a pair after all these that is nearer.
     """
-    measure = lru_cache(None)(rationals.triangle_distance)
+    measure = lru_cache(None)(rational.triangle_distance)
     monkeypatch.setattr(
-        rationals, "triangle_distance", lambda *pair: measure(*(tuple(map(tuple, t)) for t in pair))
+        rational, "triangle_distance", lambda *pair: measure(*(tuple(map(tuple, t)) for t in pair))
     )
     count, gap = 23, 2.0**-70
     assert count**2 > CAPACITY

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bvh.apps.lab.frame import DrawnRay, Frame, Pose, corners, drawn_ray, pose
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
 from bvh.apps.viewer.drawing import corners_of, edges_of
+from bvh.apps.viewer.tools.marks import Marks
 from bvh.camera.camera import Camera
 from bvh.picking.projected import BOX_FACES
 
 if TYPE_CHECKING:
     import viser
 
-Colour = tuple[int, int, int]
-Ends = dict[str, tuple[Array, str]]
-
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
 PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))
 
-NOWHERE = np.zeros((1, 2, 3))
-MAX_BOXES = 2
-# Half width and height of the floor, and sizes of the handles.
-FLOOR, FLOOR_Z = 7, -2.2
+# Height of the floor, and sizes of the handles.
+FLOOR_Z = -2.2
 HANDLES = {"origin": 0.55, "tip": 0.55, "middle": 1.0, "size": 0.55}
-# Where the arrows of the ray's ends are, as seen from these.
+# Where the arrows of the ray's ends are, relative to these.
 ARROW = 0.4
-# Those that come first have the first choice of a place.
-NAMES = ("entry", "exit", "origin", "tip")
-
 
 # Cameras: position, up, field of view in degrees. They look at the origin.
 FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
@@ -46,15 +39,8 @@ WIDTH, HEIGHT = 390, 500
 LETTER, LINE, BORDER, GAP = 6.8, 20.0, 12.0, 14.0
 # Costs of a covered point, and of a pixel that is covered twice, or out of the picture.
 POINT, TWICE, OUTSIDE = 150.0, 20.0, 0.2
-Anchor = Literal[
-    "top-left", "top-center", "top-right", "center-left", "center-right", "bottom-left",
-    "bottom-center", "bottom-right",
-]  # fmt: skip
-# Where the corner of a label that the anchor names is, in drawn coordinates.
-Spot = tuple[Array, Anchor]
-
 # Directions from a point to its label, with y up, and the corner of the label that is there.
-SIDES: dict[tuple[int, int], Anchor] = {
+SIDES = {
     (0, -1): "top-center", (0, 1): "bottom-center", (1, 0): "center-left", (-1, 0): "center-right",
     (1, -1): "top-left", (-1, -1): "top-right", (1, 1): "bottom-left", (-1, 1): "bottom-right",
 }  # fmt: skip
@@ -63,144 +49,119 @@ SIDES: dict[tuple[int, int], Anchor] = {
 class Label(NamedTuple):
     """A text at a point in drawn coordinates."""
 
-    name: str
     text: str
     point: Array
 
 
-class LabNodes:
-    """The nodes of the scene; `update` changes their positions, shapes and visibility."""
+class LabDrawing:
+    """The ray and the boxes on the page."""
 
     def __init__(self, server: viser.ViserServer) -> None:
-        scene = server.scene
-        self._grid = _line(scene, "/grid", (226, 229, 234), 1.0)
-        _draw_lines(self._grid, _grid())
-        self._boxes = [
-            (
-                scene.add_mesh_simple(
-                    f"/box{k}/faces", np.zeros((8, 3)), BOX_FACES, color=BOX_COLOURS[k],
-                    opacity=0.22, side="double", flat_shading=True, cast_shadow=False,
-                    receive_shadow=False,
-                ),
-                _line(scene, f"/box{k}/edges", BOX_COLOURS[k], 2.0),
-                scene.add_label(f"/box{k}/name", f"box {k + 1}"),
-            )
-            for k in range(MAX_BOXES)
-        ]  # fmt: skip
-        self._behind = _line(scene, "/ray/behind", FAINT, 1.5)
-        self._ray = _line(scene, "/ray/ahead", INK, 3.0)
-        self._beyond = _line(scene, "/ray/beyond", INK, 3.0)
-        self._inside = _line(scene, "/ray/inside", GOLD, 7.0)
-        self._head = scene.add_arrows(
-            "/ray/head", NOWHERE, INK, shaft_radius=0.02, head_radius=0.07, head_length=0.2
-        )
-        self._origin = _ball(scene, "/ray/origin", INK, 0.07)
-        self._names = {name: scene.add_label(f"/names/{name}", name) for name in NAMES}
-        # Translucent balls around the entry and the exit.
-        self._ends = {k: _ball(scene, f"/meet/{k}", GOLD, 0.15, opacity=0.5) for k in NAMES[:2]}
-        # Crossings are solid for an entry, wireframes for an exit.
-        self._crossings = [
-            (
-                _ball(scene, f"/crossings/{name}near", colour, 0.075),
-                _ball(scene, f"/crossings/{name}far", colour, 0.09, subdivisions=1, wireframe=True),
-            )
-            for name, colour in zip(AXES, AXIS_COLOURS, strict=True)
-        ]
-        self._planes = [_line(scene, f"/planes/{AXES[k]}", PLANE_COLOURS[k], 1.0) for k in range(3)]
-        boxes = [(node, -0.3) for parts in self._boxes for node in parts[:2]]
-        lines = (self._behind, self._ray, self._beyond, self._inside)
-        self._stack = [
-            *boxes, *((node, -0.25) for node in self._planes), *((node, -0.2) for node in lines)
-        ]  # fmt: skip
+        self._marks, grey = Marks(server.scene), (226, 229, 234)
+        self._floor = server.scene.add_grid(
+            "/floor", 14.0, 14.0, cell_size=1.0, cell_color=grey, section_color=grey,
+            shadow_opacity=0.0,
+        )  # fmt: skip
 
     @np.errstate(all="ignore")
     def update(self, state: LabState, frame: Frame, planes: bool) -> None:
         """Draw a state."""
-        self._grid.position = (0.0, 0.0, -0.4 if state.flat else FLOOR_Z)
-        # Seen from above, lines and boxes lie below the balls.
-        for node, depth in self._stack:
-            node.position = (0.0, 0.0, depth if state.flat else 0.0)
-        closest = nearest(state)
-        ray = drawn_ray(state, frame)
-        self._draw_boxes(state, frame, closest)
-        ends = _ends(state, ray, closest)
-        self._draw_ray(state, ray, closest, ends)
-        marks = self._draw_crossings(state, frame, ray, closest or 0, planes)
-        self._draw_labels(state, frame, ray, ends, marks)
+        closest, ray = nearest(state), drawn_ray(state, frame)
+        self._floor.position = (0.0, 0.0, -0.4 if state.flat else FLOOR_Z)
+        with self._marks.redrawn():
+            self._draw_boxes(state, frame, closest)
+            self._draw_ray(state, ray, closest)
+            points = self._draw_crossings(state, frame, ray, closest or 0, planes)
+            self._draw_labels(state, frame, ray, closest, points)
+
+    def _lines(
+        self, name: str, lines: Array | None, colour: tuple[int, int, int], width: float,
+        depth: float,
+    ) -> None:  # fmt: skip
+        """Draw lines (n, 2, 3), a single one (2, 3), or none."""
+        if lines is not None:
+            # Seen from above, they lie below the balls.
+            self._marks.lines(name, lines.reshape(-1, 2, 3) - [0.0, 0.0, depth], colour, width)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
-        boxes = state.drawn_boxes
-        for index, (faces, edges, _) in enumerate(self._boxes):
-            faces.visible = edges.visible = index < len(boxes)
-            if index < len(boxes):
-                points = frame.drawn(corners(boxes[index]))
-                faces.vertices = points.astype(np.float32)
-                edges.points = edges_of(points[None]).astype(np.float32)
-                faces.opacity = 0.32 if index == closest else 0.18
+        depth = 0.3 if state.flat else 0.0
+        for index, box in enumerate(state.drawn_boxes):
+            points, colour = frame.drawn(corners(box)), BOX_COLOURS[index]
+            faces = points[BOX_FACES].reshape(-1, 3, 3) - [0.0, 0.0, depth]
+            opacity = 0.32 if index == closest else 0.18
+            self._marks.surface(f"box{index}", faces, None, colour, opacity)
+            self._lines(f"box{index} edges", edges_of(points[None]), colour, 2.0, depth)
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None, box: int | None, ends: Ends) -> None:
+    def _draw_ray(self, state: LabState, ray: DrawnRay | None, box: int | None) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
+        if ray is None:
+            return
+        inside = None if box is None else interval(state, box)
+        near, far = (inside.near, inside.far) if inside else (state.t_max, state.t_max)
+        for name, t0, t1, colour, width in (
+            ("behind", -math.inf, state.t_min, FAINT, 1.5), ("ahead", state.t_min, near, INK, 3.0),
+            ("inside", near, far, GOLD, 7.0), ("beyond", far, state.t_max, INK, 3.0),
+        ):  # fmt: skip
+            if inside or name in ("behind", "ahead"):
+                self._lines(name, ray.part(t0, t1), colour, width, 0.2 if state.flat else 0.0)
+        ahead = ray.part(state.t_min, state.t_max)
+        if ahead is not None:
+            self._marks.arrow("head", ahead[1] - 0.25 * ray.unit, 0.25 * ray.unit, INK, 1.0)
+        self._ball("origin", _seen(ray, 0.0), INK, 0.07)
+        # Translucent balls around the entry and the exit.
+        for name, label in _ends(state, ray, box).items():
+            self._ball(name, label.point, GOLD, 0.15, opacity=0.5)
 
-        def part(t0: float, t1: float) -> Array | None:
-            return ray.part(t0, t1) if ray else None
-
-        span = None if box is None else interval(state, box)
-        near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
-        _draw_lines(self._behind, part(-math.inf, state.t_min))
-        _draw_lines(self._ray, part(state.t_min, near))
-        _draw_lines(self._inside, part(near, far) if span else None)
-        _draw_lines(self._beyond, part(far, state.t_max) if span else None)
-        ahead = part(state.t_min, state.t_max)
-        if ray is not None and ahead is not None:
-            ahead = ahead[1] - [[0.25], [0.0]] * ray.unit
-        _draw_lines(self._head, ahead)
-        _place(self._origin, _seen(ray, 0.0))
-        for name, node in self._ends.items():
-            _place(node, ends.get(name, (None, ""))[0])
-
-    def _draw_labels(
-        self, state: LabState, frame: Frame, ray: DrawnRay | None, ends: Ends, marks: list[Array]
-    ) -> None:
-        """Place the labels of points and boxes, clear of each other and of what is marked."""
-        labels = [Label(name, text, point) for name, (point, text) in ends.items()]
-        origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
-        # A tip that is drawn at the origin needs no second label.
-        if ray is not None and ray.along(1.0) <= 0.1:
-            tip = None
-        marks = [*marks, *(label.point for label in labels)]
-        for name, point in (("origin", origin), ("tip", tip)):
-            if point is not None:
-                labels.append(Label(name, name, point))
-                # Its arrows are to be seen, too.
-                marks += [point, *(point + ARROW * np.eye(3))]
-        for k, box in enumerate(state.drawn_boxes if len(state.boxes) > 1 else ()):
-            *_, a, b = frame.drawn(corners(box))
-            labels.append(Label(f"box {k + 1}", f"box {k + 1}", a / 2 + b / 2))
-        spots = placed(labels, marks, state.flat)
-        texts = {label.name: label.text for label in labels}
-        nodes = self._names | {f"box {k + 1}": parts[2] for k, parts in enumerate(self._boxes)}
-        for name, node in nodes.items():
-            node.visible = name in spots
-            if name in spots:
-                node.position, node.anchor = spots[name]
-                if name in self._names:
-                    node.text = texts[name]
+    def _ball(
+        self, name: str, point: Array | None, colour: tuple[int, int, int], radius: float,
+        **looks: object,
+    ) -> None:  # fmt: skip
+        if point is not None:
+            self._marks.ball(name, point, colour, radius, **looks)
 
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
     ) -> list[Array]:
         """Mark and return the crossings with a box's planes; draw the planes as wide as these."""
-        found = crossings(state, index) if ray else []
-        points = {(crossing.axis, crossing.entering): _seen(ray, crossing.t) for crossing in found}
-        for axis, nodes in enumerate(self._crossings):
-            marks = [points.get((axis, entering)) for entering in (True, False)]
-            for node, point in zip(nodes, marks, strict=True):
-                _place(node, point)
-            hit, lines = [point for point in marks if point is not None], None
-            if planes and axis < state.dimensions:
-                lines = _outlines(state, frame, index, axis, hit)
-            _draw_lines(self._planes[axis], lines)
-        return [point for point in points.values() if point is not None]
+        seen: dict[int, list[Array]] = {axis: [] for axis in range(3)}
+        for crossing in crossings(state, index) if ray else ():
+            point, axis = _seen(ray, crossing.t), crossing.axis
+            if point is None:
+                continue
+            seen[axis].append(point)
+            # Entries are solid, exits wireframes.
+            if crossing.entering:
+                self._ball(f"{AXES[axis]}near", point, AXIS_COLOURS[axis], 0.075)
+            else:
+                looks = {"subdivisions": 1, "wireframe": True}
+                self._ball(f"{AXES[axis]}far", point, AXIS_COLOURS[axis], 0.09, **looks)
+        for axis in range(state.dimensions if planes else 0):
+            lines = _outlines(state, frame, index, axis, seen[axis])
+            depth = 0.25 if state.flat else 0.0
+            self._lines(f"plane {AXES[axis]}", lines, PLANE_COLOURS[axis], 1.0, depth)
+        return [point for points in seen.values() for point in points]
+
+    def _draw_labels(
+        self, state: LabState, frame: Frame, ray: DrawnRay | None, closest: int | None,
+        points: list[Array],
+    ) -> None:  # fmt: skip
+        """Place the labels of points and boxes, clear of each other and of what is marked."""
+        # Those that come first have the first choice of a place.
+        labels = _ends(state, ray, closest)
+        marks = [*points, *(label.point for label in labels.values())]
+        for name, t in (("origin", 0.0), ("tip", 1.0)):
+            point = _seen(ray, t)
+            # A tip that is drawn at the origin needs no second label.
+            if ray is not None and point is not None and not (t and ray.along(t) <= 0.1):
+                labels[name] = Label(name, point)
+                # Its arrows remain visible, too.
+                marks += [point, *(point + ARROW * np.eye(3))]
+        for k, box in enumerate(state.drawn_boxes if len(state.boxes) > 1 else ()):
+            *_, a, b = frame.drawn(corners(box))
+            labels[f"box {k + 1}"] = Label(f"box {k + 1}", a / 2 + b / 2)
+        spots = placed(list(labels.values()), marks, state.flat)
+        for (name, label), (position, anchor) in zip(labels.items(), spots, strict=True):
+            self._marks.label(f"{name} label", label.text, position, anchor)
 
 
 class Handles:
@@ -258,17 +219,16 @@ def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Ar
     return edges_of(corners_of(planes) @ turn.T + middle)
 
 
-def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> Ends:
+def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> dict[str, Label]:
     """Return where the ray enters and leaves the closest box, as far as in view, and labels."""
-    ends: Ends = {}
-    if closest is None:
-        return ends
-    span = interval(state, closest)
-    touch = span.near == span.far
-    for name, t in (("entry", span.near), ("exit", span.far)):
-        point = _seen(ray, t)
-        if point is not None and not (touch and name == "exit"):
-            ends[name] = point, f"{'touch' if touch else name}, t = {t:.9g}"
+    ends: dict[str, Label] = {}
+    if closest is not None:
+        span = interval(state, closest)
+        touch = span.near == span.far
+        for name, t in (("entry", span.near), ("exit", span.far)):
+            point = _seen(ray, t)
+            if point is not None and not (touch and name == "exit"):
+                ends[name] = Label(f"{'touch' if touch else name}, t = {t:.9g}", point)
     return ends
 
 
@@ -280,56 +240,18 @@ def _seen(ray: DrawnRay | None, t: float) -> Array | None:
     return ray.point(t)
 
 
-def _place(node: viser.SceneNodeHandle, point: Array | None) -> None:
-    node.visible = point is not None
-    if point is not None:
-        node.position = point
-
-
-def _draw_lines(node: viser.LineSegmentsHandle | viser.ArrowsHandle, lines: Array | None) -> None:
-    """Draw lines (n, 2, 3), a single one (2, 3), or none."""
-    node.visible = lines is not None
-    if lines is not None:
-        node.points = lines.reshape(-1, 2, 3).astype(np.float32)
-
-
-def _line(
-    scene: viser.SceneApi, name: str, colour: Colour, width: float
-) -> viser.LineSegmentsHandle:
-    return scene.add_line_segments(
-        name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
-    )
-
-
-def _ball(
-    scene: viser.SceneApi, name: str, colour: Colour, radius: float, *, subdivisions: int = 3,
-    wireframe: bool = False, opacity: float | None = None,
-) -> viser.IcosphereHandle:  # fmt: skip
-    return scene.add_icosphere(
-        name, radius, colour, subdivisions=subdivisions, wireframe=wireframe, opacity=opacity,
-        cast_shadow=False, receive_shadow=False, visible=False,
-    )  # fmt: skip
-
-
-def _grid() -> Array:
-    """Return the lines of the floor, shape (n, 2, 3)."""
-    k = np.arange(-FLOOR, FLOOR + 1.0)
-    along = np.stack(np.broadcast_arrays(k[:, None], [-FLOOR, FLOOR], 0.0), axis=-1)
-    return np.concatenate([along, along[:, :, [1, 0, 2]]])
-
-
 def first_camera(flat: bool) -> Camera:
     """Return the first camera of the page over the smallest picture, with y up."""
     position, up, degrees = FROM_ABOVE if flat else FROM_AN_ANGLE
     return Camera.look_at(position, (0.0, 0.0, 0.0), up, degrees, WIDTH, HEIGHT, y="up")
 
 
-def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict[str, Spot]:
-    """Return a spot for each label, the first ones choosing first, that leaves points visible."""
+def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> list[tuple[Array, str]]:
+    """Return positions and anchors of labels, the first choosing first; points stay visible."""
     camera, sides = first_camera(flat), np.array(list(SIDES))
     marks = np.stack(camera.project(np.reshape(points, (-1, 3)))[:2], axis=1)
     taken: list[Array] = []
-    found = {}
+    found = []
     for label in labels:
         x, y, depth = camera.project(label.point)
         half = np.array([LETTER * len(label.text) + BORDER, LINE]) / 2
@@ -340,7 +262,7 @@ def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> dict
         taken.append(choices[best])
         right, up = GAP * depth * sides[best]
         position = label.point + right * camera.step_x + up * camera.step_y
-        found[label.name] = position, list(SIDES.values())[best]
+        found.append((position, list(SIDES.values())[best]))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
-from bvh.apps.lab.drawing import FROM_ABOVE, FROM_AN_ANGLE, Handles, LabNodes
+from bvh.apps.lab.drawing import FROM_ABOVE, FROM_AN_ANGLE, Handles, LabDrawing
 from bvh.apps.lab.frame import Pose, fitted, moved
 from bvh.apps.lab.state import BOX_FIELDS, PRESETS, SECOND, LabState, edited, texts_of
 from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, accessible, help_html, tab_title
@@ -74,7 +74,7 @@ class RayLab(Page):
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
         self._dress("+z", 1.6)
-        self._drawing = LabNodes(server)
+        self._drawing = LabDrawing(server)
         self._handles = Handles(server, self._dragged)
         self._panel = Panel(self)
         self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)

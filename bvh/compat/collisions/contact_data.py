@@ -15,7 +15,7 @@ CHUNK, NEAR = 1 << 14, 2.0**-44
 
 
 class FacePair:
-    """Base of what is known of two meshes: their names, and a face of each."""
+    """Base of `ContactData` and `DistanceData`: names of two meshes, and a face of each."""
 
     def __init__(self, names: Names, faces: Faces) -> None:
         self.names = set(names)
@@ -31,8 +31,8 @@ class ContactData(FacePair):
 
     `names` is the set of the two meshes' names, "__external" for one that is in no manager;
     `normal`, shape (3,), the unit normal of the first mesh's face, NaN where it has no area, and
-    inside; `point`, shape (3,), the middle of what the faces share, and inside a mesh a vertex of
-    the other.
+    for a mesh inside another; `point`, shape (3,), the middle of the intersection of the faces, or
+    a vertex of the mesh inside.
 
     Examples
     --------
@@ -90,10 +90,9 @@ class DistanceData(FacePair):
 
 
 def common_points(first: Reals, second: Reals) -> Reals:
-    """Return a point in the middle of what touching triangles share, (m, 3, 3) each, as (m, 3)."""
-    # The corners of what two triangles share are corners of one of them, crossings of an edge and
-    # the other's plane, or of two edges in one plane. Those that are on both triangles are
-    # averaged.
+    """Return the middle of the intersection of each pair of touching triangles (m, 3, 3)."""
+    # Corners of the intersection of two triangles are corners of one of them, crossings of an edge
+    # and the other's plane, or of two edges in one plane. Those on both triangles are averaged.
     out = np.empty((len(first), 3))
     for begin in range(0, len(first), CHUNK):
         rows = slice(begin, begin + CHUNK)
@@ -110,7 +109,7 @@ def _common(a: Reals, b: Reals) -> Reals:
     edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
     with np.errstate(all="ignore"):
         points = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
-        points += [_between(*own, *other) for own in edges[:3] for other in edges[3:]]
+        points += [_between(*edge, *other) for edge in edges[:3] for other in edges[3:]]
         points += [t[:, i] for t in (a, b) for i in range(3)]
         places = np.nan_to_num(np.stack(points, axis=1), posinf=0.0, neginf=0.0)
         off = np.maximum(_distances(places, a), _distances(places, b))

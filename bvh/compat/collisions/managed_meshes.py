@@ -1,4 +1,4 @@
-"""Meshes of a collision manager: trees in a scene, which of them are solid, and how they touch."""
+"""Meshes of a collision manager: trees in a scene, which are solid, and where they touch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Inside = tuple[int, int, Reals]
 
 
 class ManagedMeshes:
-    """Meshes by their names, in a scene, and what is asked of two sets of them."""
+    """Meshes by their names, in a scene, and queries of two sets of them."""
 
     def __init__(self) -> None:
         self._scene = Scene()
@@ -46,9 +46,18 @@ class ManagedMeshes:
             raise ValueError(f"{name} not in collision manager!")
         return self._ids[name]
 
+    def _only(self, name: Hashable) -> ManagedMeshes:
+        """Return a manager of one of the meshes."""
+        found, number = ManagedMeshes(), self._id(name)
+        one = self._scene[number]
+        copied = found._scene.add(one.child, one.transform)
+        found._ids[name], found._names[copied] = copied, name
+        found._solid = {copied} if number in self._solid else set()
+        return found
+
     def _views(self, other: ManagedMeshes) -> tuple[SceneView, SceneView]:
-        view = self._scene._current()
-        return view, view if other is self else other._scene._current()
+        view = self._scene.view()
+        return view, view if other is self else other._scene.view()
 
     def _pair(self, other: ManagedMeshes, first: int, second: int) -> Names:
         return self._names[first], other._names[second]
@@ -87,13 +96,13 @@ class ManagedMeshes:
 
     def _inside(
         self, other: ManagedMeshes, touching: NDArray[np.int32], any_one: bool,
-        besides: NDArray[np.int64] = NO_PAIRS,
+        ignored: NDArray[np.int64] = NO_PAIRS,
     ) -> list[Inside]:  # fmt: skip
         """Return which meshes are inside solid ones, of those that do not touch them."""
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
-        pairs = candidates(view, content, besides, 0.0, thread_count(None)).owners
+        pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
         known, found = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             if (first, second) in known:
@@ -127,12 +136,12 @@ class ManagedMeshes:
         return None
 
     def _nearest(
-        self, other: ManagedMeshes, besides: int | None = None
+        self, other: ManagedMeshes, excluded: int | None = None
     ) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes, their names, and where they are nearest."""
-        # One mesh, with the id `besides`, is not compared with the only one of the other manager.
+        # The mesh with the id `excluded` is not compared with the only one of the other manager.
         view, content = self._views(other)
-        ignored = NO_PAIRS if besides is None else np.array([besides << 32])
+        ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
         found = find_closest(view, content, ignored, thread_count(None))
         if len(found) == 0:
             return np.inf, (None, None), None

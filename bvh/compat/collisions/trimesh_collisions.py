@@ -132,14 +132,10 @@ class CollisionManager(ManagedMeshes):
         With a `name` only distances from that mesh; ValueError if there is none. Names are in
         alphabetical order, (None, None) if there is no pair, with distance +inf and no data.
         """
-        other = self
-        if name is not None:
-            other, number = CollisionManager(), self._id(name)
-            one = self._scene[number]
-            theirs = other._scene.add(one.child, one.transform)
-            other._ids[name], other._names[theirs] = theirs, name
-            other._solid = {theirs} if number in self._solid else set()
-        distance, names, data = self._nearest(other, None if name is None else self._id(name))
+        if name is None:
+            distance, names, data = self._nearest(self)
+        else:
+            distance, names, data = self._nearest(self._only(name), self._id(name))
         if data is not None and return_names:
             names = _alphabetical(names)
         return _chosen(distance, names, data, return_names, return_data)

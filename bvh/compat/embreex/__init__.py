@@ -26,12 +26,12 @@ from importlib import import_module
 
 MODULES = ("rtcore", "rtcore_scene", "mesh_construction")
 
-# As embreex has it.
+# That of the embreex whose interface this is.
 __version__ = "4.4.0"
 
 
 def stand_in(*names: str) -> None:
-    """Have later imports of embreex and pyembree find this package.
+    """Make later imports of embreex and pyembree find this package.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class TriangleMesh:
         if indices is None:
             points = points.reshape(-1, 3)
             indices = np.arange(len(points)).reshape(-1, 3)
-        self.mesh = scene._add(points, indices)
+        self.mesh = scene.add_mesh(points, indices)
 
 
 class ElementMesh(TriangleMesh):

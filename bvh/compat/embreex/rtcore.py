@@ -2,7 +2,7 @@
 
 
 class EmbreeDevice:
-    """What embreex makes scenes with."""
+    """Argument of `EmbreeScene`."""
 
     def __repr__(self) -> str:
         return "EmbreeDevice of bvh"

@@ -16,12 +16,12 @@ FAR = np.float32(1e37)
 
 
 class EmbreeScene:
-    """A scene of triangles, as embreex has it; hits are exact.
+    """A scene of triangles with the interface of embreex's; hits are exact.
 
     Parameters
     ----------
     device, robust
-        As embreex takes them; of no effect.
+        Ignored.
     """
 
     def __init__(self, device: EmbreeDevice | None = None, robust: bool = True) -> None:
@@ -32,7 +32,7 @@ class EmbreeScene:
 
     @property
     def is_committed(self) -> int:
-        """Whether the tree of the meshes is built: by the first query."""
+        """Whether the tree of the meshes is built, as it is by the first query."""
         return int(self._tree is not None)
 
     @property
@@ -51,7 +51,8 @@ class EmbreeScene:
             )
         return self._tree
 
-    def _add(self, vertices: ArrayLike, faces: ArrayLike) -> int:
+    def add_mesh(self, vertices: ArrayLike, faces: ArrayLike) -> int:
+        """Add triangles, and return the id of their geometry."""
         self._meshes.append((np.asarray(vertices, np.float64), np.asarray(faces, np.int64)))
         self._tree = None
         return len(self._meshes) - 1
@@ -60,18 +61,18 @@ class EmbreeScene:
         self, vec_origins: ArrayLike, vec_directions: ArrayLike, dists: ArrayLike | None = None,
         query: str = "INTERSECT", output: object = None,
     ) -> Any:  # fmt: skip
-        """Cast rays, as ``embreex.rtcore_scene.EmbreeScene.run`` does.
+        """Cast rays, as ``embreex.rtcore_scene.EmbreeScene.run``.
 
         Parameters
         ----------
         vec_origins, vec_directions : array_like, shape (n, 3)
-            Of any floats: doubles are not rounded to float32. One direction may be for all.
+            Of any floats: doubles are not rounded to float32. One direction may serve all rays.
         dists : float or array_like, shape (n,), optional
             The largest t of each ray.
         query : {"INTERSECT", "OCCLUDED", "DISTANCE"}
-            What to return without `output`.
+            The result without `output`.
         output : bool, optional
-            Return all of a hit.
+            Return all fields of hits.
 
         Returns
         -------
@@ -82,13 +83,13 @@ class EmbreeScene:
         """
         check_option("query", query, QUERIES)
         origins = rows("vec_origins", vec_origins)
-        ways = rows("vec_directions", vec_directions)
+        directions = rows("vec_directions", vec_directions)
         limits = np.broadcast_to(np.asarray(FAR if dists is None else dists), len(origins))
         if query == "OCCLUDED" and not output:
-            met = self.tree.any_hit(origins, ways, t_max=limits)
+            met = self.tree.any_hit(origins, directions, t_max=limits)
             return np.where(met, 0, -1).astype(np.int32)
         tree = self.tree
-        hits = tree.closest_hit(origins, ways, t_max=limits)
+        hits = tree.closest_hit(origins, directions, t_max=limits)
         geometry = (self._begins.searchsorted(hits.prim_id, "right") - 1).astype(np.int32)
         prim = np.where(hits.mask, hits.prim_id - self._begins[geometry], -1).astype(np.int32)
         far = np.where(hits.mask, hits.t, limits).astype(np.float32)

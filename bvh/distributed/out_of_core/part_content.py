@@ -34,7 +34,7 @@ class PartContent:
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
-        self._open = open_parts(place, index, memory)
+        self.opened = open_parts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
         self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
         valid = self._boxes[~np.isnan(self._boxes[:, 0])]
@@ -45,7 +45,7 @@ class PartContent:
             # A box of NaN is ignored, and the others keep their numbers.
             self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
         bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
-        self._visits = PartVisits(self._open, self._boxes, np.array(bits, np.uint32))
+        self._visits = PartVisits(self.opened, self._boxes, np.array(bits, np.uint32))
 
     def groups(self: Self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
@@ -118,8 +118,8 @@ class PartContent:
         ...     parts.validate()
         """
         for number in range(self.part_count):
-            self._open.check_content(number)
-            with self._open.part(number) as part:
+            self.opened.check_content(number)
+            with self.opened.part(number) as part:
                 try:
                     part.tree.validate()
                 except ValueError as error:
@@ -198,7 +198,7 @@ class PartContent:
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
         """Yield the tree of each part, which of `ids` it has, and their rows in it."""
         for number in range(self.part_count):
-            with self._open.part(number) as part:
+            with self.opened.part(number) as part:
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
                 here = np.flatnonzero(part.ids[row] == ids)
                 yield part.tree, here, row[here]

@@ -50,7 +50,6 @@ class NewFolder:
     def __init__(self, place: str, path: Path) -> None:
         self._place, self.path = place, path
         self.scratch = path / SCRATCH
-        self._quality = ""
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write a part."""
@@ -64,18 +63,17 @@ class NewFolder:
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
-        self._quality = tree._quality
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
         of_ids = stream.tell(), part_index.content_digest([stream.getbuffer()])
         found = size, header, *of_ids, part_index.bits_of(tree), digest.result()
         box = tree.bounds.reshape(-1).tolist()
         return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
 
-    def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
+    def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
         """Bring the parts to their place and, at last, write the index."""
         content = {
             "format": part_index.FORMAT, "version": part_index.VERSION,
-            "triangles": sum(part.triangles for part in parts), "quality": self._quality,
+            "triangles": sum(part.triangles for part in parts), "quality": quality,
             "sources": [*map(asdict, sources)], "parts": [*map(asdict, parts)],
         }  # fmt: skip
         content["digest"] = part_index.index_digest(content)

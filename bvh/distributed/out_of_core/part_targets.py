@@ -22,6 +22,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
+from bvh.queries.targets import point_target, ray_target, region_target
 from bvh.queries.verbs import Verb, verb_of
 from bvh.runtime import arguments
 from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult, shaped
@@ -122,7 +123,7 @@ class PartRays(NamedTuple):
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             # The range is closed, so that a tie is found and decided by the id.
             some = rays_of(batch, rows, found.reach(rows))
-            answer = search(part.tree._ray_target(), some, inside)
+            answer = search(ray_target(part.tree), some, inside)
             if "prim_id" in answer:
                 ids = part.ids_of(answer["prim_id"])
                 answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
@@ -232,7 +233,7 @@ class PartPoints(NamedTuple):
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
-        return part.tree._point_target(self.query, self._bits)
+        return point_target(part.tree, self.query, self._bits)
 
 
 class PartRegions(NamedTuple):
@@ -254,7 +255,7 @@ class PartRegions(NamedTuple):
         bits = None if self.mask == -1 else self.mask & ALL_BITS
 
         def visit(part: OpenPart, rows: Rows) -> None:
-            target = part.tree._region_target(self.query, bits, (Triangles,))
+            target = region_target(part.tree, self.query, bits, (Triangles,))
             # The shape of planes is that of all polytopes.
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
             some = regions._replace(**columns)

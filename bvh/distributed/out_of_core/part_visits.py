@@ -11,6 +11,7 @@ from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
+from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import ALL_BITS, kernel_input
 from bvh.runtime.progress_bars import Progress
 from bvh.traversal.rays.ray_batch import EVERY, Rays
@@ -62,7 +63,8 @@ class PartVisits:
         """Return the tree over the boxes of parts."""
         if self._box_tree is None:
             self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
-        return self._box_tree._ray_target()
+        target: RaySearch = ray_target(self._box_tree)
+        return target
 
     def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
         """Return how many parts each of some rays may hit."""

@@ -121,7 +121,7 @@ def partition(
         for piece in _split(spill, largest, steps, box):
             records.append(_build(piece, target, len(records), quality, threads, grouped))
             steps.add(records[-1].triangles)
-        target.publish(records, sources)
+        target.publish(records, sources, quality)
     parts = Parts(folder, memory=budget)
     warn_if_empty(parts)
     return parts

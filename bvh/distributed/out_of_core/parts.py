@@ -148,7 +148,7 @@ class Parts(
         return visible_source(self, seen, smooth=smooth, threads=threads)
 
     def _ray_target(self) -> PartRays:
-        return PartRays(self._visits, self._open)
+        return PartRays(self._visits, self.opened)
 
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
         return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
@@ -278,7 +278,7 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
     for number in range(parts.part_count):
-        with parts._open.part(number) as part:
+        with parts.opened.part(number) as part:
             touching = np.isin(_hashes(part.tree.vertices), wanted)
             found.append(part.ids[touching[part.tree.faces].any(axis=1)])
     return np.unique(np.concatenate(found))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic import rationals
+from bvh.geometry.arithmetic import rational
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
 from bvh.runtime.arguments import kernel_input
@@ -199,7 +199,7 @@ def decide(search: ClosestSearch) -> None:
             continue
         if distance != search.highs[i]:
             rows = search.corners[i].tolist()
-            distance = rationals.triangle_distance(rows[:3], rows[3:])
+            distance = rational.triangle_distance(rows[:3], rows[3:])
         best = min(best, (distance, int(search.codes[i])))
     if best[0] > search.reals[layout.LIMIT]:
         best = np.inf, -1

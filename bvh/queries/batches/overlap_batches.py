@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic import rationals
+from bvh.geometry.arithmetic import rational
 from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
@@ -170,10 +170,10 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Decide in rational numbers whether a region overlaps a primitive."""
     if isinstance(regions, SphereRegions):
         solid = len(corners) == 2
-        test = rationals.box_meets_sphere if solid else rationals.triangle_meets_sphere
+        test = rational.box_meets_sphere if solid else rational.triangle_meets_sphere
         return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
     assert isinstance(regions, PlaneRegions)
-    return rationals.triangle_meets_planes(corners, regions.planes[query].tolist())
+    return rational.triangle_meets_planes(corners, regions.planes[query].tolist())
 
 
 def joined(parts: list[Keys]) -> Keys:

@@ -36,7 +36,7 @@ from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
 from bvh.scene.scene import Scene
-from bvh.scene.table import SavedScene, nested_scenes
+from bvh.scene.table import nested_scenes
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
@@ -99,11 +99,12 @@ def _loaded(
         return tree_of(header, content), trees
     scene = scene_of(header, content, tree_of, Scene, workers)
     if mmap:
-        for part in nested_scenes(scene):
-            part._saved = SavedScene(content, "")
         # Headers have the digests of all that is in a file.
         checksum = blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
-        scene._saved = SavedScene(content, checksum)
+        file = _mapped(content)
+        for part in nested_scenes(scene):
+            part._saved = None if file is None else file._replace(checksum="")
+        scene._saved = None if file is None else file._replace(checksum=checksum)
     return scene, trees
 
 
@@ -228,7 +229,8 @@ def _mapped(content: Any) -> MappedFile | None:
     if not isinstance(content, np.memmap) or content.filename is None or content.offset:
         return None
     path = os.path.abspath(str(content.filename))
-    return MappedFile(path, content, part.ctypes.data - content.ctypes.data)
+    checksum = part[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
+    return MappedFile(path, content, part.ctypes.data - content.ctypes.data, checksum)
 
 
 @dataclass

@@ -1,8 +1,9 @@
-"""Marks on the page of a session: faces, lines, points and arrows, in page coordinates."""
+"""Marks on a page: faces, lines, points, balls, arrows and labels, in page coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,12 +48,22 @@ class Marked(NamedTuple):
 
 
 class Marks:
-    """What is marked on a page, by name; `frame` is called for the page's current frame."""
+    """Marks on a page, by name; a new one replaces that of the same name.
 
-    def __init__(self, scene: Any, frame: Callable[[], PageFrame]) -> None:
+    `frame` returns the page's current frame; it is needed for marks that are lifted to an eye.
+    """
+
+    def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
         self._scene, self._frame = scene, frame
-        # On the page, a new mark replaces that of the same name.
         self._shown: dict[str, SceneNodeHandle] = {}
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Remove the marks that are not drawn again within."""
+        before, self._shown = self._shown, {}
+        yield
+        for name in before.keys() - self._shown.keys():
+            before[name].remove()
 
     def clear(self, *names: str) -> None:
         """Remove marks."""
@@ -64,17 +75,20 @@ class Marks:
     def placed(self, marked: Marked, local: Floats) -> Floats:
         """Return points of a marked leaf, shape (..., 3), in page coordinates."""
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
-        return self._frame().to_page(world).reshape(local.shape)
+        return self._to_page(world).reshape(local.shape)
 
-    def surface(self, name: str, corners: Floats, eye: Floats, colour: Colour) -> None:
-        """Mark triangles, shape (n, 3, 3), as seen from the eye."""
+    def surface(
+        self, name: str, corners: Floats, eye: Floats | None, colour: Colour,
+        opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """Mark triangles, shape (n, 3, 3), if an eye is given as seen from there."""
         if not len(corners):
             return self.clear(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
         points = self._lifted(corners.reshape(-1, 3), eye).astype(np.float32)
         self._shown[name] = self._scene.add_mesh_simple(
-            f"/marks/{name}", points, faces, color=colour, flat_shading=True, side="double",
-            cast_shadow=False, receive_shadow=False,
+            f"/marks/{name}", points, faces, color=colour, opacity=opacity, flat_shading=True,
+            side="double", cast_shadow=False, receive_shadow=False,
         )  # fmt: skip
 
     def lines(
@@ -83,37 +97,53 @@ class Marks:
         """Mark lines, shape (n, 2, 3), if an eye is given as seen from there."""
         if not len(points):
             return self.clear(name)
-        points = points if eye is None else self._lifted(points, eye)
         self._shown[name] = self._scene.add_line_segments(
-            f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
-            thickness_units="screen",
+            f"/marks/{name}", self._lifted(points, eye).astype(np.float32), colour,
+            thickness=thickness, thickness_units="screen",
         )  # fmt: skip
 
     def points(self, name: str, points: Floats, eye: Floats) -> None:
         """Mark points, shape (n, 3), as seen from the eye."""
         if not len(points):
             return self.clear(name)
-        size = 2e-3 * float(np.linalg.norm(self._frame().to_page(eye)))
+        size = 2e-3 * float(np.linalg.norm(self._to_page(eye)))
         self._shown[name] = self._scene.add_point_cloud(
             f"/marks/{name}", self._lifted(points, eye).astype(np.float32), BLUE,
             point_size=size, point_shape="circle",
         )  # fmt: skip
 
-    def arrow(self, name: str, start: Floats, vector: Floats) -> None:
-        """Mark a vector at a point."""
-        size = float(np.linalg.norm(vector))
-        if not (np.isfinite(size) and size > 0.0):
+    def arrow(
+        self, name: str, start: Floats, vector: Floats, colour: Colour = BLUE, size: float = 0.0
+    ) -> None:
+        """Mark a vector at a point, with a head for a vector of length `size`, or of its own."""
+        length = float(np.linalg.norm(vector))
+        if not (np.isfinite(length) and length > 0.0):
             return self.clear(name)
+        size = size or length
         line = np.stack([start, start + vector])[None].astype(np.float32)
         self._shown[name] = self._scene.add_arrows(
-            f"/marks/{name}", line, BLUE, shaft_radius=0.02 * size, head_radius=0.06 * size,
+            f"/marks/{name}", line, colour, shaft_radius=0.02 * size, head_radius=0.06 * size,
             head_length=0.2 * size,
         )  # fmt: skip
 
-    def label(self, name: str, text: str, position: Floats) -> None:
-        """Write a text at a point."""
-        self._shown[name] = self._scene.add_label(f"/marks/{name}", text, position=position)
+    def ball(
+        self, name: str, point: Floats, colour: Colour, radius: float, **looks: object
+    ) -> None:
+        """Mark a point by a ball; looks are those of viser's icospheres."""
+        self._shown[name] = self._scene.add_icosphere(
+            f"/marks/{name}", radius, colour, position=point, cast_shadow=False,
+            receive_shadow=False, **looks,
+        )  # fmt: skip
 
-    def _lifted(self, points: Floats, eye: Floats) -> Floats:
-        """Return points a little nearer to the eye, at the same pixels."""
-        return points + LIFT * (self._frame().to_page(eye) - points)
+    def label(self, name: str, text: str, position: Floats, anchor: str = "top-left") -> None:
+        """Write a text at a point, which is at the `anchor` of the text."""
+        self._shown[name] = self._scene.add_label(
+            f"/marks/{name}", text, position=position, anchor=anchor
+        )
+
+    def _to_page(self, point: Floats) -> Floats:
+        return point if self._frame is None else self._frame().to_page(point)
+
+    def _lifted(self, points: Floats, eye: Floats | None) -> Floats:
+        """Return points a little nearer to the eye, if there is one, at the same pixels."""
+        return points if eye is None else points + LIFT * (self._to_page(eye) - points)

@@ -1,0 +1,263 @@
+"""Exact arithmetic in rows of integers: points, planes, faces, clipping, distances.
+
+Doubles times a power of two are integers, whose sums and products are exact and several times
+faster than those of fractions. A point is homogeneous: its coordinates times a weight, then the
+weight, which is positive. Points of doubles and all results have no common factor, so that equal
+points are equal rows. A plane is a row (a, b, c, d), or (a, b, d) for a line in the plane, up to a
+positive factor; its product with a point is the height of the point, up to positive factors.
+Products end with the shorter row: that of a plane with a vector leaves out d.
+
+This arithmetic is slow, and decides only what floating-point filters do not.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import gcd, hypot, isqrt
+from operator import mul, sub
+from typing import NamedTuple
+
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
+
+Row = tuple[int, ...]
+Corners = Sequence[Sequence[float]]
+
+
+def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
+    """Return rows of doubles times a power of two, the least that makes them integers; and it."""
+    ratios = [[x.as_integer_ratio() for x in row] for row in rows]
+    scale = max([d for row in ratios for _, d in row])
+    return [tuple([n * (scale // d) for n, d in row]) for row in ratios], scale
+
+
+def exact_point(p: Iterable[float]) -> Row:
+    """Return a point of doubles."""
+    (row,), weight = scaled([p])
+    return *row, weight
+
+
+def rounded(p: Row) -> list[float]:
+    """Return the doubles nearest to the coordinates of a point."""
+    return [x / p[-1] for x in p[:-1]]
+
+
+def dot(a: Row, b: Row) -> int:
+    """Return a product of two rows, as long as the shorter one."""
+    return sum(map(mul, a, b))
+
+
+def dots(a: Row, rows: Iterable[Row]) -> list[int]:
+    """Return the products of a row with others."""
+    return [sum(map(mul, a, row)) for row in rows]
+
+
+def cross(a: Row, b: Row) -> Row:
+    """Return the cross product of the first three numbers of two rows."""
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def times(factor: int, row: Row) -> Row:
+    """Return a multiple of a row."""
+    return tuple([factor * x for x in row])
+
+
+def product(a: Iterable[Row], b: Iterable[Row]) -> list[Row]:
+    """Return the product of two matrices."""
+    columns = list(zip(*b, strict=True))
+    return [tuple(dots(row, columns)) for row in a]
+
+
+def adjugate(x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
+    """Return the columns of the adjugate of a 3 x 3 matrix given by rows, and its determinant."""
+    columns = [cross(y, z), cross(z, x), cross(x, y)]
+    return columns, dot(x, columns[0])
+
+
+def minus(a: Row, b: Row) -> Row:
+    """Return the direction from point b to point a, up to a positive factor."""
+    v, w = (1, 1) if a[-1] == b[-1] else (a[-1], b[-1])
+    return tuple([x * w - y * v for x, y in zip(a[:-1], b[:-1], strict=True)])
+
+
+def mixed(a: Row, b: Row, f: int, g: int) -> Row:
+    """Return the point f a + g b, whose weight is not 0."""
+    row = [f * x + g * y for x, y in zip(a, b, strict=True)]
+    factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
+    return tuple([x // factor for x in row])
+
+
+def between(a: Row, b: Row, n: int, d: int) -> Row:
+    """Return the point at n / d of the way from a to b."""
+    return mixed(a, b, (d - n) * b[-1], n * a[-1])
+
+
+def plane_through(normal: Row, p: Row) -> Row:
+    """Return the plane with a normal through a point."""
+    return *times(p[-1], normal), -dot(normal, p)
+
+
+def crossing(p: Row, q: Row, plane: Row) -> Row:
+    """Return the point at which a segment crosses a plane; its ends are on different sides."""
+    return mixed(p, q, -dot(plane, q), dot(plane, p))
+
+
+def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
+    """Clip a convex polygon, a segment or a point to heights of at least 0, or of 0 if `level`."""
+    heights = dots(plane, polygon)
+    clip: list[Row] = []
+    for i, p in enumerate(polygon):
+        f, g = heights[i - 1], heights[i]
+        if f < 0 < g or g < 0 < f:
+            clip.append(mixed(polygon[i - 1], p, -g, f))
+        if g == 0 or (g > 0 and not level):
+            clip.append(p)
+    return list(dict.fromkeys(clip))
+
+
+class Face(NamedTuple):
+    """A triangle: its corners, plane, planes through its edges, and about its size.
+
+    Heights over the plane of edge k, from corner k to the next one, are positive on the side of the
+    face. All planes are 0 if it has no area.
+    """
+
+    corners: tuple[Row, Row, Row]
+    plane: Row
+    sides: tuple[Row, Row, Row]
+    size: float
+    has_area: bool
+
+
+def exact_face(corners: Corners) -> Face:
+    """Return a triangle of doubles."""
+    a, b, c = map(exact_point, corners)
+    u, v, w = minus(b, a), minus(c, b), minus(a, c)
+    normal = cross(u, v)
+    sides = [plane_through(cross(normal, edge), p) for edge, p in ((u, a), (v, b), (w, c))]
+    size = hypot(*[max(x) - min(x) for x in zip(*corners, strict=True)])
+    plane = plane_through(normal, a)
+    return Face((a, b, c), plane, (sides[0], sides[1], sides[2]), size, any(normal))
+
+
+def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
+    """Return (flat, corners) of what two faces with areas share: a point, segment or polygon.
+
+    `flat` says whether both are in one plane. Of a polygon the corners are in order.
+    """
+    polygon = list(a.corners)
+    flat = not any(dots(b.plane, polygon))
+    if not flat:
+        polygon = clipped(polygon, b.plane, level=True)
+    for side in b.sides:
+        polygon = clipped(polygon, side)
+    return flat, polygon
+
+
+def triangle_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
+    """Return whether a triangle, segment or point is within `radius` of a point."""
+    (*rows, origin, (reach,)), _ = scaled([*corners, center, [radius]])
+    points, square = [_less(row, origin) for row in rows], reach * reach
+    edges = [_less(points[(i + 1) % 3], points[i]) for i in range(3)]
+    normal = cross(edges[0], edges[1])
+    if any(normal) and all(
+        dot(cross(normal, edge), point) <= 0 for point, edge in zip(points, edges, strict=True)
+    ):
+        return dot(normal, points[0]) ** 2 <= square * dot(normal, normal)
+    for point, edge in zip(points, edges, strict=True):
+        length, along, away = dot(edge, edge), -dot(point, edge), dot(point, point)
+        # The distance from the edge's line counts where its foot is on the edge.
+        if away <= square or (0 < along < length and away * length - along**2 <= square * length):
+            return True
+    return False
+
+
+def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
+    """Return whether a box, given by its corners, is within `radius` of a point."""
+    (low, high, at, (reach,)), _ = scaled([*corners, center, [radius]])
+    gaps = [max(a - x, x - b, 0) for a, b, x in zip(low, high, at, strict=True)]
+    return dot(tuple(gaps), tuple(gaps)) <= reach * reach
+
+
+def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -> bool:
+    """Return whether a triangle, segment or point meets the polytope n . p + offset >= 0."""
+    polygon = [exact_point(corner) for corner in corners]
+    for plane in planes:
+        polygon = clipped(polygon, scaled([plane])[0][0])
+    return bool(polygon)
+
+
+def triangle_distance(a: Corners, b: Corners) -> float:
+    """Return the distance of two triangles that do not touch, rounded to a double."""
+    rows, scale = scaled([*a, *b])
+    p, q = rows[:3], rows[3:]
+    squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
+    for i in range(3):
+        squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
+    n, d = _least(squares)
+    return root(n, d * scale * scale)
+
+
+# Squared distances are quotients of integers.
+Square = tuple[int, int]
+
+
+def _less(a: Row, b: Row) -> Row:
+    """Return the difference of two rows."""
+    return tuple(map(sub, a, b))
+
+
+def _least(squares: Iterable[Square]) -> Square:
+    """Return the least of some quotients."""
+    first, *others = squares
+    n, d = first
+    for m, e in others:
+        if m * d < n * e:
+            n, d = m, e
+    return n, d
+
+
+def _square_to_edge(x: Row, a: Row, b: Row) -> Square:
+    """Return the squared distance of a point from a segment."""
+    w, e = _less(x, a), _less(b, a)
+    along, length = dot(w, e), dot(e, e)
+    if along <= 0:
+        return dot(w, w), 1
+    if along >= length:
+        w = _less(x, b)
+        return dot(w, w), 1
+    return dot(w, w) * length - along * along, length
+
+
+def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
+    """Return the squared distance of a point from a triangle."""
+    edges = [_less(face[(i + 1) % 3], face[i]) for i in range(3)]
+    normal = cross(edges[0], edges[1])
+    if any(normal) and all(
+        dot(cross(edge, _less(x, corner)), normal) >= 0
+        for corner, edge in zip(face, edges, strict=True)
+    ):
+        return dot(normal, _less(x, face[0])) ** 2, dot(normal, normal)
+    return _least(_square_to_edge(x, face[i], face[(i + 1) % 3]) for i in range(3))
+
+
+def _square_of_edges(p: Row, q: Row, r: Row, s: Row) -> Square:
+    """Return the squared distance of two segments."""
+    u, v, w = _less(q, p), _less(s, r), _less(r, p)
+    n = cross(u, v)
+    square = dot(n, n)
+    if square and 0 < dot(cross(w, v), n) < square and 0 < dot(cross(w, u), n) < square:
+        return dot(w, n) ** 2, square
+    ends = (p, r, s), (q, r, s), (r, p, q), (s, p, q)
+    return _least(_square_to_edge(*three) for three in ends)
+
+
+def root(n: int, d: int) -> float:
+    """Return the square root of n / d to about a unit in the last place; 0 only for 0."""
+    if n == 0:
+        return 0.0
+    factor = gcd(n, d)
+    n, d = n // factor, d // factor
+    # An integer root of some 64 bits.
+    shift = d.bit_length() - n.bit_length() + 130
+    shift += shift % 2
+    above = isqrt((n << max(shift, 0)) // (d << max(-shift, 0))) << max(-shift // 2, 0)
+    below = 1 << max(shift // 2, 0)
+    return LARGEST if above >= below * int(LARGEST) else max(above / below, SMALLEST)

@@ -1,0 +1,191 @@
+"""`Surface`: the faces of a closed mesh, and the tables that several questions about them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.rational import Face, dots, exact_face
+from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.pair_signs import count_crossings
+
+Reals = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+# Pairs of a point and a face that are tested one by one.
+AT_ONCE = 1 << 22
+
+# The most faces that are all tested, without the kernels of a tree, which take seconds to compile.
+FEW = 200_000
+# Segments that are tried from a point to the outside, and the direction of the first.
+WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
+
+# The most exact faces that are cached, of about 2 kB each.
+CACHED = 4096
+
+
+class Surface:
+    """A closed surface. Its tables, and the tree over its faces, are made when first needed."""
+
+    def __init__(self, corners: Reals, make_tree: Callable[[], Any]) -> None:
+        self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
+        self._make_tree = make_tree
+        self._exact: dict[int, Face] = {}
+
+    @classmethod
+    def of(cls, tree: Any) -> Surface:
+        """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
+        cached = vars(tree.arrays)
+        if "_surface" not in cached:
+            cached.setdefault("_surface", cls(tree.vertices[tree.faces], lambda: tree))
+        surface: Surface = cached["_surface"]
+        return surface
+
+    @cached_property
+    def tree(self) -> Any:
+        """The tree over the faces."""
+        return self._make_tree()
+
+    @cached_property
+    def bounds(self) -> Reals:
+        """Lower and upper corner of the finite faces, shape (2, 3)."""
+        finite = self.corners[np.isfinite(self.corners).all(axis=(1, 2))]
+        return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
+
+    def face(self, k: int) -> Face:
+        """Return a face in rational numbers."""
+        face = self._exact.get(k)
+        if face is None:
+            if len(self._exact) >= CACHED:
+                self._exact.clear()
+            face = self._exact[k] = exact_face(self.corners[k].tolist())
+        return face
+
+    def faces_at(self, low: Reals, high: Reals) -> list[Face]:
+        """Return the faces whose boxes meet a box, and perhaps not all of these."""
+        if len(self.corners) > FEW:
+            ids = self.tree.overlap_box(low, high).prim_id
+        else:
+            lower, upper, order, k, longest = self._boxes
+            first = lower[:, k].searchsorted(np.nextafter(low[k] - longest, -np.inf))
+            last = lower[:, k].searchsorted(high[k], "right")
+            lower, upper = lower[first:last], upper[first:last]
+            ids = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
+        return [self._exact.get(k) or self.face(k) for k in ids.tolist()]
+
+    @cached_property
+    def _boxes(self) -> tuple[Any, ...]:
+        """Boxes of faces in an order along an axis, that order, the axis, and the longest."""
+        lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
+        axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
+        order = np.argsort(lower[:, axis])
+        longest = (upper[:, axis] - lower[:, axis]).max()
+        return lower[order], upper[order], order, axis, longest
+
+    def is_inside(self, q: Reals) -> bool | None:
+        """Return whether a point is inside; None if undecided, such as for points on a face."""
+        if len(self.corners) > FEW:
+            return bool(self.tree.contains(q))
+        q = kernel_input(q)
+        for away in self._outside:
+            if away is None:
+                return bool(self.tree.contains(q))
+            count = count_crossings(self.corners, q, away)
+            if count >= 0:
+                return bool(count & 1)
+        return None
+
+    @cached_property
+    def _outside(self) -> list[Reals | None]:
+        """Points outside the bounds; None if they overflow."""
+        low, high = self.bounds
+        with np.errstate(all="ignore"):
+            reach = high - low + np.abs(high)
+            points = [high + reach * (OUT + 0.1 * k * OUT[::-1]) for k in range(WAYS_OUT)]
+        return [kernel_input(p) if np.isfinite(p).all() else None for p in points]
+
+    def are_inside(self, points: Reals, threads: int) -> NDArray[np.int8]:
+        """Return 1 for points inside, 0 for others, -1 for undecided ones."""
+        if len(points) * len(self.corners) > AT_ONCE:
+            return np.asarray(self.tree.contains(points, threads=threads)).astype(np.int8)
+        inside = map(self.is_inside, points)
+        return np.array([-1 if one is None else one for one in inside], np.int8)
+
+    @cached_property
+    def own_pairs(self) -> NDArray[np.int32]:
+        """Pairs of faces that meet beyond the vertices they share: none of a clean mesh."""
+        pairs: NDArray[np.int32] = self.tree.self_overlaps()
+        return pairs
+
+    @cached_property
+    def _edges(self) -> tuple[Whole, Whole]:
+        """Keys of the edges, three a face, equal for equal ends; and an order by them."""
+        corners = names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
+        edges = np.sort(np.stack([corners, np.roll(corners, -1, axis=1)], axis=2), axis=2)
+        keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
+        return keys, np.argsort(keys, kind="stable")
+
+    @cached_property
+    def first_of_edge(self) -> Whole:
+        """The first edge with the same ends, of each edge: three a face."""
+        keys, order = self._edges
+        first = np.empty(len(keys), np.int64)
+        starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
+        first[order] = np.repeat(order[starts], np.diff([*starts, len(keys)]))
+        return first
+
+    def is_flat(self, edge: int) -> bool:
+        """Return whether an edge only divides a flat part, such as the diagonal of a quad."""
+        keys, order = self._edges
+        first, last = (
+            np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
+        )
+        faces = [self.face(int(e) // 3) for e in order[first:last]]
+        flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
+        return len(faces) == 2 and faces[0].has_area and flat
+
+    def unpaired(self, faces: Whole) -> Whole:
+        """Return one of each of the faces that are listed an odd number of times."""
+        names = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
+        _, first, count = np.unique(
+            names_of(np.sort(names, axis=1)), return_index=True, return_counts=True
+        )
+        return np.sort(faces[first[count % 2 == 1]])
+
+    @cached_property
+    def pieces(self) -> Whole:
+        """The piece of each face: faces that are connected by edges."""
+        keys, order = self._edges
+        same = keys[order[1:]] == keys[order[:-1]]
+        a, b = order[:-1][same] // 3, order[1:][same] // 3
+        piece = np.arange(len(self.corners))
+        while True:
+            least = np.minimum(piece[a], piece[b])
+            if (piece[a] == piece[b]).all():
+                return piece
+            np.minimum.at(piece, piece[a], least)
+            np.minimum.at(piece, piece[b], least)
+            while (piece[piece] != piece).any():
+                piece = piece[piece]
+
+
+def names_of(rows: NDArray[Any]) -> Whole:
+    """Return a number for each row, such as a point, equal for equal rows."""
+    order = np.lexsort(rows.T)
+    changes = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    names = np.empty(len(rows), np.int64)
+    names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
+    return names
+
+
+def have_same_faces(first: Reals, second: Reals) -> bool:
+    """Return whether two surfaces, by the corners (m, 3, 3), have the same faces, in any order."""
+    if first.shape != second.shape or not (first.min(axis=(0, 1)) == second.min(axis=(0, 1))).all():
+        return False
+    names = names_of(np.concatenate([first, second]).reshape(-1, 3)).reshape(2, -1, 3)
+    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
+    return np.array_equal(*both)
