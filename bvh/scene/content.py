@@ -1,12 +1,12 @@
-"""State of a scene: its instances, its leaves, and the two levels that kernels traverse.
+"""State of a scene: its table of instances, its leaves, and the arrays that kernels traverse.
 
-Queries update the two levels first: nothing where nothing in the process has changed, only some
-leaves where transforms or masks have, all where instances came or went, or trees have changed.
+Each query begins by updating them (see the table in `table.py`).
 """
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
-from bvh.scene.table import COLUMNS, InstanceHolder, Instances, nested_scenes, table_guard
+from bvh.scene.table import InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
@@ -54,24 +54,34 @@ class SceneContent(InstanceHolder):
     def __copy__(self) -> SceneContent:
         """Return a copy that shares the trees and has copies of nested scenes.
 
-        Other threads may change the scene meanwhile: its tables are read, but not compacted.
+        Other threads may change the scene meanwhile: the gaps of its tables are not closed.
         """
         copies: dict[int, SceneContent] = {}
         with table_guard.lock:
             for part in nested_scenes(self, compact=False):
-                table = part._instances
-                rows = np.flatnonzero(table.column("child") >= 0)
-                columns = {name: table.column(name)[rows] for name in COLUMNS}
-                _, children = np.unique(columns["child"], return_inverse=True)
-                columns["child"] = children.astype(np.int32).reshape(-1)
-                state = {
-                    "columns": columns, "names": dict(table.names), "next_id": table.next_id,
-                    "children": [copies.get(id(x), x) for x in table.used_children()],
-                }  # fmt: skip
+                state = part._instances.state()
+                state["children"] = [copies.get(id(child), child) for child in state["children"]]
                 copies[id(part)] = copy = object.__new__(type(self))
                 copy._begin(Instances.of_state(state), dict(part._attributes))
                 copy._up = part._up
         return copies[id(self)]
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """Return what identifies the scene's content to Dask."""
+        table = self._instances.state()
+        columns = b"".join(column.tobytes() for column in table["columns"].values())
+        children = [child.__dask_tokenize__() for child in table["children"]]
+        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
+        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
+        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
+        self._begin(Instances.of_state(state["table"]), attributes)
+        self._up = state["up"]
 
     @property
     def revision(self) -> tuple[int, ...]:
@@ -104,7 +114,7 @@ class SceneContent(InstanceHolder):
             return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the leaves, up to date, as is then the view of them, if there is one."""
+        """Return the leaves, up to date; their view, if there is one, follows."""
         with _guard.lock:
             leaves = self._flattened
             if leaves is None or not leaves.is_current():
@@ -130,16 +140,15 @@ class SceneContent(InstanceHolder):
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
 
-        Exact where triangles are not moved, or only shifted; else the box may be slightly larger
-        than necessary.
+        Exact for triangles under shifts; otherwise the box may be slightly larger than necessary.
         """
         return arguments.kernel_input(self._current().tlas.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trees, each once, with the tables that they keep, and of the level above.
+        """Bytes of the trees, each once, with their cached tables, and of the level above.
 
-        Also of one tree over all leaves, once rays, or winding numbers, have led to it.
+        Trees over all leaves, which many rays or winding numbers build, are included.
         """
         return sum(scene_bytes(self))
 
@@ -164,9 +173,9 @@ class SceneContent(InstanceHolder):
     def view(self) -> SceneView:
         """Return the arrays that queries traverse, brought up to date.
 
-        For programs that search a scene by themselves, such as kernels on devices; `leaves` has
-        what the leaves are. Another object is returned after instances came, went or were
-        replaced, or a tree was refitted; moves and masks are written to the same one.
+        For code that searches a scene itself, such as kernels on devices; `leaves` describes the
+        leaves. Adding, removing and replacing instances, and refits, lead to a new view; transforms
+        and masks are written to the same one.
 
         Examples
         --------
@@ -181,7 +190,7 @@ class SceneContent(InstanceHolder):
 
     @property
     def leaves(self) -> Leaves:
-        """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
+        """The trees at the ends of all paths of instances; `hits.leaf` indexes this table."""
         return Leaves(self._current_leaves())
 
     def path(self, leaf: int) -> tuple[int, ...]:
@@ -200,7 +209,7 @@ class SceneContent(InstanceHolder):
         return self._current_leaves().path(self._leaf_row(leaf))
 
     def name_of(self, leaf: int) -> str | None:
-        """Return the name of the innermost instance on a path that has one, or None; as in `path`.
+        """Return the name of the innermost named instance on the path of a leaf, or None.
 
         Examples
         --------
@@ -228,7 +237,7 @@ class SceneContent(InstanceHolder):
         return True
 
     def _row(self, key: int | str, name: str = "instance_id") -> int:
-        """Return the row of an instance by the id or the name that an argument is."""
+        """Return the row of an instance by its id or name, an argument called `name`."""
         number = self._id_of(key) if isinstance(key, str) else key
         return self._instances.row_of(arguments.one_index(name, number))
 
@@ -249,19 +258,19 @@ class SceneContent(InstanceHolder):
         return ids
 
     def _ids_of(self, name: str) -> list[int]:
-        """Return the ids of all instances that have a name, ascending."""
-        return sorted(k for k, given in self._instances.names.items() if given == name)
+        """Return the ids of all instances with a name, ascending."""
+        return sorted(k for k, each in self._instances.names.items() if each == name)
 
     def _id_of(self, name: str) -> int:
-        """Return the id of the one instance that has a name."""
-        found = self._ids_of(name)
-        if len(found) > 1:
-            raise KeyError(f"{len(found)} instances are named {name!r}: use one of the ids {found}")
-        if not found:
+        """Return the id of the only instance with a name."""
+        ids = self._ids_of(name)
+        if len(ids) > 1:
+            raise KeyError(f"{len(ids)} instances are named {name!r}: use one of the ids {ids}")
+        if not ids:
             close = get_close_matches(name, map(str, self._instances.names.values()), 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise KeyError(f"no instance is named {name!r}{hint}")
-        return found[0]
+        return ids[0]
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
@@ -285,7 +294,7 @@ class SceneContent(InstanceHolder):
 
     @verb({"leaf": (), "prim_id": ()}, np.int32)
     def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> arguments.IdResult:
-        """Return the face of the original mesh that a triangle is a part of.
+        """Return the face of the source mesh that contains a triangle.
 
         Parameters
         ----------
@@ -295,7 +304,7 @@ class SceneContent(InstanceHolder):
         Returns
         -------
         int or ndarray of int32
-            What `BVH.face_of` of the leaf's tree returns; -1 for a miss.
+            The result of `BVH.face_of` for the leaf's tree; -1 for a miss.
 
         Examples
         --------
@@ -317,11 +326,11 @@ class SceneContent(InstanceHolder):
             raise ValueError(f"leaf must be in -1..{len(leaves) - 1}, got {leaf!r}")
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
-        found = np.full(rows.shape, -1, np.int32)
+        faces = np.full(rows.shape, -1, np.int32)
         tree_of = np.append(leaves.tree_of, np.int32(-1))[rows.astype(np.int64)]
         for k in np.unique(tree_of[~missed]).tolist():
-            found[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
-        return found.item() if found.ndim == 0 else found
+            faces[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
+        return faces.item() if faces.ndim == 0 else faces
 
     def flattened(
         self, mask: int = arguments.ALL_BITS
@@ -331,7 +340,7 @@ class SceneContent(InstanceHolder):
         Parameters
         ----------
         mask : int
-            Leaves whose mask shares no bit with it are left out, as are those not visible.
+            Leaves whose mask shares no bit with it, and those not visible, are left out.
 
         Returns
         -------

@@ -31,8 +31,8 @@ class InstanceAccess(SceneContent):
     def instance(self, instance_id: int | str) -> Instance:
         """Return a snapshot of an instance by its id or name, like ``scene[instance_id]``.
 
-        A name stands for an id in all methods that take one: that of exactly one instance. Of none
-        or several, it is a KeyError, as is an unknown id.
+        All methods that take an id also take the name of exactly one instance. A name of none or
+        several, and an unknown id, raise a KeyError.
 
         Examples
         --------
@@ -89,10 +89,10 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         instance_ids : int or array_like of int, shape (...)
-            For example ``hits.instance_id``; -1 for a miss. KeyError for unknown ones.
+            For example ``hits.instance_id``; -1 for a miss. Unknown ids raise a KeyError.
         missing : str, optional
-            What a miss has, and an instance without a name. Names of which none is None can be
-            sorted, and counted by `numpy.unique`.
+            The name of misses and of instances without one. Names without None can be sorted, and
+            counted by `numpy.unique`.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class InstanceAccess(SceneContent):
     def remove(self, ids: int | str | ArrayLike) -> None:
         """Remove one instance or many by `ids`, which are not reused, or by names.
 
-        KeyError for unknown ones.
+        Unknown ones raise a KeyError.
 
         Examples
         --------
@@ -128,9 +128,9 @@ class InstanceAccess(SceneContent):
         self._instances.remove(np.unique(self._rows(ids)))
 
     def replace(self, instance_id: int | str, child: Any) -> None:
-        """Replace the child of the instance `instance_id` by another `child`, as `add` takes it.
+        """Replace the child of the instance `instance_id` by another `child`, as in `add`.
 
-        It keeps its id, transform, name and mask.
+        The instance keeps its id, transform, name and mask.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(self._row(instance_id), self._child_number(child))
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform of the instance `instance_id`, among many in microseconds, too.
+        """Change the transform of the instance `instance_id`, in microseconds among many, too.
 
         Examples
         --------
@@ -165,7 +165,7 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         ids : array_like of int or str, shape (n,)
-            If one is given twice, its last transform counts.
+            Of an id that is repeated, the last transform counts.
         transforms : array_like, shape (n, 4, 4)
 
         Examples
@@ -196,9 +196,9 @@ class InstanceAccess(SceneContent):
         >>> scene.any_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
         False
         """
-        found = self._rows(ids)
-        values = spread("visible", truths("visible", visible), len(found))
-        self._instances.write("visible", found, values)
+        rows = self._rows(ids)
+        values = spread("visible", truths("visible", visible), len(rows))
+        self._instances.write("visible", rows, values)
 
     def set_mask(self, ids: int | str | ArrayLike, mask: ArrayLike) -> None:
         """Change the masks of instances, as in `add`; `ids` and `mask` are as in `set_visible`.
@@ -212,8 +212,8 @@ class InstanceAccess(SceneContent):
         >>> scene.closest_hit(*ray, mask=2).instance_id, scene.any_hit(*ray, mask=4)
         (1, False)
         """
-        found = self._rows(ids)
-        self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
+        rows = self._rows(ids)
+        self._instances.write("masks", rows, spread("mask", bit_masks("mask", mask), len(rows)))
 
     def rename(self, instance_id: int | str, name: str | None) -> None:
         """Change the `name` of the instance `instance_id`; None removes it.

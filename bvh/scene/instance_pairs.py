@@ -1,8 +1,8 @@
 """Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
 
-Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
-is decided by their vertices in the world, which are computed for those that may. The boxes of one
-tree are transformed to the frame of the other only to rule out faces (see `tree_to_tree`).
+Pairs of leaves whose boxes meet are searched tree against tree. Boxes of one tree, transformed to
+the frame of the other, rule out faces (see `tree_to_tree`); the others are tested exactly, by their
+vertices in world coordinates.
 """
 
 import itertools
@@ -37,7 +37,7 @@ PairsLike = Iterable[tuple[int | str, int | str]] | ArrayLike
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
-# Pairs of leaves, or of their subtrees, that a thread takes at a time.
+# Pairs of leaves, or of their subtrees, in a chunk of a thread.
 PAIRS_AT_ONCE = 256
 
 STILL = np.eye(3, 4)
@@ -59,7 +59,7 @@ def search_of_scene(
 
 
 class Side(NamedTuple):
-    """One of the two scenes of a search for pairs: its leaves, in arrays."""
+    """The leaves of one of two scenes in a search for pairs."""
 
     trees: list[TreeArrays]
     frames: Reals  # (m, 4, 3)
@@ -71,7 +71,7 @@ class Side(NamedTuple):
 
 
 def side_of(content: SceneView | TreeBase) -> Side:
-    """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
+    """Return one side of a search for pairs: a scene's, or a tree as a single leaf."""
     if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
@@ -83,7 +83,7 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes around moved boxes, and around what is in them, moved with rounding."""
+    """Return boxes around transformed boxes, and around their content, transformed and rounded."""
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -91,45 +91,45 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
         reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
         middle, reach = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
         low, high = middle - reach, middle + reach
-        # Of what overflows nothing is known.
+        # Boxes that overflow become unbounded.
         low = np.where(np.isnan(low), -np.inf, low)
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
 
 
 def near_leaves(
-    view: SceneView, own: Side, other: Side, transform: Reals | None, threads: int,
+    view: SceneView, first: Side, second: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
-    theirs = np.flatnonzero(other.visible)
-    boxes = other.boxes[theirs]
+    rows2 = np.flatnonzero(second.visible)
+    boxes = second.boxes[rows2]
     if transform is not None:
         boxes = _moved_boxes(boxes, transform)
-    if not (len(theirs) and own.visible.any()):
+    if not (len(rows2) and first.visible.any()):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     low, high = boxes[:, :3], boxes[:, 3:]
     if reach > 0.0:
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
-    # Nothing is outside the scene's bounds; this also makes all corners finite.
+    # Clipped to the scene's bounds, all corners are finite.
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
-    offsets, mine = overlap_batches.find_regions(search, regions, len(low), threads, None)
-    theirs = np.repeat(theirs, np.diff(offsets))
-    kept = own.visible[mine]
-    return mine[kept], theirs[kept]
+    offsets, rows = overlap_batches.find_regions(search, regions, len(low), threads, None)
+    rows2 = np.repeat(rows2, np.diff(offsets))
+    kept = first.visible[rows]
+    return rows[kept], rows2[kept]
 
 
 class PairJob(NamedTuple):
-    """A search for pairs: two scenes, and the pairs of their leaves whose boxes meet."""
+    """Two scenes, and the pairs of their leaves whose boxes meet."""
 
-    own: Side
-    other: Side
+    first: Side
+    second: Side
     transform: Reals | None
     itself: bool
-    mine: Rows
-    theirs: Rows
+    rows: Rows
+    rows2: Rows
 
 
 def find_leaf_pairs(
@@ -137,17 +137,17 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending, of pairs of leaves that `kept` chooses."""
-    own = side_of(view)
-    other = own if content is view else side_of(content)
-    mine, theirs = near_leaves(view, own, other, transform, threads)
+    """Return the pairs of faces that meet, ascending, in pairs of leaves that `kept` selects."""
+    first = side_of(view)
+    second = first if content is view else side_of(content)
+    rows, rows2 = near_leaves(view, first, second, transform, threads)
     if itself:
         # Each pair once, the lower leaf and face first.
         kept = np.less_equal
     if kept is not None:
-        rows = kept(mine, theirs)
-        mine, theirs = mine[rows], theirs[rows]
-    job = PairJob(own, other, transform, itself, mine, theirs)
+        chosen = kept(rows, rows2)
+        rows, rows2 = rows[chosen], rows2[chosen]
+    job = PairJob(first, second, transform, itself, rows, rows2)
     which, entries = tasks_of(job, threads)
     most, shape = int(np.bincount(which).max(initial=0)), (overlap_batches.PAIRS, 2)
     shelf = Shelf(lambda: (new_pair_search(most), np.empty(shape, np.int32)))
@@ -158,10 +158,10 @@ def find_leaf_pairs(
         found: list[Rows] = []
         with shelf.scratch() as (pair_search, pairs):
             for pair, to_first in begun(job, which, entries, begin, end, pair_search):
-                codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
+                codes = np.array([job.rows[pair], job.rows2[pair]]) << CODE_BITS
                 start = _start_of(job, pair, to_first)
                 met = overlap_batches.meeting_pairs(*start, pair_search, pairs, cancel)
-                found += [codes | rows for rows in met]
+                found += [codes | faces for faces in met]
         parts.extend(found)
 
     size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
@@ -177,23 +177,23 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
-    count = len(job.mine)
+    """Return the pair of leaves of each task, and its first pair of subtrees."""
+    count = len(job.rows)
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
-    # Few pairs of leaves: open them, for threads to share.
-    wanted = overlap_batches.TASKS * threads // count
-    to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
+    # Few pairs of leaves are split into pairs of subtrees, which threads share.
+    parts = overlap_batches.TASKS * threads // count
+    to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(parts)
     starts = (_start_of(job, k, to_first[k]) for k in range(count))
     split = overlap_batches.split_pair
-    entries = [split(*start, pair_search, wanted).copy() for start in starts]
+    entries = [split(*start, pair_search, parts).copy() for start in starts]
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
 def begun(
     job: PairJob, which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
 ) -> Iterator[tuple[int, Reals]]:
-    """Begin the search of each pair of leaves in tasks begin..end; yield it, and its transform."""
+    """Begin the search of each pair of leaves in tasks begin..end; yield it and its transform."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     stops = [*begins[1:].tolist(), end]
     to_first = maps_to_first(job, which[begins])
@@ -203,28 +203,28 @@ def begun(
 
 
 def _start_of(job: PairJob, k: int, to_first: Reals) -> tuple[TreeArrays, TreeArrays, Reals, bool]:
-    """Return the trees of a pair of leaves, their transform, and whether they are one leaf."""
-    return *trees_of(job, k), to_first, job.itself and bool(job.mine[k] == job.theirs[k])
+    """Return the trees of a pair of leaves, their transform, and whether it is one leaf twice."""
+    return *trees_of(job, k), to_first, job.itself and bool(job.rows[k] == job.rows2[k])
 
 
 def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
     """Return the transforms between the frames of pairs of leaves."""
-    own, other = job.own, job.other
-    mine, theirs = job.mine[pairs], job.theirs[pairs]
-    first = own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine]
-    second = other.frames[other.tree_of[theirs]], other.maps[theirs]
-    return frame_maps(*first, *second, job.transform, job.itself)
+    first, second = job.first, job.second
+    rows, rows2 = job.rows[pairs], job.rows2[pairs]
+    target = first.frames[first.tree_of[rows]], first.maps[rows], first.inverses[rows]
+    source = second.frames[second.tree_of[rows2]], second.maps[rows2]
+    return frame_maps(*target, *source, job.transform, job.itself)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
     """Return the trees of a pair of leaves."""
-    own, other = job.own, job.other
-    mine, theirs = own.tree_of[job.mine[k]], other.tree_of[job.theirs[k]]
-    return own.trees[mine], other.trees[theirs]
+    first, second = job.first, job.second
+    tree, tree2 = first.tree_of[job.rows[k]], second.tree_of[job.rows2[k]]
+    return first.trees[tree], second.trees[tree2]
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return pairs in order, each once: a leaf of a tree may not be the only one with a face."""
+    """Return pairs in order, each once, as several leaves of a tree may have a face."""
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
@@ -237,20 +237,20 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
     """Return the pairs to ignore as keys, the lower id in the high bits; ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
-    # Arrays without axes pass for iterable.
+    # Arrays without axes seem iterable.
     single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
     if single or not isinstance(ignore, Iterable):
         raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
     known = set(table.column("ids")[table.column("child") >= 0].tolist())
-    named: dict[str, list[int]] = {}
+    ids_of: dict[str, list[int]] = {}
     for number, name in table.names.items():
-        named.setdefault(name, []).append(number)
+        ids_of.setdefault(name, []).append(number)
 
     def ids(end: Any) -> list[int]:
         if isinstance(end, str):
-            if end not in named:
+            if end not in ids_of:
                 raise ValueError(f"ignore: there is no instance with the name {str(end)!r}")
-            return named[end]
+            return ids_of[end]
         number = one_index("an instance in ignore", end)
         if number not in known:
             raise ValueError(f"ignore: there is no instance {number}")
@@ -267,7 +267,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
 
 @warms("overlaps in scenes")
 def _warm() -> None:
-    """Compile what regions of scenes need; pairs need what those of trees do."""
+    """Compile the kernels for regions of scenes; pairs use those of trees."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
     view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
