@@ -34,15 +34,19 @@ TEXTS = {
     "benchmarks.md": "benchmarks/README.md",
 }
 
+# Deprecated aliases of classes of the reference.
+DEPRECATED = {
+    "CountedHits", "CountedSceneHits", "SceneAllHits", "SceneClearances", "SceneClosestPoints",
+    "SceneHits", "SceneOverlaps",
+}  # fmt: skip
+
 # Pages of the reference: file, title, names.
 REFERENCE = [
     ("trees", "Trees", "BVH TreeStats load"),
     (
         "answers",
         "Answers",
-        "Hits AllHits CountedHits ClosestPoints Clearances Intersections Overlaps Penetrations "
-        "SceneHits SceneAllHits CountedSceneHits SceneClosestPoints SceneClearances SceneOverlaps "
-        "ScenePairs SceneRelations",
+        "Hits AllHits ClosestPoints Clearances Intersections Overlaps Penetrations ScenePairs",
     ),
     ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),
@@ -109,7 +113,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in LIVE.items():
         files.append(File.generated(config, name, content=_live(source)))
     nav: list[Any] = []
-    missing = _exported() | _exported("distributed")
+    missing = (_exported() | _exported("distributed")) - DEPRECATED
     for name, title, members in REFERENCE:
         found = [member for member in members.split() if member in missing or "." in member]
         missing -= {member.rpartition(".")[2] for member in found}

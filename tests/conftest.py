@@ -22,14 +22,14 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import count_of
 from bvh.tree.stats import check
 from tests.commands import Run
-from tests.warm_kernels import compile_package
+from tests.warm_kernels import compile_package, stored
 
 # A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Larger trees are audited where a test is about that.
-LARGEST_AUDITED = 20_000
+# Larger trees are audited where a test is about that, and with BVH_AUDIT=all, as in CI.
+LARGEST_AUDITED = 20_000 if os.environ.get("BVH_AUDIT") == "all" else 2_000
 
 _set_arrays = TreeBase._set_arrays
 _audits = True
@@ -64,6 +64,32 @@ FIRST = (
     "test_overlaps", "test_partitioning", "test_render",
 )  # fmt: skip
 
+# Tests with many parameters, by file and name: ordinary runs take one of so many of them, those of
+# the least hashes; the others are `long`.
+ONE_OF = {
+    "test_all_hits::test_families": 3, "test_brute::test_our_meshes": 2,
+    "test_builders::test_trees": 4, "test_capsules::test_lattices": 2,
+    "test_closest_point::test_soups": 4, "test_device_points::test_families": 6,
+    "test_device_rays::test_families": 8, "test_distance_to::test_two_trees": 3,
+    "test_exactness::test_triangles_one_by_one": 3,
+    "test_formulas::test_rates_of_hits_are_exact": 5, "test_groups::test_hostile_meshes": 6,
+    "test_imports::test_users_functions_call_kernels": 2,
+    "test_interrupted_partitions::test_a_full_disk": 5, "test_kernels::test_scales": 3,
+    "test_kernels::test_triangles": 3, "test_mesh_fuzz::test_some": 2,
+    "test_near_margins::test_rays_beside_edges": 4, "test_obbs::test_random_boxes": 2,
+    "test_oracles::test_triangles_twice": 5,
+    "test_outlines::test_triangles_equal_rational_arithmetic": 3,
+    "test_overlap_tree::test_itself": 4,
+    "test_part_pictures::test_pictures_are_those_of_one_tree": 4,
+    "test_partitioning::test_what_no_grid_divides": 3, "test_parts::test_closed_mesh": 4,
+    "test_parts::test_hostile_families": 40, "test_parts::test_hostile_families_lazily": 4,
+    "test_parts::test_meshes": 6, "test_ray_sorting::test_answers": 4, "test_refit::test_moves": 4,
+    "test_scene_rays::test_scenes_equal_their_meshes": 4,
+    "test_scene_storage::test_spoiled_files": 2, "test_solid_points::test_exactly": 2,
+    "test_solid_points::test_unlike_sizes": 2, "test_threads::test_ctrl_c": 4,
+    "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
+}  # fmt: skip
+
 
 # Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
 # about Python: arguments and refusals, cameras, pictures, other libraries, commands, processes; or
@@ -88,6 +114,8 @@ INSTANCED = ("scene/test_scene_rays", "scene/test_scene_streams", "scene/test_sc
              "scene/test_scene_overlaps")  # fmt: skip
 
 TESTS = Path(__file__).parent
+# The kernels that are there when tests begin.
+COMPILED = pytest.StashKey[set[str]]()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -102,6 +130,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     is_worker = hasattr(config, "workerinput")
     if len(processes) > 1 and whole and not (is_worker or config.option.collectonly):
         compile_package(len(processes))
+        session.stash[COMPILED] = stored()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With BVH_WARM=strict, fail a run that compiled a kernel when a test needed it."""
+    late = stored() - session.stash[COMPILED] if COMPILED in session.stash else set()
+    if late and os.environ.get("BVH_WARM") == "strict":
+        print("\ncompiled on demand, see tests/warm_kernels.py:", *sorted(late), sep="\n  ")
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -124,7 +161,13 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests of answers, and which of them CI runs for other widths; longest files first."""
+    for items_of_test in _by_test(items).values():
+        place = items_of_test[0].location
+        wanted = ONE_OF.get(f"{Path(place[0]).stem}::{place[2].partition('[')[0]}", 1)
+        for item in items_of_test[-(-len(items_of_test) // wanted) :]:
+            item.add_marker(pytest.mark.long)
     some = _some_of_each(items)
+    _leave_share_of_long(items)
     for item in items:
         if TESTS not in item.path.parents:
             continue
@@ -141,17 +184,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
-def _some_of_each(items: list[pytest.Item]) -> set[str]:
-    """Return the names of a third of the parameters of each test, of the least hashes."""
-    hashes: dict[str, list[tuple[int, str]]] = {}
+def _by_test(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """Return the ordinary items of each test, of the least hashes of parameters first."""
+    found: dict[str, list[pytest.Item]] = {}
     for item in items:
-        test, _, parameters = item.nodeid.partition("[")
         # A test that is slow with some parameters is represented by others.
         if not (item.get_closest_marker("slow") or item.get_closest_marker("long")):
-            hashes.setdefault(test, []).append((zlib.crc32(parameters.encode()), item.nodeid))
-    return {
-        name for all_of in hashes.values() for _, name in sorted(all_of)[: -(-len(all_of) // 3)]
-    }
+            found.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for one in found.values():
+        one.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
+    return found
+
+
+def _some_of_each(items: list[pytest.Item]) -> set[str]:
+    """Return the names of a third of the parameters of each test."""
+    return {item.nodeid for one in _by_test(items).values() for item in one[: -(-len(one) // 3)]}
+
+
+def _leave_share_of_long(items: list[pytest.Item]) -> None:
+    """Leave one of so many `long` tests, as BVH_LONG says: "SEED/4" for a quarter."""
+    seed, _, share = os.environ.get("BVH_LONG", "").partition("/")
+    if share:
+        items[:] = [
+            item
+            for item in items
+            if not item.get_closest_marker("long")
+            or zlib.crc32(f"{seed} {item.nodeid}".encode()) % int(share) == 0
+        ]
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Modules of meshes and benchmarks that come with the package, or are beside it in a clone."""
+"""Modules of meshes and benchmarks: inside the package, or next to it in a clone."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ def bundled(name: str) -> ModuleType:
         return import_module(f"bvh.{name}")
     folder = Path(bvh.__file__).resolve().parents[1] / top
     found = find_spec(top)
-    # Another package may have the same name.
+    # Another package may have this name.
     if found is None or not found.origin or Path(found.origin).resolve().parent != folder:
         raise ImportError(f"the {top} are not installed; there is no importable {folder}")
     return import_module(name)

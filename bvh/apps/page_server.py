@@ -1,4 +1,4 @@
-"""Page server: pages that this process serves to browsers, and texts that all of them share."""
+"""Page server: pages that this process serves to browsers, and their common texts."""
 
 import errno
 import html
@@ -20,18 +20,18 @@ from bvh.runtime.registry import extra
 HOST = "127.0.0.1"
 # Number of ports that are tried.
 TRIED = 1000
-# Origins that may connect to a local server: its own pages, also through a forwarded port.
+# Origins that may connect to a local server: its own pages, also through forwarded ports.
 OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 # An origin as browsers send it: scheme, host and perhaps a port.
 ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?")
-# Environment variables: more origins, separated by commas or spaces; `url` where it is not given;
-# and, set by JupyterHub, the path of the user's server, under which jupyter-server-proxy has ports.
+# Environment variables: additional origins, separated by commas or spaces; the default of `url`;
+# and the path of the user's server in JupyterHub, under which jupyter-server-proxy has ports.
 ORIGINS, URL, HUB = "BVH_ORIGINS", "BVH_URL", "JUPYTERHUB_SERVICE_PREFIX"
 
-# An image of one pixel, whose handler runs a script: browsers run none in HTML that is added later.
+# An image of one pixel whose handler runs a script: browsers run no scripts in added HTML.
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
-# Of the camera of every page. Keys of letters move it, as in games.
+# Controls of the camera of every page. Letters move it, as in games.
 CAMERA_KEYS = (
     ("Drag", "orbit"),
     ("Right-drag", "pan"),
@@ -45,7 +45,7 @@ _KEY = (
     "font:inherit"
 )
 
-# Dim labels of viser's are too faint for many; buttons too pale.
+# Some labels and buttons of viser have too little contrast.
 _CONTRAST = (
     "label,.mantine-Slider-markLabel{color:var(--mantine-color-text)!important;opacity:1!important}"
     "button[data-variant=outline] *{color:var(--mantine-color-text)!important}"
@@ -77,7 +77,7 @@ class Page:
         allowed = allowed_origins(origins)
         public, where = public_url(url)
         if public.startswith("http"):
-            # Pages from there are our own.
+            # Pages from there are the server's own.
             allowed = (*allowed, "/".join(public.split("/")[:3]).lower())
             _check_origin(where, allowed[-1])
         if not isinstance(host, str) or not host:
@@ -92,7 +92,7 @@ class Page:
         self.port = int(self._server.get_port())
         shown = "localhost" if host in ("0.0.0.0", "::") else host
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
-        # Where notebooks find it: an address, or a path on the server that they come from.
+        # The address for notebooks, or a path on their server.
         self._frame_url = public.replace("{port}", str(self.port)) or self.url
         if public.startswith("http"):
             self.url = self._frame_url
@@ -136,13 +136,13 @@ class Page:
         )
         scene = self._server.scene
         scene.set_up_direction(up)
-        # Shadows and reflections would cost most of a frame, and wash out colours.
+        # Shadows and reflections would take most of the frame time, and wash out colours.
         scene.configure_default_lights(cast_shadow=False)
         scene.configure_environment_map(None)
         scene.add_light_ambient("/light", intensity=ambient)
 
     def _leave(self) -> None:
-        """End what runs beside the server."""
+        """Stop the threads of the page."""
 
     def __enter__(self) -> Self:
         return self
@@ -164,7 +164,7 @@ class Page:
 
 
 def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
-    """Start a server on a port, or the next free one, for pages of our own and some others."""
+    """Start a server on a port, or the next free one, for its own pages and allowed origins."""
     with extra("view", "pages in the browser need viser"):
         import viser
     number = _free_port(host, port)
@@ -173,7 +173,7 @@ def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) ->
 
 
 def _free_port(host: str, first: int) -> int:
-    """Return the first free port from `first` on, or 0 for any; viser would search for ever."""
+    """Return the first free port from `first` on, or 0 for any; viser would search endlessly."""
     try:
         families = {found[0] for found in socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
@@ -193,7 +193,7 @@ def _free_port(host: str, first: int) -> int:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Print nothing that viser says: on standard output, or as rich shows it in notebooks."""
+    """Suppress the output of viser: on standard output, and by rich in notebooks."""
     import rich
 
     console = rich.get_console()
@@ -206,7 +206,7 @@ def silent() -> Iterator[None]:
 
 
 def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the origins that may connect beside our own: those given, and of the environment."""
+    """Return additional origins that may connect: the arguments, and those of the environment."""
     if isinstance(given, str) or not isinstance(given, Iterable | None):
         raise TypeError(f"origins must be a sequence of strings, got {given!r}")
     texts = [("origins", text) for text in (() if given is None else given)]
@@ -225,7 +225,7 @@ def _check_origin(where: str, origin: object) -> None:
 
 
 def public_url(given: str | None) -> tuple[str, str]:
-    """Return the address or path of pages, which ends with a slash, or "", and what said so."""
+    """Return the address or path of pages, which ends with a slash, or "", and its origin."""
     where, url = "url", given
     if given is None:
         where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")
@@ -244,9 +244,9 @@ def public_url(given: str | None) -> tuple[str, str]:
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
     """Make a server that starts within refuse connections from pages of other sites."""
-    # Browsers let the page of any site connect to any server that they can reach, and send its
-    # origin; viser does not check it. A server for other machines, whose names for it are not known
-    # here, accepts all pages, unless there are origins to choose from.
+    # Browsers let pages of any site connect to any server within reach, and send the origin of the
+    # page, which viser does not check. A server for other machines, which may use any name for it,
+    # accepts all pages, unless origins are listed.
     if not (allowed or OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}")):
         yield
         return

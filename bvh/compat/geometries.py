@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import surface_of
-from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.answers.hit_points import normals_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import AllHits, Hits
+from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 

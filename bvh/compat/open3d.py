@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bvh.compat.geometries import INVALID_ID, CastSurface, Geometries
 from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain
-from bvh.queries.answers.closest_points import ClosestPoints
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits
+from bvh.queries.results import ClosestPoints, Hits
 from bvh.runtime.arguments import one_index, reals, whole_number
 
 __all__ = ["RaycastingScene"]

@@ -14,7 +14,7 @@ from bvh.devices.ray_kernels import Columns, Rays, trace_rays
 from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
 from bvh.queries.answers.hit_points import source_of
 from bvh.queries.query_arguments import ray_batch
-from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS, Cull, bit_masks, cull_code, whole_number
 
 Answer = TypeVar("Answer")
@@ -60,7 +60,7 @@ class RayCall(Call):
         """Return the closest hits."""
         found = self.columns(CLOSEST, self.names)
         columns = {name: self.given(getattr(found, name)) for name in self.names}
-        return self._located(SceneHits if self.owner.is_scene else Hits, columns)
+        return self._located(Hits, columns)
 
     def columns(self, goal: int, wanted: Kinds) -> Any:
         """Trace the rays; return the columns that are wanted."""
@@ -125,8 +125,7 @@ class RayCall(Call):
         total = (int(offsets[-1]),)
         fields = {name: given(getattr(found, name), total, self.like) for name in self.names}
         fields["offsets"] = given(found.offsets, (len(offsets),), self.like)
-        kind = SceneAllHits if self.owner.is_scene else AllHits
-        return self._located(kind, fields | {"shape": self.shape})
+        return self._located(AllHits, fields | {"shape": self.shape})
 
     def given(self, column: Any) -> Any:
         """Return a column in the shape of the rays and the library of the arguments."""

@@ -8,7 +8,6 @@ answer for many chunks. Nothing is computed, compiled or sent here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial, reduce
 from operator import getitem
 from types import MethodType
@@ -23,12 +22,12 @@ from bvh.distributed.merging import Column, Columns, merge
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.tree_handles import Handle, Searched
+from bvh.queries.answers.result_bases import columns_of
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
-from bvh.scene.scene import Scene
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -117,8 +116,7 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
         columns = _of_parts(target, verb, arrays, given)
     else:
         columns = query_chunks(target, verb, arrays, given)
-    record = verb.record(isinstance(target, Scene), bool(given.get("counters")))
-    return columns[verb.name] if record is None else record(**columns)
+    return columns[verb.name] if verb.record is None else verb.record(**columns)
 
 
 def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
@@ -227,7 +225,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 
     Returns
     -------
-    AllHits, SceneAllHits, Overlaps or SceneOverlaps
+    AllHits or Overlaps
         Of the class of the chunks' results, with all their queries in order.
 
     Examples
@@ -259,9 +257,9 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     if grid.ndim > 1:
         rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
     columns = {
-        field.name: np.concatenate([getattr(part, field.name) for part in parts])[rows]
-        for field in fields(parts[0])
-        if field.name not in ("offsets", "shape")
+        name: np.concatenate([getattr(part, name) for part in parts])[rows]
+        for name in columns_of(parts[0])
+        if name not in ("offsets", "shape")
     }
     return type(parts[0])(**columns, offsets=offsets, shape=number.shape)
 

@@ -17,9 +17,9 @@ from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
-from bvh.queries.methods.ray_queries import CasterQueries, SceneCaster
+from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.results import AllHits, Hits, SceneAllHits, SceneHits
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
@@ -54,7 +54,7 @@ class LeafTable(Protocol):
     def name_of(self, leaf: int) -> str | None: ...
 
 
-class PickableScene(CasterQueries[SceneHits, SceneAllHits, SceneCaster]):
+class PickableScene(CasterQueries):
     """Ray queries of a scene, and what picking asks beside: what its leaves are now."""
 
     __slots__ = ()
@@ -185,7 +185,7 @@ class VisitedTrees:
 
 def leaves_of(hits: Hits | AllHits) -> Ints:
     """Return the leaf of each hit of a batch of rays."""
-    if isinstance(hits, SceneHits | SceneAllHits):
+    if hits.leaf is not None:
         return hits.leaf
     return np.zeros(len(hits.prim_id), np.int64)
 

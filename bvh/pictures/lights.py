@@ -1,4 +1,4 @@
-"""Lights: a lamp and a sky, the rays to them, and the ground, of which only the shadow is seen.
+"""Lights: a lamp and a sky, the rays to them, and the ground, which shows only shadows.
 
 Directions of rays to the lamp and to the sky are stratified, with another shift for each sample of
 the picture. They depend on the sample's position alone, not on threads.
@@ -40,7 +40,7 @@ class Lights:
     """A lamp at infinity, and a sky that is brighter towards its zenith.
 
     `softness` is the angular diameter of the lamp in degrees, `rays` the number of rays from each
-    spot to the sky and to a soft lamp, `reach` the largest distance of what hides the sky.
+    spot to the sky and to a soft lamp, `reach` the largest distance of occluders of the sky.
     """
 
     lamp: Floats
@@ -82,10 +82,10 @@ class Lights:
             t_max = self.reach / lengths
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
-        # The light of an open sky is known, so subtracting what is hidden leaves less noise.
-        whole = 0.5 + spots.smooth @ self.zenith / 3.0
+        # Subtracting the hidden light from that of an open sky gives less noise.
+        unhidden = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
-        return 1.0 - hidden.mean(axis=1), np.maximum(whole - lost, 0.0)
+        return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each spot the visible share of the lamp, 0 where it faces away."""
@@ -122,7 +122,7 @@ def spread(count: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A plane below everything, and the part of it where there may be shadows.
+    """A plane below the bounds, and the part of it where there may be shadows.
 
     `up` is its unit normal and `level` its distance from the origin along it; `near` are the lowest
     and the highest coordinates along `across` where there may be shadows, shape (2, 2).
@@ -136,7 +136,7 @@ class Ground:
 
     @classmethod
     def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
-        """Return the ground below bounds, or None if they are those of nothing."""
+        """Return the ground below bounds, or None for empty bounds."""
         if not np.isfinite(bounds).all():
             return None
         corners = corners_of(bounds)
@@ -145,7 +145,7 @@ class Ground:
         side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
         side /= np.linalg.norm(side)
         across = np.stack([side, np.cross(up, side)])
-        # On an even plane noise is seen, so it has twice the rays.
+        # Noise is visible on a plane, so it has twice the rays.
         softness, rays = max(lights.softness, SOFTNESS), 2 * lights.rays
         soft = replace(lights, softness=softness, rays=rays)
         reached, tall = [corners @ across.T], heights - level
@@ -185,21 +185,21 @@ class Ground:
 
 
 def _along(vectors: Floats, axis: Floats) -> Floats:
-    """Return dot products; unlike those of BLAS, rounded the same in bands of any size."""
+    """Return dot products, rounded the same in bands of any size, unlike by BLAS."""
     x, y, z = vectors.T
     return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
 
 
 def is_inside(source: Pictured, camera: Camera) -> bool:
-    """Return whether a perspective camera is inside of the bounds of what it sees."""
+    """Return whether a perspective camera is inside the bounds of the source."""
     low, high = source.bounds
     return camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
 
 
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground."""
-    # For True and None it is that of a scene, or z, unless it is aslant in the picture: then the
-    # axis that is upright there. None is no ground in a picture that is rolled, or from inside.
+    # For True and None that of a scene, or z, if it is upright in the picture, else the axis that
+    # is. For None there is no ground in a rolled picture, or from inside.
     if isinstance(up, bool | np.bool_):
         if not up:
             return None

@@ -1,4 +1,4 @@
-"""Picture: pixels, the numbers behind them, its legend, files and display in notebooks."""
+"""Picture: pixels, the data of its pixels, its legend, files and display in notebooks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Picture:
     seconds : float
         Time of casting and shading.
     shade : str
-        What the pixels show, as passed to `render`.
+        Content of the pixels, as passed to `render`.
     hottest : float or None
         Of a picture of costs, the cost that is white: visited nodes and groups of primitives.
     data : dict of str to ndarray, shape (height, width) or (height, width, k)
@@ -160,13 +160,13 @@ def with_legend(picture: Picture) -> Picture:
 
 
 def check_picture_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no picture can be written to a path, before any work is done."""
+    """Raise if no picture can be written to a path."""
     file = Path(path)
     check_path(file, "picture", file.suffix.lower() == NUMBERS or _format_of(file) is not None)
 
 
 def check_path(file: Path, kind: str, known: bool) -> None:
-    """Raise if a file cannot be written, or its format is not known."""
+    """Raise if a file cannot be written, or its format is unknown."""
     if not known:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Sources of pictures: what rays of a camera hit, and what hides the light."""
+"""Sources of pictures: surfaces for rays of cameras, and occluders of light."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from bvh.scene.scene import Scene
 
 @runtime_checkable
 class Occluders(Protocol):
-    """What hides the light: a tree, a scene or a mesh in parts."""
+    """Occluders of light: a tree, a scene or a mesh in parts."""
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -27,7 +27,7 @@ class Occluders(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RenderSource:
-    """What a picture is taken of: a surface that a camera sees, and all that hides the light.
+    """Source of a picture: a surface that a camera sees, and the occluders of light.
 
     Attributes
     ----------
@@ -45,18 +45,18 @@ class RenderSource:
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all that hides the light, shape (2, 3)."""
+        """Lower and upper corner of the occluders, shape (2, 3)."""
         return self.occluders.bounds
 
 
 @runtime_checkable
 class InParts(Occluders, Protocol):
-    """A mesh that has a source for each picture of it: `bvh.Parts`, whose folder stands above."""
+    """A mesh with a source for each camera: `bvh.Parts`, whose folder is above this one."""
 
     @property
     def visible_tree(self) -> Callable[..., RenderSource]:
         """Return a smaller source that renders identically from this camera."""
 
 
-# What pictures are taken of.
+# Subjects of pictures.
 Pictured = BVH | Scene | InParts | RenderSource

@@ -26,14 +26,14 @@ from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
 
-# Camera rays and light rays in a band of rows, on which a thread works at a time: small enough for
+# Camera rays and light rays in a band of rows, the unit of work of a thread: small enough for
 # little memory and frequent progress.
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
 # Shades with a shadow on the ground by default.
 GROUNDED = ("clay", "material")
-# Default of `reach` as a share of the diagonal of everything, and where the camera is inside, so
-# that rooms are not dark.
+# Default of `reach` as a share of the diagonal of the bounds; smaller for cameras inside, so that
+# rooms are not dark.
 REACH, INDOORS = 0.25, 0.08
 # Shades, and numbers behind pictures, that depend on smooth normals.
 SMOOTH = {"clay", "material", "ao", "shadow"}
@@ -41,7 +41,7 @@ SMOOTH = {"clay", "material", "ao", "shadow"}
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """The options of `render` that say what a picture shows, unchecked."""
+    """The unchecked options of `render` for the content of a picture."""
 
     shade: Shade = "normals"
     samples: int = 1
@@ -55,7 +55,7 @@ class RenderOptions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The numbers to keep."""
+        """The requested numbers."""
         return (self.data,) if isinstance(self.data, str) else tuple(self.data)
 
 
@@ -77,7 +77,7 @@ def render(
         are those of the whole mesh: see `bvh.Parts.visible_tree`.
     camera : Camera
     shade : str
-        What pixels show, one of:
+        Content of the pixels, one of:
 
         - "normals": the world normal, on the side of the camera
         - "clay": clay lit by a lamp and by the sky
@@ -95,9 +95,9 @@ def render(
     samples : int
         Rays along each side of a pixel: 2 means four rays per pixel.
     data : str or iterable of str
-        Numbers to keep in `Picture.data`, any of "depth", "id", "instance", "leaf", "normals",
-        "position", "uv", "cost", "ao" and "shadow". They are taken at the centres of pixels,
-        whatever `samples` is.
+        Numbers to store in `Picture.data`, any of "depth", "id", "instance", "leaf", "normals",
+        "position", "uv", "cost", "ao" and "shadow". They are computed at the centres of
+        pixels for any `samples`.
     lamp : array_like, shape (3,), optional
         Direction to the lamp; by default behind the camera, above and to the left.
     softness : float
@@ -106,8 +106,8 @@ def render(
         Rays from each hit to the sky, and to a lamp with some softness. They are stratified, and
         the same for the same sample of every picture.
     reach : float, optional
-        Largest distance of what hides the sky; by default a quarter of the diagonal of the bounds,
-        or 0.08 of it where the camera is inside of these.
+        Largest distance of occluders of the sky; by default a quarter of the diagonal of the
+        bounds, or 0.08 of it where the camera is inside of these.
     hottest : float, optional
         The cost that is white; by default one that 99 of 100 rays stay below, stored in
         `Picture.hottest`. Set it for pictures that are to be compared.
@@ -140,7 +140,7 @@ def render(
         began = notice.clock()
 
         def looking(done: int, total: int) -> None:
-            # Rays that look for what is seen of parts come before those of the picture.
+            # Rays that search for the visible parts come before those of the picture.
             nonlocal looked
             looked = total
             if report is not None:
@@ -168,7 +168,7 @@ class BandRenderer:
     """A picture that is rendered band by band, in any order and in any process.
 
     `height` counts its rows, `step` those of a band that needs little memory, `row` the camera's
-    rays through one. `threads` and `progress` are for rays that look for what is seen of parts.
+    rays through one. `threads` and `progress` are for rays that search for visible parts.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class BandRenderer:
         centre = sight if is_centre else self._cast(top, bottom, 1)[0]
         values = {name: stage.data(name, centre) for name in self._names}
         rays = sight.rays + (0 if is_centre else centre.rays)
-        # Costs are coloured at the end, when the highest one is known.
+        # Costs are coloured at the end, after the highest one has been computed.
         return Band(mean[..., 0] if costs else in_bytes(mean), values, rays)
 
     def picture(self, bands: Sequence[Band], seconds: float) -> Picture:
@@ -266,7 +266,7 @@ class BandRenderer:
         return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
 
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
-        """Cast the rays of some rows; return what they see, and their y in the picture."""
+        """Cast the rays of some rows; return their hits, and their y in the picture."""
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)
@@ -280,7 +280,7 @@ class BandRenderer:
 
 
 def smooth_of_parts(options: RenderOptions) -> bool:
-    """Return whether a picture of parts depends on smooth normals; raise for what parts lack."""
+    """Return whether a picture of parts depends on smooth normals; raise for missing data."""
     wanted = {options.shade, *options.names}
     if "cost" in wanted:
         raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')

@@ -1,4 +1,4 @@
-"""Shading of a band of rays: numbers of what they hit, and colours."""
+"""Shading of a band of rays: data of their hits, and colours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bvh.pictures import colours
 from bvh.pictures.lights import Ground, Lights
 from bvh.pictures.render_source import RenderSource
 from bvh.pictures.surfaces import Floats, Ints, Spots, Surfaces, leaf_of
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.runtime.simd import WIDTH
 
 Shade = Literal[
@@ -35,7 +35,7 @@ BOUNCED = 0.06
 
 
 class Sight:
-    """What the rays (height, width) of a band see; properties of hits have a row for each."""
+    """Hits of the rays (height, width) of a band; properties of hits have a row for each."""
 
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
@@ -50,13 +50,13 @@ class Sight:
 
     @cached_property
     def spots(self) -> Spots:
-        """Points that are hit, with smooth normals."""
-        return self.stage.surfaces.spots(self.seen, self._origins, self.directions)
+        """Hit points with smooth normals."""
+        return self.stage.surfaces.spots(self.seen, self._origins)
 
     @cached_property
     def flat(self) -> Spots:
-        """Points that are hit, with flat normals."""
-        return self.stage.surfaces.spots(self.seen, self._origins, self.directions, bent=False)
+        """Hit points with flat normals."""
+        return self.stage.surfaces.spots(self.seen, self._origins, bent=False)
 
     @cached_property
     def sky(self) -> tuple[Floats, Floats]:
@@ -75,8 +75,8 @@ class Sight:
     def ground(self, ground: Ground) -> Floats:
         """Light at the ground for each ray that hits nothing."""
         missed, occluders = ~self.mask, self.stage.source.occluders
-        starts, ways = (given[missed] for given in self._rays)
-        light, cast = ground.light(occluders, starts, ways, self._all_cells[missed])
+        starts, directions = (given[missed] for given in self._rays)
+        light, cast = ground.light(occluders, starts, directions, self._all_cells[missed])
         self.rays += cast
         return light
 
@@ -90,7 +90,7 @@ class Sight:
     def instances(self) -> Ints:
         """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
-        return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
+        return leaf_of(seen) if seen.instance_id is None else seen.instance_id
 
 
 class Stage:
@@ -105,7 +105,7 @@ class Stage:
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def ids(self, hits: Hits) -> Ints:
-        """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
+        """Return the ids of hit faces; for a tree over a part of a mesh, those in the mesh."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bvh.io.materials import Images, base_colours
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.answers.hit_points import solid_normals
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import Triangles
 
@@ -20,12 +19,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
 # A point computed from a face's corners is off its plane by less than 12 roundings of the largest
-# intermediate number; this is far more, and too small to be seen.
+# intermediate number; this is far more, and too small to be visible.
 ROUNDINGS = 64.0 * np.finfo(np.float64).eps
 # Largest angle between faces, in degrees, across which normals are smooth.
 CREASE = 42.0
 # Largest number of faces around a vertex whose pairs are compared: the tip of a fan of thousands
-# needs no smooth shading.
+# of faces needs no smooth shading.
 MAX_FACES = 64
 
 
@@ -58,47 +57,27 @@ class Surfaces:
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
-    def spots(self, hits: Hits, origins: Floats, directions: Floats, *, bent: bool = True) -> Spots:
+    def spots(self, hits: Hits, origins: Floats, *, bent: bool = True) -> Spots:
         """Return the spots of hits, without misses; without `bent` the smooth normals are flat."""
-        leaf, prim = leaf_of(hits), hits.prim_id
-        points, lift = np.empty((len(leaf), 3)), np.empty(len(leaf))
+        leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
+        flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
+        lift = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
-            primitives = self.trees[tree].arrays.primitives
-            matrices = self._maps(leaf[rows])
+            primitives, matrices = (
+                self.trees[tree].arrays.primitives,
+                np.abs(self._maps(leaf[rows])),
+            )
+            lift[rows] = matrices[:, :, 3].max(axis=1)
             if isinstance(primitives, Triangles):
-                local = primitives.points[primitives.faces[prim[rows]]]
-                inside = np.einsum("nkj,nk->nj", local, _weights(hits.u[rows], hits.v[rows]))
-                points[rows] = _moved(inside, matrices)
-                size = largest_of(largest_of(local))
-                grown = 3.0 * np.abs(matrices[:, :, :3]).max(axis=(1, 2)) * size
-                lift[rows] = grown + np.abs(matrices[:, :, 3]).max(axis=1)
+                size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))
+                lift[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
             else:
-                along = hits.t[rows, None] * directions[rows]
-                points[rows] = origins[rows] + along
-                size = largest_of(origins[rows]) + largest_of(along)
-                lift[rows] = size + np.abs(matrices[:, :, 3]).max(axis=1)
-        flat = self.normals(leaf, prim, points)
-        flat *= np.where(hits.front, 1.0, -1.0)[:, None]
+                # Computed from the ray.
+                lift[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
         if bent:
             smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
         return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
-
-    def normals(self, leaf: Ints, prim: Ints, points: Floats) -> Floats:
-        """Return unit world normals: of transformed faces by their winding, outward from boxes."""
-        found = np.zeros((len(leaf), 3))
-        for tree, rows in self._by_tree(leaf):
-            matrices = self._maps(leaf[rows])
-            primitives = self.trees[tree].arrays.primitives
-            if isinstance(primitives, Triangles):
-                corners = primitives.points[primitives.faces[prim[rows]]]
-                with np.errstate(all="ignore"):
-                    edges = corners[:, 1:] - corners[:, :1]
-                    edges = np.einsum("nij,nkj->nki", matrices[:, :, :3], edges)
-                    found[rows] = np.cross(unit(edges[:, 0]), unit(edges[:, 1]))
-            else:
-                found[rows] = solid_normals(primitives, prim[rows], points[rows], matrices)
-        return unit(found)
 
     def uv(self, hits: Hits) -> Floats:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
@@ -178,7 +157,7 @@ class Surfaces:
 
 def leaf_of(hits: Hits) -> Ints:
     """Return the leaf indices of hits; 0 for a tree."""
-    return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
+    return np.zeros(len(hits), np.int32) if hits.leaf is None else hits.leaf
 
 
 def _weights(u: Floats, v: Floats) -> Floats:

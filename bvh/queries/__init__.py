@@ -5,11 +5,11 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `verbs.py` | Declarations of queries: their arrays, their results, and how answers of parts become one |
-| `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
-| `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `query_arguments.py` | Arguments of queries: rays, points and options, checked, as kernels take them |
-| `targets.py` | Interface that searchable objects provide to queries: trees, scenes, meshes in parts |
+| `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
 | `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
+| `targets.py` | Interface that searchable objects provide to queries: trees, scenes, meshes in parts |
+| `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
 | `methods/` | Queries as trees and scenes have them: signatures, documentation, routes; one kind a file. |
 | `tree_queries.py` | Queries of a tree: what it adds to those that trees and scenes share |

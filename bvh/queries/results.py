@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
-from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
 from bvh.queries.answers.hit_points import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import Costs, Ragged, Table
+from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
@@ -43,16 +41,29 @@ class Hits(LocatedPerQuery):
         (1-u-v) v0 + u v1 + v v2. NaN for a miss and for boxes.
     front : ndarray of bool or bool
         The ray meets the face against its winding normal, or enters the box. False for a miss.
+    instance_id, leaf : ndarray of int32, int or None
+        Of a scene: the instance that is hit, by its id in the scene of the query, and the row of
+        `Scene.leaves`, which tells apart instances in nested scenes; -1 for a miss. None of trees.
+        In a scene `prim_id` is a face, or box, of the leaf's tree.
+    nodes, tests : ndarray of int32, int or None
+        With ``counters=True``: the nodes whose children the ray was tested against, `WIDTH` of them
+        at a time; and the primitives. Otherwise None.
 
     Examples
     --------
-    >>> import bvh
+    >>> import bvh, numpy as np
     >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> hits = tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
     >>> hits.mask, hits.t, hits.prim_id
     (array([ True, False]), array([ 5., inf]), array([ 0, -1], dtype=int32))
     >>> hits[hits.mask].u
     array([0.2])
+    >>> tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True).tests
+    array([1, 0], dtype=int32)
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+    >>> scene.closest_hit([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0], [9.0, 9.0, 5.0]], [0, 0, -1]).leaf
+    array([ 0,  1, -1], dtype=int32)
     """
 
     t: FloatResult
@@ -60,80 +71,23 @@ class Hits(LocatedPerQuery):
     u: FloatResult
     v: FloatResult
     front: TruthResult
+    instance_id: IdResult = None
+    leaf: IdResult = None
+    nodes: IdResult = None
+    tests: IdResult = None
 
     _noun = "rays hit"
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SceneHits(Hits):
-    """Closest hits of rays in a scene.
-
-    Attributes
-    ----------
-    instance_id : ndarray of int32 or int
-        Instance that is hit, by its id in the scene of the query; -1 for a miss.
-    leaf : ndarray of int32 or int
-        Row of `Scene.leaves` that is hit, which tells apart what nested scenes hold; -1 for a miss.
-    prim_id : ndarray of int32 or int
-        Face, or box, of the leaf's tree; -1 for a miss.
-
-    Examples
-    --------
-    >>> import bvh, numpy as np
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
-    >>> hits = scene.closest_hit([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0], [9.0, 9.0, 5.0]], [0, 0, -1])
-    >>> hits.instance_id, hits.leaf
-    (array([ 0,  1, -1], dtype=int32), array([ 0,  1, -1], dtype=int32))
-    """
-
-    instance_id: IdResult
-    leaf: IdResult
-
     def _owners(self, mask: NDArray[np.bool_]) -> str:
+        if self.instance_id is None:
+            return ""
         return f" {number_of(len(np.unique(self.instance_id[mask])), 'instances')}"
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CountedHits(Costs, Hits):
-    """Closest hits of rays, and the cost of each ray.
-
-    Attributes
-    ----------
-    nodes, tests : ndarray of int32 or int
-        Nodes whose children the ray was tested against, `WIDTH` of them at a time; and primitives.
-
-    Examples
-    --------
-    >>> import bvh
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> hits = tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True)
-    >>> hits.nodes, hits.tests
-    (array([1, 0], dtype=int32), array([1, 0], dtype=int32))
-    """
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CountedSceneHits(Costs, SceneHits):
-    """Closest hits of rays in a scene, and the cost of each ray.
-
-    Attributes
-    ----------
-    nodes, tests : ndarray of int32 or int
-        As in `CountedHits`.
-
-    Examples
-    --------
-    >>> import bvh
-    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> scene = bvh.Scene()
-    >>> scene.add(tree)
-    0
-    >>> hits = scene.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True)
-    >>> hits.tests
-    array([1, 0], dtype=int32)
-    """
+    def _costs(self) -> str:
+        if self.nodes is None or self.nodes.size == 0:
+            return ""
+        nodes, tests = self.nodes.mean(), self.tests.mean()
+        return f", {number_of(nodes, 'nodes', '.4g')} and {number_of(tests, 'tests', '.4g')} a ray"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +106,8 @@ class AllHits(Located, Ragged, Table):
         Where the hits of each ray begin, rays counted flat; the last entry is m.
     shape : tuple of int
         Leading shape of the rays.
+    instance_id, leaf : ndarray of int32, shape (m,), or None
+        As in `Hits`.
 
     Examples
     --------
@@ -171,6 +127,8 @@ class AllHits(Located, Ragged, Table):
     front: NDArray[np.bool_]
     offsets: NDArray[np.int64]
     shape: tuple[int, ...]
+    instance_id: IdResult = None
+    leaf: IdResult = None
 
     @property
     def ray_id(self) -> NDArray[np.int64]:
@@ -186,32 +144,50 @@ class AllHits(Located, Ragged, Table):
 
     def __repr__(self) -> str:
         hits, rays = number_of(len(self), "hits"), number_of(self.offsets.shape[0] - 1, "rays")
-        ids = in_numpy(vars(self).get("instance_id", ()))
+        ids = () if self.instance_id is None else in_numpy(self.instance_id)
         owners = f" on {number_of(len(np.unique(ids)), 'instances')}" if len(ids) else ""
-        return f"{type(self).__name__}({hits} of {rays}{owners})"
+        return f"AllHits({hits} of {rays}{owners})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SceneAllHits(AllHits):
-    """All hits of each ray in a scene.
+class ClosestPoints(PerQuery):
+    """Closest points of a surface; every field has the leading shape of the query points.
+
+    With `k` the fields have one more axis: the closest, the second, and so on, by
+    (distance, prim_id), in a scene (distance, leaf, prim_id), followed by misses.
 
     Attributes
     ----------
-    instance_id, leaf : ndarray of int32, shape (m,)
-        As in `SceneHits`.
+    distance : ndarray of float64 or float
+        +inf for a miss.
+    position : ndarray of float64, shape (..., 3)
+        The closest point; NaN for a miss.
+    prim_id : ndarray of int32 or int
+        The face that it lies in, the lowest of several at the same distance; -1 for a miss.
+    u, v : ndarray of float64 or float
+        Weights of the face's second and third vertex, so that the position is
+        (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+    instance_id, leaf : ndarray of int32, int or None
+        As in `Hits`.
 
     Examples
     --------
     >>> import bvh
-    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> ids = scene.add(mesh), scene.add(mesh)
-    >>> hits = scene.all_hits([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0]], [0, 0, -1])
-    >>> hits.ray_id, hits.instance_id
-    (array([0, 0]), array([0, 1], dtype=int32))
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> near = tree.closest_point([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]], max_distance=3.0)
+    >>> near.mask, near.distance, near.position[0]
+    (array([ True, False]), array([ 2., inf]), array([0.25, 0.25, 0.  ]))
     """
 
-    instance_id: NDArray[np.int32]
-    leaf: NDArray[np.int32]
+    distance: FloatResult
+    position: FloatResult
+    prim_id: IdResult
+    u: FloatResult
+    v: FloatResult
+    instance_id: IdResult = None
+    leaf: IdResult = None
+
+    _more_axes: ClassVar = {"position": 1}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,6 +207,8 @@ class Overlaps(Ragged):
         Where each query's part of `prim_id` begins; the last entry is m.
     shape : tuple of int
         Leading shape of the batch; () for a single query.
+    instance_id, leaf : ndarray of int32, shape (m,), or None
+        As in `Hits`; leaves ascend within each query, and `prim_id` within each leaf.
 
     Examples
     --------
@@ -246,8 +224,8 @@ class Overlaps(Ragged):
     prim_id: Ids
     offsets: NDArray[np.int64]
     shape: tuple[int, ...]
-
-    _noun = "primitives"
+    instance_id: IdResult = None
+    leaf: IdResult = None
 
     @property
     def query_id(self) -> NDArray[np.int64]:
@@ -305,78 +283,63 @@ class Overlaps(Ragged):
         return nested
 
     def __repr__(self) -> str:
-        text = number_of(self.prim_id.shape[0], self._noun)
+        text = number_of(self.prim_id.shape[0], "primitives")
         if self.shape:
             some, queries = np.count_nonzero(in_numpy(self.counts)), number_of(len(self), "queries")
             text = f"{some} of {queries} meet{'s' if len(self) == 1 else ''} {text}"
-        return f"{type(self).__name__}({text})"
+        return f"Overlaps({text})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SceneOverlaps(Overlaps):
-    """Faces of a scene that overlap the region of each query.
+class ScenePairs(Record):
+    """Pairs of a scene: faces that meet, or instances that are not disjoint.
 
-    Attributes
-    ----------
-    instance_id, leaf : ndarray of int32, shape (m,)
-        As in `SceneHits`; leaves ascend within each query.
-    prim_id : ndarray of int32, shape (m,)
-        Face of the leaf's tree; ascending within each leaf, each once.
-
-    Examples
-    --------
-    >>> import bvh
-    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-    >>> ids = scene.add(mesh), scene.add(mesh)
-    >>> found = scene.overlap_sphere([0.9, 0.0, 0.0], 0.2)
-    >>> found.instance_id, found.prim_id
-    (array([0, 1], dtype=int32), array([0, 0], dtype=int32))
-    """
-
-    instance_id: Ids
-    leaf: Ids
-
-    _noun = "faces"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ScenePairs:
-    """Pairs of faces that meet, ascending by the first's leaf and prim_id, then the second's.
+    Faces ascend by the first's leaf and prim_id, then the second's; instances by their ids.
 
     Attributes
     ----------
     instance_id : ndarray of int32, shape (m, 2)
-        Instance of each face; -1 for faces of a tree.
-    leaf : ndarray of int32, shape (m, 2)
-        Row of its scene's `leaves`; -1 for faces of a tree.
-    prim_id : ndarray of int32, shape (m, 2)
-        Face of the leaf's tree.
+        Instance of each face; -1 for faces of a tree. Or the two instances, the lower id first.
+    leaf : ndarray of int32, shape (m, 2), or None
+        Row of its scene's `leaves`; -1 for faces of a tree. None of pairs of instances.
+    prim_id : ndarray of int32, shape (m, 2), or None
+        Face of the leaf's tree. None of pairs of instances.
+    relation : ndarray of str, shape (m,), or None
+        Relation of the first instance to the second, as `BVH.relation` returns it.
 
     Examples
     --------
-    >>> import bvh
+    >>> import bvh, trimesh
     >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> ids = scene.add(mesh), scene.add(mesh)
     >>> pairs = scene.self_overlaps()
     >>> pairs.instance_id.tolist(), pairs.prim_id.tolist()
     ([[0, 1]], [[0, 0]])
+    >>> box = bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> boxes = bvh.Scene()
+    >>> ids = boxes.add(box), boxes.add(box)
+    >>> boxes.relations()
+    ScenePairs(1 pair of instances: 1 equal)
     """
 
     instance_id: Ids
-    leaf: Ids
-    prim_id: Ids
+    leaf: IdResult = None
+    prim_id: IdResult = None
+    relation: NDArray[np.str_] | None = None
 
     def __len__(self) -> int:
         """Return the number of pairs."""
-        return int(self.prim_id.shape[0])
+        return len(self.instance_id)
 
     def __repr__(self) -> str:
-        return f"ScenePairs({number_of(len(self), 'pairs of faces')})"
+        if self.relation is None:
+            return f"ScenePairs({number_of(len(self), 'pairs of faces')})"
+        kinds, counts = np.unique(self.relation, return_counts=True)
+        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+        pairs = number_of(len(self), "pairs of instances")
+        return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
 
 
-# Records of a tree and of a scene.
-HITS = Hits, SceneHits
-COUNTED_HITS = CountedHits, CountedSceneHits
-ALL_HITS = AllHits, SceneAllHits
-CLOSEST_POINTS = ClosestPoints, SceneClosestPoints
-OVERLAPS = Overlaps, SceneOverlaps
+# Deprecated: names that a scene's results and counted hits had in 0.2.0, also in its pickles.
+SceneHits = CountedHits = CountedSceneHits = Hits
+SceneAllHits, SceneClosestPoints, SceneOverlaps = AllHits, ClosestPoints, Overlaps

@@ -5,27 +5,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, check_options
+from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, thread_count
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 
 # Many kernels, which only queries of regions need.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import Regions
-
-Hits = TypeVar("Hits", covariant=True)
-EveryHit = TypeVar("EveryHit", covariant=True)
-Points = TypeVar("Points", covariant=True)
-Found = TypeVar("Found", covariant=True)
+    from bvh.traversal.regions.regions import Regions
 
 
-class RayTarget(Protocol[Hits, EveryHit]):
+class RayTarget(Protocol):
     """What rays are cast into. Results have the leading shape of the batch."""
 
     def side_to_cull(self, cull: Cull | None) -> int: ...
@@ -34,16 +30,16 @@ class RayTarget(Protocol[Hits, EveryHit]):
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult: ...
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
-    ) -> EveryHit: ...
+    ) -> AllHits: ...
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult: ...
 
 
-class PointTarget(Protocol[Points]):
+class PointTarget(Protocol):
     """What points are compared with: the faces that count for one mask."""
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> Points: ...
+    ) -> ClosestPoints: ...
     def distances(
         self, batch: PointBatch, threads: int, progress: Progress | None
     ) -> NDArray[np.float64]: ...
@@ -57,7 +53,7 @@ class PointTarget(Protocol[Points]):
     ) -> NDArray[np.float64]: ...  # fmt: skip
 
 
-class RegionTarget(Protocol[Found]):
+class RegionTarget(Protocol):
     """What regions overlap: the primitives that count for one mask."""
 
     @property
@@ -65,7 +61,7 @@ class RegionTarget(Protocol[Found]):
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Found: ...  # fmt: skip
+    ) -> Overlaps: ...  # fmt: skip
 
 
 def ray_target(of: Any) -> Any:
@@ -84,7 +80,7 @@ def region_target(of: Any, query: str, mask: int | None, kinds: tuple[type, ...]
 
 
 def ray_options(
-    target: RayTarget[object, object], cull: Cull | None, threads: int | None,
+    target: RayTarget, cull: Cull | None, threads: int | None,
     progress: Progress | None, sort: bool | None = None, filter: Filter | None = None,
     data: object = None,
 ) -> RayOptions:  # fmt: skip

@@ -12,10 +12,9 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCaster
+from bvh.queries.methods.ray_queries import TREE_CAST, Cast, CasterQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, kernel_input
@@ -40,11 +39,7 @@ WINDINGS, CLOSED = 4, 1024
 
 
 class TreeQueries(
-    DistanceQueries,
-    CasterQueries[Hits, AllHits, TreeCaster],
-    SightQueries,
-    PointQueries[ClosestPoints],
-    OverlapQueries[Overlaps, Pairs],
+    DistanceQueries, CasterQueries, SightQueries, PointQueries, OverlapQueries[Pairs]
 ):
     """Queries of a tree."""
 
@@ -54,7 +49,7 @@ class TreeQueries(
         now = self._snapshot()
         return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
 
-    def _caster(self, cull: int, mask: int) -> TreeCaster:
+    def _caster(self, cull: int, mask: int) -> Cast:
         return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
 
     def pick(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from inspect import signature, unwrap
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -30,8 +30,8 @@ RAYS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 
 Query = TypeVar("Query", bound=Callable[..., object])
-# Classes of records, of a tree and of a scene.
-Records: TypeAlias = "tuple[type[DataclassInstance], type[DataclassInstance]]"
+# Columns of results that only scenes have, or only queries that count costs.
+OF_SCENES, COSTS = ("instance_id", "leaf"), ("nodes", "tests")
 
 
 class Merge(Enum):
@@ -52,12 +52,10 @@ class Verb:
     query: Callable[..., object]
     # The arguments that are arrays, with the shape that each has for one query; -1 for any size.
     arrays: dict[str, tuple[int, ...]]
-    # The type of a result that is one array; or the records of a tree and of a scene.
-    returns: type[np.generic] | Records
+    # The type of a result that is one array, or the class of the result.
+    returns: type[np.generic] | type[DataclassInstance]
     # How answers of parts become one; None where they follow from other queries.
     merge: Merge | None = None
-    # The records where costs are counted, too.
-    counted: Records | None = None
 
     @property
     def name(self) -> str:
@@ -69,36 +67,36 @@ class Verb:
         """The arguments that are no arrays."""
         return [name for name in signature(self.query).parameters if name not in self.arrays][1:]
 
-    def record(
-        self, in_scene: bool = False, counted: bool = False
-    ) -> type[DataclassInstance] | None:
-        """Return the class of a result; None where it is one array."""
-        records = self.counted if counted and self.counted else self.returns
-        return records[in_scene] if isinstance(records, tuple) else None
+    @property
+    def record(self) -> type[DataclassInstance] | None:
+        """The class of a result; None where it is one array."""
+        return None if issubclass(self.returns, np.generic) else self.returns
 
     def columns(
         self, in_scene: bool = False, counted: bool = False, ids: type[np.generic] = np.int32
     ) -> dict[str, type[np.generic]]:
         """Return the columns of a result, in order, with their types; those of `prim_id` given."""
-        record = self.record(in_scene, counted)
-        if record is None:
-            assert not isinstance(self.returns, tuple)
+        if issubclass(self.returns, np.generic):
             return {self.name: self.returns}
-        names = [field.name for field in fields(record) if field.name in KINDS]
-        return {name: ids if name == "prim_id" else KINDS[name] for name in names}
+        left_out = (() if in_scene else OF_SCENES) + (() if counted else COSTS)
+        names = [field.name for field in fields(self.returns)]
+        return {
+            name: ids if name == "prim_id" else KINDS[name]
+            for name in names if name in KINDS and name not in left_out
+        }  # fmt: skip
 
 
 _declared: dict[Callable[..., object], Verb] = {}
 
 
 def verb(
-    arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | Records,
-    merge: Merge | None = None, counted: Records | None = None,
+    arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
+    merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
     """Declare a query: a method that keeps its signature, and stays the function that it is."""
 
     def declare(query: Query) -> Query:
-        _declared[query] = Verb(query, arrays, returns, merge, counted)
+        _declared[query] = Verb(query, arrays, returns, merge)
         return query
 
     return declare

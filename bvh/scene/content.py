@@ -299,7 +299,7 @@ class SceneContent(InstanceHolder):
         Parameters
         ----------
         leaf, prim_id : int or array_like of int
-            As in `SceneHits`; both -1 for a miss. They broadcast.
+            As in `Hits`; both -1 for a miss. They broadcast.
 
         Returns
         -------

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.geometry.transforms import moved
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import ScenePairs
 from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
-from bvh.traversal.overlaps import tree_pairs
+from bvh.traversal.pairs import meeting_pairs
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Triangles
 
@@ -77,7 +77,8 @@ def candidates(
     owners = np.stack([owner, owner2], axis=1)[order]
     # The end is appended, also where there is no pair.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
-    job = instance_pairs.PairJob(first, second, None, False, rows[order], rows2[order])
+    motions = instance_pairs.motions_of(first, second)
+    job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
@@ -87,20 +88,15 @@ def _by_subtrees(
 ) -> Work:  # fmt: skip
     """Return the work on pairs of subtrees, `entries`, of the pairs of leaves `which`."""
     job, pairs_of, most = found.job, found.instances, int(np.bincount(which).max())
-    # The search pauses at the first contact.
-    shape = tree_pairs.MAX_LEAF_PAIRS, 2
-    shelf = Shelf(lambda: (tree_pairs.new_pair_search(most), np.empty(shape, np.int32)))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as (pair_search, pairs):
-            tasks = instance_pairs.begun(job, which, entries, begin, end, pair_search)
-            for pair, to_first in tasks:
-                group, done = pairs_of[pair], False
-                first, second = instance_pairs.trees_of(job, pair)
+        with shelf.scratch() as search:
+            for k in instance_pairs.begun(which, entries, begin, end, search):
+                pair, group, done = instance_pairs.pair_of(job, k), pairs_of[k], False
                 while not (done or touching[group] or enough[0] or cancel[0]):
-                    scratch = pair_search, pairs, 0, tree_pairs.STEPS
-                    done = tree_pairs.meet(first.row, second.row, to_first, False, *scratch)
-                    if pair_search.state[tree_pairs.MET]:
+                    done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
+                    if search.state[meeting_pairs.MET]:
                         touching[group] = True
                         enough[0] = enough[1]
 
@@ -113,17 +109,16 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
     sides = _row_addresses(job.first.trees, trees), _row_addresses(job.second.trees, trees2)
-    tasks = np.stack([trees, trees2, found.instances], axis=1).astype(np.int64)
-    size = 2 * tree_pairs.MAX_LEAF_PAIRS
-    shelf = Shelf(lambda: (tree_pairs.new_pair_search(1), np.empty(size, np.int32)))
+    tasks = np.stack([trees, trees2, found.instances, job.rows, job.rows2], axis=1).astype(np.int64)
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
-        to_first, done = instance_pairs.maps_to_first(job, np.arange(begin, end)).ravel(), False
-        with shelf.scratch() as (pair_search, pairs):
-            pair_search.state[tree_pairs.FIRST], pair_search.state[tree_pairs.HEIGHT] = 0, -1
-            given = tasks[begin:end], to_first, pair_search, pairs, touching, enough
+        done = False
+        with shelf.scratch() as search:
+            search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT] = 0, -1
+            given = tasks[begin:end], job.motions, search, touching, enough
             while not (done or cancel[0]):
-                done = tree_pairs.find_contacts(*sides, *given, tree_pairs.STEPS)
+                done = meeting_pairs.find_contacts(*sides, *given, meeting_pairs.STEPS)
 
     return work
 
@@ -184,7 +179,7 @@ def _measure(
 def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
-) -> SceneClearances:  # fmt: skip
+) -> Clearances:  # fmt: skip
     """Return the clearances between the instances of two scenes, or within one scene."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
@@ -207,9 +202,7 @@ def find_clearances(
     return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
 
 
-def find_closest(
-    view: SceneView, content: SceneView, ignored: Rows, threads: int
-) -> SceneClearances:
+def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
     """Return the clearance of the two nearest instances, if there are two."""
     # The reach grows until there is a pair within it, so that few pairs are measured.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
@@ -239,19 +232,19 @@ def find_closest(
             reach = np.inf
 
 
-def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> SceneClearances:
+def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
     """Return clearances as arrays."""
     faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
     distances = np.array([one.distance for one in nearest], np.float64)
     at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
-    return SceneClearances(distances, at, owners.astype(np.int32), leaf, prim)
+    return Clearances(distances, at, prim, owners.astype(np.int32), leaf)
 
 
 def find_relations(
     view: SceneView, ignored: NDArray[np.int64], threads: int,
     progress: Progress | None = None,
-) -> SceneRelations:  # fmt: skip
+) -> ScenePairs:  # fmt: skip
     """Return the relations of a scene's instances that are not disjoint."""
     # Exact arithmetic, which only relations need.
     from bvh.surfaces.relations import NAMES, relation_of
@@ -283,7 +276,7 @@ def find_relations(
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
     kept = relation != NAMES[0]
-    return SceneRelations(pairs[kept].astype(np.int32), relation[kept])
+    return ScenePairs(pairs[kept].astype(np.int32), relation=relation[kept])
 
 
 @warms("contacts in scenes")

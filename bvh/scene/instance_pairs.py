@@ -1,7 +1,7 @@
 """Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
 
 Pairs of leaves whose boxes meet are searched tree against tree. Boxes of one tree, transformed to
-the frame of the other, rule out faces (see `tree_to_tree`); the others are tested exactly, by their
+the frame of the other, rule out faces (see `pair_frames`); the others are tested exactly, by their
 vertices in world coordinates.
 """
 
@@ -15,16 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import moved
 from bvh.queries.batches import overlap_batches
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import SceneOverlaps, ScenePairs
+from bvh.queries.results import Overlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import Instances
-from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, PairSearch, begin_with, new_pair_search
-from bvh.traversal.overlaps.tree_to_tree import frame_maps
+from bvh.traversal.pairs import meeting_pairs
+from bvh.traversal.pairs.pair_frames import addresses
+from bvh.traversal.pairs.pair_walk import ENTRY
+from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
@@ -44,7 +45,7 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(
-    view: SceneView, counted: Callable[[Any], SceneOverlaps] | None = None
+    view: SceneView, counted: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
     """Return the region search of a scene."""
 
@@ -62,7 +63,6 @@ class Side(NamedTuple):
     """The leaves of one of two scenes in a search for pairs."""
 
     trees: list[TreeArrays]
-    frames: Reals  # (m, 4, 3)
     tree_of: NDArray[np.int32]
     maps: Reals  # (n, 3, 4)
     inverses: Reals
@@ -75,11 +75,11 @@ def side_of(content: SceneView | TreeBase) -> Side:
     if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        placed = content.frames, content.tree_of, content.maps, content.inverses
+        placed = content.tree_of, content.maps, content.inverses
         return Side(content.shown_trees(), *placed, boxes, visible)
     arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
     boxes, visible = content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0])
-    return Side([arrays], arrays.frame[None], first, still, still, boxes, visible)
+    return Side([arrays], first, still, still, boxes, visible)
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
@@ -126,10 +126,15 @@ class PairJob(NamedTuple):
 
     first: Side
     second: Side
-    transform: Reals | None
     itself: bool
     rows: Rows
     rows2: Rows
+    motions: Rows  # addresses in the arrays of both sides: see `pair_frames.set_motions`
+
+
+def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
+    """Return the table of what moves the leaves of both sides."""
+    return addresses(first.maps, first.inverses, second.maps, matrix)
 
 
 def find_leaf_pairs(
@@ -147,20 +152,20 @@ def find_leaf_pairs(
     if kept is not None:
         chosen = kept(rows, rows2)
         rows, rows2 = rows[chosen], rows2[chosen]
-    job = PairJob(first, second, transform, itself, rows, rows2)
+    matrix = None if transform is None else kernel_input(transform)
+    job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
     which, entries = tasks_of(job, threads)
-    most, shape = int(np.bincount(which).max(initial=0)), (overlap_batches.PAIRS, 2)
-    shelf = Shelf(lambda: (new_pair_search(most), np.empty(shape, np.int32)))
+    most = int(np.bincount(which).max(initial=0))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         found: list[Rows] = []
-        with shelf.scratch() as (pair_search, pairs):
-            for pair, to_first in begun(job, which, entries, begin, end, pair_search):
-                codes = np.array([job.rows[pair], job.rows2[pair]]) << CODE_BITS
-                start = _start_of(job, pair, to_first)
-                met = overlap_batches.meeting_pairs(*start, pair_search, pairs, cancel)
+        with shelf.scratch() as search:
+            for k in begun(which, entries, begin, end, search):
+                codes = np.array([job.rows[k], job.rows2[k]]) << CODE_BITS
+                met = overlap_batches.pairs_that_meet(pair_of(job, k), search, cancel)
                 found += [codes | faces for faces in met]
         parts.extend(found)
 
@@ -182,38 +187,28 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves are split into pairs of subtrees, which threads share.
-    parts = overlap_batches.TASKS * threads // count
-    to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(parts)
-    starts = (_start_of(job, k, to_first[k]) for k in range(count))
-    split = overlap_batches.split_pair
-    entries = [split(*start, pair_search, parts).copy() for start in starts]
+    size = overlap_batches.TASKS * threads // count
+    entries = [overlap_batches.split_pair(pair_of(job, k), size) for k in range(count)]
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
 def begun(
-    job: PairJob, which: Rows, entries: Rows, begin: int, end: int, pair_search: PairSearch
-) -> Iterator[tuple[int, Reals]]:
-    """Begin the search of each pair of leaves in tasks begin..end; yield it and its transform."""
+    which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
+) -> Iterator[int]:
+    """Begin the search of each pair of leaves in tasks begin..end, and yield it."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-    stops = [*begins[1:].tolist(), end]
-    to_first = maps_to_first(job, which[begins])
-    for first, stop, matrix in zip(begins.tolist(), stops, to_first, strict=True):
-        begin_with(pair_search, entries[first:stop])
-        yield int(which[first]), matrix
+    for first, stop in itertools.pairwise([*begins.tolist(), end]):
+        meeting_pairs.begin_with(pair_search, entries[first:stop])
+        yield int(which[first])
 
 
-def _start_of(job: PairJob, k: int, to_first: Reals) -> tuple[TreeArrays, TreeArrays, Reals, bool]:
-    """Return the trees of a pair of leaves, their transform, and whether it is one leaf twice."""
-    return *trees_of(job, k), to_first, job.itself and bool(job.rows[k] == job.rows2[k])
-
-
-def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
-    """Return the transforms between the frames of pairs of leaves."""
-    first, second = job.first, job.second
-    rows, rows2 = job.rows[pairs], job.rows2[pairs]
-    target = first.frames[first.tree_of[rows]], first.maps[rows], first.inverses[rows]
-    source = second.frames[second.tree_of[rows2]], second.maps[rows2]
-    return frame_maps(*target, *source, job.transform, job.itself)
+def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
+    """Return a pair of leaves as kernels take it."""
+    (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
+    shared = meeting_pairs.TWO_MESHES
+    if job.itself:
+        shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
+    return overlap_batches.TreePair(first.row, second.row, job.motions, leaf, leaf2, shared)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import moved
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import shaped, thread_count
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import build
@@ -85,7 +85,7 @@ class MergedTree(NamedTuple):
         leaf, prim = hit_codes(np.ascontiguousarray(self.codes[hits.prim_id]).reshape(-1))
         owners = leaf.copy() if self.owners is None else self.owners[leaf]
         prim, owners, leaf = shaped(shape, prim, owners, leaf)
-        found = SceneHits(hits.t, prim, hits.u, hits.v, hits.front, owners, leaf)
+        found = Hits(hits.t, prim, hits.u, hits.v, hits.front, owners, leaf)
         vars(found)["_source"] = vars(hits).get("_source")
         return found
 

@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
-from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.answers.solids import SceneRelations
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCaster, SceneHit
+from bvh.queries.methods.ray_queries import SCENE_CAST, Cast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -37,11 +36,7 @@ if TYPE_CHECKING:
 
 
 class SceneQueries(
-    SceneContent,
-    PickableScene,
-    SightQueries,
-    PointQueries[results.SceneClosestPoints],
-    OverlapQueries[results.SceneOverlaps, results.ScenePairs],
+    SceneContent, PickableScene, SightQueries, PointQueries, OverlapQueries[results.ScenePairs]
 ):
     """Queries of a scene."""
 
@@ -63,8 +58,8 @@ class SceneQueries(
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
-    def _caster(self, cull: int, mask: int) -> SceneCaster:
-        def cast_of(view: SceneView) -> tuple[object, SceneCaster]:
+    def _caster(self, cull: int, mask: int) -> Cast:
+        def cast_of(view: SceneView) -> tuple[object, Cast]:
             # The function references these arrays, in case another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)
@@ -75,7 +70,7 @@ class SceneQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> SceneHit:  # fmt: skip
+        ) -> tuple[Any, ...]:  # fmt: skip
             nonlocal known
             view = current()
             arrays, function = known
@@ -168,7 +163,7 @@ class SceneQueries(
 
         bits = one_mask(mask)
 
-        def counted(found: results.SceneOverlaps) -> results.SceneOverlaps:
+        def counted(found: results.Overlaps) -> results.Overlaps:
             kept = self._counted(found.leaf, found.prim_id, bits)
             return found if kept.all() else found._only(kept)
 
@@ -251,7 +246,7 @@ class SceneQueries(
     def clearances(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> SceneClearances:  # fmt: skip
+    ) -> Clearances:  # fmt: skip
         """Compute the distances between the surfaces of instances, and their closest points.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
@@ -270,7 +265,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneClearances
+        Clearances
             One row a pair of instances, ascending; without instances that have no faces, are not
             visible, or have mask 0.
 
@@ -282,7 +277,7 @@ class SceneQueries(
         >>> at[:, 0, 3] = [0.0, 1.0, 4.0]
         >>> ids = scene.add_many(box, at, ["first", "second", "third"])
         >>> scene.clearances()
-        SceneClearances(3 pairs of instances, 1 touching, distance 0 to 3)
+        Clearances(3 pairs of instances, 1 touching, distance 0 to 3)
         >>> near = scene.clearances(2.5, ignore=[("first", "second")])
         >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
         ([[1, 2]], [2.0], [1.5, 3.5])
@@ -301,7 +296,7 @@ class SceneQueries(
     def relations(
         self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> SceneRelations:  # fmt: skip
+    ) -> results.ScenePairs:  # fmt: skip
         """Return the relations of solid instances: touching, overlapping, inside another, equal.
 
         As `BVH.relation` for the mesh of each instance as `flattened` returns it.
@@ -315,7 +310,7 @@ class SceneQueries(
 
         Returns
         -------
-        SceneRelations
+        ScenePairs
             One row a pair that is not disjoint, without instances that are not visible.
 
         Raises

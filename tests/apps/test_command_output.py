@@ -54,7 +54,7 @@ def test_one_of_everything(run: Run, tmp_path: Path) -> None:
     for name, content in contents.items():
         out = run("render", name, "-o", "a.png", *look, "--samples", 1)[1]
         assert out.startswith(f"a.png: 1 x 1 pixels, {content}\n1 ray in "), out
-        hits = "SceneHits(1 of 1 ray hit 1 instance" if "glb" in name else "Hits(1 of 1 ray hit"
+        hits = "Hits(1 of 1 ray hit 1 instance" if "glb" in name else "Hits(1 of 1 ray hit"
         out = run("cast", name, *look)[1]
         assert out.startswith(f"{hits}, t 9 to 9)\n1 ray in "), out
 

@@ -45,6 +45,7 @@ def test_the_box_stops_them() -> None:
         assert not moved()
 
 
+@pytest.mark.long
 def test_pages_without_a_server(run: Run, tmp_path: Path) -> None:
     """One file with all that it needs; generated meshes go by name."""
     code, out, err = run("view", "organic-8", "--html", "page.html")

@@ -251,6 +251,7 @@ def test_arrows_can_be_dragged(fresh_page: Page, handle: str) -> None:
     page.shot(f"ray_lab_dragged_{handle}")
 
 
+@pytest.mark.long
 def test_a_notebook_shows_the_page(browser: Any, page: Page) -> None:
     tab = browser.new_page(viewport={"width": 960, "height": 840})
     tab.set_default_timeout(1000 * PATIENCE)

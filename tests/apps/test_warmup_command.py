@@ -20,7 +20,7 @@ from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
 from bvh.runtime.compiler.warming import Plan, compile_together
 from bvh.runtime.jit import all_recipes, families
 from bvh.traversal.points.closest_point import closest_points
-from tests.children import answer, start
+from tests.children import answer, fork
 from tests.commands import Run
 
 
@@ -112,7 +112,7 @@ from bvh.runtime.cache.kernel_cache import fingerprint, tally
 hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
 print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
 """
-    known, *counts = answer(start(script, BVH_CPU=level, BVH_KERNELS="off"))
+    known, *counts = answer(fork(script, BVH_CPU=level, BVH_KERNELS="off"))
     assert known in versions and counts == [0, True]
 
 

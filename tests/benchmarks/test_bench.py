@@ -377,6 +377,7 @@ def test_rays_at_vertices_and_edges(run: Run) -> None:
     assert len(rows) == 37 and all({"bvh", "bvh, beside"} <= set(row["seconds"]) for row in rows)
 
 
+@pytest.mark.long
 def test_rays_hit_nothing_that_they_leave(run: Run) -> None:
     options = ["--task", "precision", "--peers", "embreex", "--points", "3", "--json", "new.json"]
     code, _, err = run("bench", *options)

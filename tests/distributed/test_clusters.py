@@ -78,6 +78,7 @@ def _slow_fan(part: slice, folder: str) -> Any:
     return _fan(part, 0.1)
 
 
+@pytest.mark.long
 def test_killed_workers(tree: bvh.BVH, tmp_path: Path, cluster: Any) -> None:
     """Killed in the middle of a query: of a tree in memory, and of parts in two groups."""
     vertices, faces = sphere(3)

@@ -209,6 +209,7 @@ def test_cells_of_coordinates_near_the_largest(rng: np.random.Generator) -> None
     assert len(np.unique(parts_of_cells(grid, 1000))) >= 5
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_parts")
 def test_scales_that_halve_each_time(tmp_path: Path, rng: np.random.Generator) -> None:
     """Each grid tells only a few triangles from the rest: splits by ids end this."""

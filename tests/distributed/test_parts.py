@@ -21,7 +21,6 @@ from tests.cases.part_checks import (
     same,
 )
 from tests.cases.partitions import WAYS, cut_parts, parts_of, random_parts
-from tests.cases.shares import shared
 from tests.cases.soups import soup
 
 # Families that are tested with Dask as well: it takes long.
@@ -40,17 +39,14 @@ def small_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_visits")
-@pytest.mark.parametrize("name", shared(sorted(FAMILIES), 6))
+@pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_hostile_families(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     family = build(name)
     parts = random_parts(tmp_path / "parts", family.vertices, family.faces, rng)
     check_family(family, parts, rng, lazily=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if i % 2 else ()) for i, name in enumerate(LAZY)],
-)
+@pytest.mark.parametrize("name", LAZY)
 def test_hostile_families_lazily(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     pytest.importorskip("dask.array")
     family = build(name)

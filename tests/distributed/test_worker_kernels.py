@@ -76,6 +76,7 @@ def test_a_cold_cluster(tmp_path: Path) -> None:
         assert list(again.values()) == [{"compiled": 0, "loaded": count}]
 
 
+@pytest.mark.long
 def test_homes_that_cannot_be_written_to(tmp_path: Path) -> None:
     """Kernels are kept in a temporary folder, which the workers of a machine share."""
     (tmp_path / "file").touch()

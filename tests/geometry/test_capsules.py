@@ -12,6 +12,7 @@ import pytest
 from bvh import BVH
 from tests.geometry.test_boxes import nudged, signed
 from tests.geometry.test_spheres import WHOLE, exact_interval, is_close, square_root
+from tests.oracles.confirmed import confirm, digest, is_confirmed
 
 Rows = np.ndarray
 
@@ -47,20 +48,24 @@ def exact_crossings(o: Any, d: Any, p: Any, q: Any, r: float) -> list[Fraction]:
 
 def check(o: Rows, d: Rows, p: Rows, q: Rows, r: Rows) -> int:
     """Compare lines and capsules one by one; return how many are hit."""
-    found = 0
+    near, far = np.empty((2, len(o)))
+    for i in range(len(o)):
+        tree = BVH.from_capsules(p[i : i + 1], q[i : i + 1], r[i : i + 1])
+        near[i] = tree.closest_hit(o[i], d[i], t_min=-np.inf).t
+        far[i] = tree.closest_hit(o[i], -d[i], t_min=-np.inf).t
+    hit = np.isfinite(near)
+    case = digest("lines and capsules", o, d, p, q, r, near, far)
+    if is_confirmed(case):
+        return int(hit.sum())
     for i in range(len(o)):
         given = o[i].tolist(), d[i].tolist(), p[i].tolist(), q[i].tolist(), float(r[i])
-        tree = BVH.from_capsules(p[i : i + 1], q[i : i + 1], r[i : i + 1])
-        near = tree.closest_hit(o[i], d[i], t_min=-np.inf)
         wanted = exact_crossings(*given)
-        assert near.mask == bool(wanted), f"ray {i}: {given}"
-        if not wanted:
-            continue
-        found += 1
-        assert is_close(near.t, wanted[0]), f"ray {i}: {given} {near.t}"
-        far = tree.closest_hit(o[i], -d[i], t_min=-np.inf)
-        assert is_close(-far.t, wanted[1]), f"ray {i}: {given} {far.t}"
-    return found
+        assert hit[i] == bool(wanted), f"ray {i}: {given}"
+        if wanted:
+            assert is_close(near[i], wanted[0]), f"ray {i}: {given} {near[i]}"
+            assert is_close(-far[i], wanted[1]), f"ray {i}: {given} {far[i]}"
+    confirm(case)
+    return int(hit.sum())
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -11,6 +11,7 @@ import pytest
 
 import bvh
 from tests.geometry.test_boxes import INF, LARGEST, NAN, POOL, nudged, rounded, signed
+from tests.oracles.confirmed import confirm, digest, is_confirmed
 
 MISS = (False, INF, -INF)
 
@@ -54,6 +55,9 @@ def check(o: Any, d: Any, center: Any, radius: Any) -> Any:
     got = bvh.ray_sphere(o, d, center, radius, -INF, INF)
     o, d, center = np.broadcast_arrays(*(np.asarray(x, float) for x in (o, d, center)))
     radius = np.broadcast_to(radius, len(o)).tolist()
+    case = digest("spheres", o, d, center, radius, got.hit, got.t_near, got.t_far)
+    if is_confirmed(case):
+        return got
     for i in range(len(o)):
         ball = o[i].tolist(), d[i].tolist(), center[i].tolist(), radius[i]
         hit, near, far = exact_interval(*ball)
@@ -64,6 +68,7 @@ def check(o: Any, d: Any, center: Any, radius: Any) -> Any:
             assert mine[0] and mine[1] <= mine[2], f"ray {i}: {ball}"
             assert near != far or mine[1] == mine[2], f"ray {i}: {ball}"
             assert is_close(mine[1], near) and is_close(mine[2], far), f"ray {i}: {ball} {mine}"
+    confirm(case)
     return got
 
 

@@ -131,7 +131,7 @@ def test_rays_start_on_their_side(offset: float, rng: np.random.Generator) -> No
         hits = source.closest_hit(origins, ways)
         rows = np.flatnonzero(hits.mask)
         assert len(rows) > count // 2
-        spots = Surfaces(source).spots(hits[rows], origins[rows], ways[rows])
+        spots = Surfaces(source).spots(hits[rows], origins[rows])
         for k, row in enumerate(rows):
             face = world[hits.prim_id[row]]
             normal = exact_normal(face)

@@ -76,6 +76,7 @@ def test_leaks(tmp_path: Path) -> None:
     assert lost["bvh"] == 0
 
 
+@pytest.mark.long
 def test_thickness(tmp_path: Path) -> None:
     """The pins are the thinnest, the plate is as long as it is."""
     found = drawn("thickness", tmp_path)
@@ -104,6 +105,7 @@ def test_sun(tmp_path: Path) -> None:
     assert 0.0 < found["seeing"] < 1.0
 
 
+@pytest.mark.long
 def test_drive(tmp_path: Path) -> None:
     """There are fewer and fewer returns."""
     first, second, third = drawn("drive", tmp_path, 24, 90)

@@ -19,23 +19,24 @@ KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
 # `geometry/arithmetic/roots.py`.
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
-        binned_sah.build_subtree closest_pairs._continue closest_solid.nearest_solids
-        collapse._collapse collapse._open epo._overlap grid._split_cells hlbvh._build_cell
-        hlbvh._cut_cells instanced_rays._change_level instanced_rays._change_level
-        point_walks._walk_float32 point_walks._walk_float64 points.closest_to points.closest_to
-        rays._search rays._search rays._search_leaves rays._search_leaves
+        binned_sah.build_subtree closest_solid.nearest_solids collapse._collapse collapse._open
+        epo._overlap grid._split_cells hlbvh._build_cell hlbvh._cut_cells
+        instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
+        pair_walk.walk point_walks._walk_float32 point_walks._walk_float64 points.closest_to
+        points.closest_to rays._search rays._search rays._search_leaves rays._search_leaves
         region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
-        streams.advance streams.trace tree_pairs._find_contact tree_pairs.meet visits._visit
-        winding_moments._widen winding_number._winding""",
+        streams.advance streams.trace visits._visit winding_moments._widen
+        winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
         closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
         oriented_boxes._measure""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells hlbvh._cut
-        polygons._sort python_calls.read_numbers python_calls.words_of ray_batch.row_length
-        region_search.search_regions streams._test_leaves streams._test_leaves streams._test_node
-        subtrees.may_choose top_levels._choose tree_pairs.find_contacts winding_moments._widen""",
+        meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
+        python_calls.words_of ray_batch.row_length region_search.search_regions
+        streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
+        top_levels._choose winding_moments._widen""",
     "insertion into a sorted list, from its end": """
         all_hits._sort closest_solid._insert leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",

@@ -126,8 +126,11 @@ def sweep(questions: str, threads: int, steps: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_end_of_memory() -> None:
-    sweep("boxes,medium,all_hits,scene", 1, 12)
+@pytest.mark.parametrize(
+    "questions", ["medium,all_hits", pytest.param("boxes,scene", marks=pytest.mark.long)]
+)
+def test_the_end_of_memory(questions: str) -> None:
+    sweep(questions, 1, 12)
 
 
 @pytest.mark.slow

@@ -44,19 +44,19 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
     "no rays": (lambda: TREE.closest_hit(ORIGINS[:0], DOWN), "Hits(0 of 0 x 2 rays hit)"),
     "scene hit": (
         lambda: SCENE.closest_hit([1.0, 1.0, 5.0], [0.0, 0.0, -1.0]),
-        "SceneHits(t=5.0, prim_id=0, u=0.25, v=0.25, front=True, instance_id=0, leaf=0)",
+        "Hits(t=5.0, prim_id=0, u=0.25, v=0.25, front=True, instance_id=0, leaf=0)",
     ),
     "scene hits": (
         lambda: SCENE.closest_hit([*ORIGINS[0], [-9, 1, 9]], DOWN),
-        "SceneHits(2 of 3 rays hit 2 instances, t 5 to 6)",
+        "Hits(2 of 3 rays hit 2 instances, t 5 to 6)",
     ),
     "counted": (
         lambda: TREE.closest_hit(ORIGINS[1], DOWN, counters=True),
-        "CountedHits(2 of 2 rays hit, t 5 to 7, 1 node and 2 tests a ray)",
+        "Hits(2 of 2 rays hit, t 5 to 7, 1 node and 2 tests a ray)",
     ),
     "counted none": (
         lambda: TREE.closest_hit(ORIGINS[:0], DOWN, counters=True),
-        "CountedHits(0 of 0 x 2 rays hit)",
+        "Hits(0 of 0 x 2 rays hit)",
     ),
     "all hits": (lambda: TREE.all_hits(ORIGINS, DOWN), "AllHits(3 hits of 4 rays)"),
     "one hit": (lambda: TREE.all_hits(ORIGINS[0, :1], DOWN), "AllHits(1 hit of 1 ray)"),

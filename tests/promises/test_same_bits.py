@@ -21,7 +21,7 @@ import pytest
 from bvh.runtime.calls.entries import Entry
 from bvh.runtime.jit import all_recipes, families, warmup
 from tests.cases.guarded_code import guarded
-from tests.children import answer, start
+from tests.children import answer, fork
 
 TARGETS = {
     "aarch64-unknown-linux-gnu": "neoverse-n1",
@@ -193,5 +193,5 @@ with guarded() as found:
     answers = [answer_digests.answered(q) for q in answer_digests.questions().values()]
 print(json.dumps({"answers": sum(map(len, answers)), "found": found()}))
 """
-    done = answer(start(script, BVH_CACHE_DIR="off", BVH_KERNELS="off"))
+    done = answer(fork(script, BVH_CACHE_DIR="off", BVH_KERNELS="off"))
     assert not done["found"] and done["answers"] > 7000

@@ -12,10 +12,11 @@ import trimesh
 import bvh
 from bvh import BVH
 from bvh.geometry.arithmetic import rational
-from bvh.traversal.overlaps.distance_memory import CAPACITY
+from bvh.traversal.pairs.closest_memory import CAPACITY
 from tests.cases import contact_pairs, sizes
 from tests.oracles import overlaps as oracle
 from tests.oracles import points, scene_clearances
+from tests.oracles.confirmed import confirm, digest, is_confirmed
 from tests.queries.test_overlap_tree import moved
 from tests.queries.test_overlaps import QUALITIES, grid_mesh, long_mesh
 
@@ -132,11 +133,17 @@ def test_any_size(family: Any, rng: np.random.Generator) -> None:
     for group in sizes.triangles(family, 40, rng):
         a, b = group[:3], group[3:]
         tree, other = BVH.from_triangles(a, [[0, 1, 2]]), BVH.from_triangles(b, [[0, 1, 2]])
-        square = scene_clearances.squared_distance(a.tolist(), b.tolist())
-        for found in (tree.distance_to(other), other.distance_to(tree)):
-            assert points.ulps_off(found.distance, square) <= 2, group.tolist()
+        both, touch = (tree.distance_to(other), other.distance_to(tree)), tree.overlap_tree(other)
+        for found in both:
             assert found.prim_id.tolist() == [0, 0] and np.isfinite(found.position).all()
-        assert len(tree.overlap_tree(other)) == (square == 0)
+        case = digest("two triangles", group, *(found.distance for found in both), len(touch))
+        if is_confirmed(case):
+            continue
+        square = scene_clearances.squared_distance(a.tolist(), b.tolist())
+        for found in both:
+            assert points.ulps_off(found.distance, square) <= 2, group.tolist()
+        assert len(touch) == (square == 0)
+        confirm(case)
 
 
 @pytest.mark.parametrize("family", sizes.FAMILIES)
@@ -145,11 +152,15 @@ def test_trees_of_any_size(family: Any, rng: np.random.Generator) -> None:
     f = np.arange(30).reshape(10, 3)
     v, w = sizes.triangles(family, 5, rng).reshape(30, 3), family(rng, 30)
     a, b = BVH.from_triangles(v, f), BVH.from_triangles(w, f)
-    squares = [
-        scene_clearances.squared_distance(s, t) for s in v[f].tolist() for t in w[f].tolist()
-    ]
     found = a.distance_to(b)
-    assert points.ulps_off(found.distance, min(squares)) <= 2 and (found.prim_id >= 0).all()
+    assert (found.prim_id >= 0).all()
+    case = digest("trees of ten triangles", v, w, found.distance)
+    if not is_confirmed(case):
+        squares = [
+            scene_clearances.squared_distance(s, t) for s in v[f].tolist() for t in w[f].tolist()
+        ]
+        assert points.ulps_off(found.distance, min(squares)) <= 2
+        confirm(case)
     for near in (a.distance_to(b, np.eye(4)), a.distance_to(b, max_distance=found.distance)):
         assert near.distance == found.distance
         assert np.array_equal(near.prim_id, found.prim_id)
@@ -226,7 +237,7 @@ def singles(v: np.ndarray, f: np.ndarray) -> list[BVH]:
 def test_brute_force(rng: np.random.Generator) -> None:
     """Bit for bit the best of all pairs by themselves; touching pairs too, and after a refit."""
     (v, f), (w, g) = grid_mesh(rng), long_mesh(rng)
-    f, g = f[:25], g[:25]
+    f, g = f[:16], g[:16]
     for shift in (0.0, 5.5, 1e7):
         a = BVH.from_triangles(v, f, quality="high")
         b = BVH.from_triangles(w, g)
@@ -276,7 +287,7 @@ def test_vertices_over_faces_at_any_scale() -> None:
     above = np.array([[0.0, 0.0, 1.0], [5.0, 5.0, 7.0], [5.0, 6.0, 7.0]])
     face = np.array([[-2.0, -2.0, 0.0], [4.0, -2.0, 0.0], [-2.0, 4.0, 0.0]])
     rows = np.arange(6).reshape(2, 3)
-    for scale in 2.0 ** np.arange(-1000, 1000, 10):
+    for scale in 2.0 ** np.arange(-1000, 1000, 20):
         a = BVH.from_triangles(face * scale, rows[:1])
         b = BVH.from_triangles(np.concatenate([above, above * [1, 1, 2]]) * scale, rows)
         found = a.distance_to(b)

@@ -13,7 +13,6 @@ import pytest
 import bvh
 from bvh import BVH, Scene
 from tests.cases.families import FAMILIES, build
-from tests.cases.shares import shared
 
 ALL = 0xFFFFFFFF
 MASKS = (1, 6, 8, 0, 0x80000000, ALL)
@@ -109,7 +108,7 @@ def test_a_tree_of_the_faces_that_count(quality: str) -> None:
 
 
 @pytest.mark.answers
-@pytest.mark.parametrize("name", shared(sorted(FAMILIES), 3))
+@pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_hostile_meshes(name: str) -> None:
     """Ties, shared edges, faces without area and without finite vertices change nothing."""
     case = build(name)

@@ -37,6 +37,8 @@ def described(result: Any) -> dict[str, Any]:
     kinds: dict[str, Any] = {}
     names = getattr(type(result), "__dataclass_fields__", None)
     fields = {"": result} if names is None else {name: getattr(result, name) for name in names}
+    # Those of scenes alone.
+    fields = {name: value for name, value in fields.items() if name not in ("instance_id", "leaf")}
     for name in ("counts", "ray_id", "query_id", "mask"):
         if hasattr(result, name):
             fields[name] = getattr(result, name)

@@ -12,6 +12,7 @@ import pytest
 from bvh import BVH
 from tests.geometry.test_boxes import nudged, signed
 from tests.geometry.test_spheres import WHOLE, square_root
+from tests.oracles.confirmed import confirm, digest, is_confirmed
 
 pytestmark = pytest.mark.answers
 
@@ -29,14 +30,20 @@ def exact_distance(x: Any, p: Any, q: Any, r: float) -> Fraction:
 
 def check(x: np.ndarray, p: np.ndarray, q: np.ndarray, r: np.ndarray) -> None:
     """Compare points with a solid each; q of p itself makes spheres."""
+    found = np.empty(len(x))
     for i in range(len(x)):
-        given = x[i].tolist(), p[i].tolist(), q[i].tolist(), float(r[i])
-        tree = BVH.from_capsules(p[i : i + 1], q[i : i + 1], r[i : i + 1])
-        found, wanted = tree.distance(x[i]), exact_distance(*given)
-        assert (found == 0.0) == (wanted == 0), given
-        assert abs(Fraction(found) - wanted) <= 4 * Fraction(math.ulp(found)), given
+        found[i] = BVH.from_capsules(p[i : i + 1], q[i : i + 1], r[i : i + 1]).distance(x[i])
         if (p[i] == q[i]).all():
-            assert BVH.from_spheres(p[i : i + 1], r[i : i + 1]).distance(x[i]) == found
+            assert BVH.from_spheres(p[i : i + 1], r[i : i + 1]).distance(x[i]) == found[i]
+    case = digest("points and capsules", x, p, q, r, found)
+    if is_confirmed(case):
+        return
+    for i, distance in enumerate(found.tolist()):
+        given = x[i].tolist(), p[i].tolist(), q[i].tolist(), float(r[i])
+        wanted = exact_distance(*given)
+        assert (distance == 0.0) == (wanted == 0), given
+        assert abs(Fraction(distance) - wanted) <= 4 * Fraction(math.ulp(distance)), given
+    confirm(case)
 
 
 @pytest.mark.parametrize("seed", range(2))

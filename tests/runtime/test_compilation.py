@@ -12,7 +12,7 @@ from bvh.runtime import jit
 from bvh.runtime.compiler import dispatchers
 from bvh.runtime.compiler.pipelines import own_pipelines
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from tests.children import answer, start
+from tests.children import answer, fork
 
 lean = pytest.mark.skipif(
     "not own_pipelines()", reason="this version of Numba compiles kernels itself"
@@ -138,8 +138,8 @@ def test_numba_alone_compiles_the_same(before: str) -> None:
     """Where Numba's inside is another one, or on demand, kernels answer bit for bit the same."""
     plain = {} if before else {"BVH_PLAIN_COMPILER": "1"}
     asked = [
-        start(ASK.format(before=""), BVH_CACHE_DIR="off"),
-        start(ASK.format(before=before), BVH_CACHE_DIR="off", **plain),
+        fork(ASK.format(before=""), BVH_CACHE_DIR="off"),
+        fork(ASK.format(before=before), BVH_CACHE_DIR="off", **plain),
     ]
     ours, alone = map(answer, asked)
     assert not alone.pop("lean")
@@ -147,9 +147,10 @@ def test_numba_alone_compiles_the_same(before: str) -> None:
     assert ours == alone
 
 
+@pytest.mark.long
 def test_debug_information_changes_no_answer() -> None:
     """With it, Numba keeps all variables in memory, also those that are assigned once."""
-    asked = [start(ASK.format(before=""), BVH_CACHE_DIR="off", NUMBA_DEBUGINFO=on) for on in (0, 1)]
+    asked = [fork(ASK.format(before=""), BVH_CACHE_DIR="off", NUMBA_DEBUGINFO=on) for on in (0, 1)]
     plain, debugged = map(answer, asked)
     assert plain == debugged
 
@@ -203,7 +204,7 @@ def test_pipelines_that_fail() -> None:
         "first step": ("KeyError(7)", "compilation.FrontEnd.run_pass = fail", {}),
     }  # fmt: skip
     asked = {
-        name: start(FAILS.format(error=error or 0, before=before), BVH_CACHE_DIR="off", **more)
+        name: fork(FAILS.format(error=error or 0, before=before), BVH_CACHE_DIR="off", **more)
         for name, (error, before, more) in ways.items()
     }
     told = {name: answer(child) for name, child in asked.items()}
@@ -227,7 +228,7 @@ def test_kernels_of_both_pipelines_are_apart(tmp_path: Any) -> None:
         folder = tmp_path / str(len(before))
         for way in (before, before, ""):
             script = FAILS.format(error="ValueError", before=way)
-            told.append(answer(start(script, BVH_CACHE_DIR=folder)))
+            told.append(answer(fork(script, BVH_CACHE_DIR=folder)))
             told[-1]["folders"] = {path.name for path in folder.iterdir() if path.is_dir()}
     ours, numbas = ways.values()
     assert [one["compiled"] for one in ours] == [3, 0, 0]

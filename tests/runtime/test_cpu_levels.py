@@ -18,7 +18,7 @@ from bvh.runtime.compiler.cpu_levels import (
     parsed,
     wanted_target,
 )
-from tests.children import answer, start
+from tests.children import answer, fork
 
 SETTINGS = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
 ALL = ",".join(f"+{name}" for name in LEVELS["x86-64-v4"].features)
@@ -61,9 +61,7 @@ def probe(before: str = "", **settings: Any) -> dict[str, Any]:
         "BVH_WIDTH": None, "BVH_CPU": None, "NUMBA_CPU_NAME": None, "NUMBA_CPU_FEATURES": None,
     }  # fmt: skip
     script = PROBE.format(before=before)
-    return answer(
-        start(script, **clean | {"BVH_CACHE_DIR": "off", "BVH_KERNELS": "off"} | settings)
-    )
+    return answer(fork(script, **clean | {"BVH_CACHE_DIR": "off", "BVH_KERNELS": "off"} | settings))
 
 
 @pytest.fixture
@@ -173,6 +171,7 @@ codegen.get_host_cpu_features = lambda: had
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif("x86-64-v3" not in host_levels(), reason="needs AVX2")
 def test_kernels_run_where_numpy_promises_too_much() -> None:
     """They are compiled for what Numba finds, of the width that numpy suggests."""
@@ -254,6 +253,7 @@ def test_a_level_is_compiled_for() -> None:
     assert low["answers"] == native["answers"] == [1, 3.0, 3.0]
 
 
+@pytest.mark.long
 @pytest.mark.skipif("x86-64-v3" not in host_levels(), reason="needs AVX2")
 def test_the_name_of_a_level_without_features() -> None:
     """Numba tells LLVM the name alone; the width was that of a CPU without features."""

@@ -21,7 +21,7 @@ from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_roots import cache_root
 from bvh.runtime.cache.kernel_sources import KERNEL_FOLDERS, WITHOUT_KERNELS, kernel_sources
 from bvh.runtime.calls.entries import Entry
-from tests.children import answer, start
+from tests.children import answer, fork
 from tests.oracles.kernel_sources import Package
 
 PACKAGE = Path(bvh.__file__).parent
@@ -233,7 +233,7 @@ def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
         (package / name).write_text(text.replace(old, new, 1))
 
     def probe() -> Any:
-        return answer(start(PROBE, package, BVH_CACHE_DIR=tmp_path / "cache", BVH_KERNELS="off"))
+        return answer(fork(PROBE, package, BVH_CACHE_DIR=tmp_path / "cache", BVH_KERNELS="off"))
 
     floats, nodes = "geometry/arithmetic/floats.py", "tree/nodes.py"
     times = "def times(x, k=FACTOR):\n    return x * k\n\n\n@inlined\ndef finite(v):"

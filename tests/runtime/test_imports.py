@@ -44,6 +44,7 @@ for name in bvh.__all__:
     assert loaded_by(body) == []
 
 
+@pytest.mark.long
 def test_trees_from_arrays_do_without_trimesh() -> None:
     body = """
 import numpy as np
@@ -80,13 +81,13 @@ def ours(x):
 
 @numba.njit
 def below(arrays, x, y):
-    return kernels.closest_hit(arrays, (x, y, 2.0), (0.0, 0.0, -1.0))
+    return kernels.any_hit(arrays, (x, y, 2.0), (0.0, 0.0, -1.0))
 
 sum_of = ours(2.0)
 tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
 print(json.dumps([same, sum_of, below(tree.arrays, 1.0, 2.0)]))
 """
-    assert answer(start(script)) == [True, 8.0, [2.0, 0, 0.25, 0.5, True]]
+    assert answer(start(script)) == [True, 8.0, True]
 
 
 def test_threads_ask_for_numba_at_once() -> None:

@@ -17,9 +17,9 @@ from bvh.queries.batches import distance_batches
 from bvh.runtime import threads as workers
 from bvh.runtime.interrupts import deferred_interrupts, raise_lost_interrupts
 from bvh.runtime.threads import share_long
-from bvh.traversal.overlaps import tree_pairs
-from bvh.traversal.overlaps.closest_pairs import LATER
-from tests.children import answer, start
+from bvh.traversal.pairs import meeting_pairs
+from bvh.traversal.pairs.closest_pairs import LATER
+from tests.children import answer, fork, start
 
 called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
 
@@ -96,7 +96,7 @@ try:
 except KeyboardInterrupt:
     print(json.dumps({"answer": kernel(1), "more": len(times) > 1}))
 """
-    assert answer(start(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
+    assert answer(fork(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
 
 
 def test_errors_and_other_threads() -> None:
@@ -202,7 +202,7 @@ def test_pairs_are_the_same_in_small_steps(
     moved[0, 3] = 0.3
     whole = tree.self_overlaps(), tree.overlap_tree(tree, moved)
     assert len(whole[0]) and len(whole[1])
-    monkeypatch.setattr(tree_pairs, "STEPS", 3)
+    monkeypatch.setattr(meeting_pairs, "STEPS", 3)
     np.testing.assert_array_equal(tree.self_overlaps(), whole[0])
     again = tree.overlap_tree(tree, moved)
     np.testing.assert_array_equal(again, whole[1])
@@ -213,17 +213,16 @@ def test_a_search_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     corners = np.tile(np.eye(3), (500, 1, 1)) + np.arange(500).reshape(-1, 1, 1) * 1e-3
     tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(1500).reshape(-1, 3))
     slices: list[int] = []
-    meet = tree_pairs.meet
+    meet = meeting_pairs.meet
 
     def interrupted(*arguments: Any) -> bool:
-        if not arguments[-2]:
-            slices.append(arguments[-1])
-            if len(slices) == 3:
-                raise KeyboardInterrupt
+        slices.append(arguments[-1])
+        if len(slices) == 3:
+            raise KeyboardInterrupt
         return bool(meet(*arguments))
 
-    monkeypatch.setattr(tree_pairs, "meet", interrupted)
-    monkeypatch.setattr(tree_pairs, "STEPS", 1)
+    monkeypatch.setattr(meeting_pairs, "meet", interrupted)
+    monkeypatch.setattr(meeting_pairs, "STEPS", 1)
     for threads in (1, 2):
         slices.clear()
         with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ import pytest
 from bvh.runtime.cache import kernel_cache
 from bvh.runtime.cache.kernel_files import KernelFiles
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
-from tests.children import answer, start
+from tests.children import answer, fork
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptors and modes of POSIX")
 root_only = pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="needs root")
@@ -70,7 +70,7 @@ folder = kernel_cache.cache_directory()
 print(json.dumps({{"folder": str(folder), "kept": len(list(folder.glob("bvh.*")))}}))
 """
     settings: dict[str, Any] = {"BVH_CACHE_DIR": None, "XDG_CACHE_HOME": None, setting: "home"}
-    result = answer(start(script, **settings))
+    result = answer(fork(script, **settings))
     assert not mark.exists()
     if sys.platform == "linux":
         assert result["folder"].startswith(str(before / below / "raybvh"))
@@ -88,7 +88,7 @@ os.chdir({str(tmp_path / "later")!r})
 from bvh.runtime.cache.kernel_roots import temporary_root
 print(json.dumps({{"folder": str(temporary_root().parent)}}))
 """
-    assert answer(start(script, TMPDIR="scrap"))["folder"] == str(tmp_path / "before" / "scrap")
+    assert answer(fork(script, TMPDIR="scrap"))["folder"] == str(tmp_path / "before" / "scrap")
 
 
 def test_what_is_open_counts_not_its_name(folder: KernelFolder) -> None:

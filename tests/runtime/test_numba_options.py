@@ -8,7 +8,7 @@ import sys
 from numba.core.dispatcher import Dispatcher
 
 from bvh.runtime.compiler.deferred import real_of
-from tests.children import PACKAGE, answer, start
+from tests.children import PACKAGE, answer, fork
 
 
 def test_numba_options_are_in_one_file() -> None:
@@ -70,4 +70,4 @@ for kernel in (fast, ours):
     wrong.append(sum(x * y != p + e for x, y, _, _, p, e in exact))
 print(json.dumps({"wrong": wrong}))
 """
-    assert answer(start(script, BVH_CACHE_DIR="off"))["wrong"] == [0, 0, 0, 0]
+    assert answer(fork(script, BVH_CACHE_DIR="off"))["wrong"] == [0, 0, 0, 0]

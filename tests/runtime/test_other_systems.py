@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bvh.runtime.cache.kernel_roots import cache_roots
-from tests.children import answer, start
+from tests.children import answer, fork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for other systems")
 
@@ -78,7 +78,7 @@ WITHOUT = {"BVH_CACHE_DIR": None, "BVH_KERNELS": None, "XDG_CACHE_HOME": None}
 def asked(system: str, **settings: Any) -> dict[str, Any]:
     """Ask a ray on a system, and for the folder of kernels, twice; return the second answer."""
     script = COMMON + system + ASK
-    first, second = (answer(start(script, **WITHOUT | settings)) for _ in range(2))
+    first, second = (answer(fork(script, **WITHOUT | settings)) for _ in range(2))
     assert first["t"] == second["t"] and (first["loaded"], second["compiled"]) == (0, 0)
     assert first["compiled"] == second["loaded"] == 2
     # The second waits for the first.
@@ -106,6 +106,7 @@ def test_windows_without_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [root.path for root in cache_roots("")] == [tmp_path / "raybvh-somebody"]
 
 
+@pytest.mark.long
 def test_macos(tmp_path: Path) -> None:
     """The user's caches are in another place; there is no affinity."""
     found = asked(MACOS, HOME=tmp_path)

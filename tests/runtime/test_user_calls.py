@@ -20,7 +20,7 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.one_ray import cast_at_custom
 from tests.cases import aims
 from tests.cases.soups import soup
-from tests.children import answer, start
+from tests.children import answer, fork
 
 N = 400
 
@@ -108,6 +108,7 @@ def test_data_of_many_types() -> None:
         assert seen.tolist() == [5.0, 43.0, 2.75, -7.0, 304.0, 1.0, 42.0, 46.0]
 
 
+@pytest.mark.long
 def test_data_that_is_no_numbers(rng: np.random.Generator) -> None:
     """A list stays with its function, as does all where Numba does not tell addresses."""
     tree, o, d = tree_and_rays(rng)
@@ -179,7 +180,7 @@ print(json.dumps({"t": t, "hit": hit, "compiled": compiled}))
 
 def test_the_traversal_comes_from_the_cache() -> None:
     """In the next process, too."""
-    answers = [answer(start(FRESH)) for _ in range(2)]
+    answers = [answer(fork(FRESH)) for _ in range(2)]
     assert answers[1] == answers[0] | {"compiled": 0}
     assert answers[1] == {"t": [5.0, 5.0, 4.0, 4.0], "hit": False, "compiled": 0}
 
@@ -226,6 +227,7 @@ def test_functions_of_all_kinds(rng: np.random.Generator) -> None:
         tree.closest_hit(o, d, filter=divides, data=0.0)
 
 
+@pytest.mark.long
 def test_queries_within_a_filter(rng: np.random.Generator) -> None:
     """A tree is data, too; one of a user's primitives brings its test along."""
 

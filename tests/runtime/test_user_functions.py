@@ -82,12 +82,12 @@ def test_counters(rng: np.random.Generator) -> None:
     tree = bvh.BVH.from_triangles(*soup(rng, N, 0.5))
     o, d = aims.random_rays(*tree.bounds, 1_000, rng)
     plain, counted = tree.closest_hit(o, d), tree.closest_hit(o, d, counters=True)
-    assert isinstance(counted, bvh.CountedHits)
+    assert counted.nodes is not None
     assert np.array_equal(plain.prim_id, counted.prim_id) and np.array_equal(plain.t, counted.t)
     assert np.all(counted.nodes[counted.mask] >= 1) and np.all(counted.tests[counted.mask] >= 1)
     assert counted.nodes.max() <= tree.stats().nodes and counted.tests.max() <= N
     away = tree.closest_hit([9e9, 9e9, 9e9], [1.0, 0.0, 0.0], counters=True)
-    assert isinstance(away, bvh.CountedHits)
+    assert away.nodes is not None
     assert (away.nodes, away.tests, away.prim_id) == (0, 0, -1)
     assert counted[5].tests == counted.tests[5]
     box = bvh.BVH.from_boxes(np.zeros((1, 3)), np.ones((1, 3)))
@@ -191,6 +191,7 @@ def note(ray_id, prim_id, t, u, v, seen):
     return seen[0] == 50
 
 
+@pytest.mark.long
 def test_kernels_in_ones_own_loop(rng: np.random.Generator) -> None:
     """The same answers as the batches."""
     tree = bvh.BVH.from_triangles(*soup(rng, N, 2.0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh import BVH, Scene, SceneClearances
+from bvh import BVH, Clearances, Scene
 from tests.cases import sizes
 from tests.oracles import points, scenes
 from tests.oracles import scene_clearances as oracle
@@ -32,7 +32,7 @@ def brute(scene: Scene) -> dict[tuple[int, int], float]:
     return found
 
 
-def rows(found: SceneClearances) -> list[tuple[int, int]]:
+def rows(found: Clearances) -> list[tuple[int, int]]:
     """Return the pairs of instances."""
     assert found.instance_id.dtype == found.leaf.dtype == found.prim_id.dtype == np.int32
     count = len(found)
@@ -41,7 +41,7 @@ def rows(found: SceneClearances) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in found.instance_id]
 
 
-def check_positions(scene: Scene, found: SceneClearances) -> None:
+def check_positions(scene: Scene, found: Clearances) -> None:
     """Positions are on the faces that are named, and as far apart as the distance."""
     leaves = scene.leaves
     assert np.array_equal(leaves.instance_id[found.leaf], found.instance_id)

@@ -7,7 +7,7 @@ import pytest
 
 from bvh import BVH, Scene
 from bvh.queries.batches import overlap_batches
-from bvh.traversal.overlaps import tree_pairs
+from bvh.traversal.pairs import meeting_pairs
 from tests.oracles import scene_overlaps as oracle
 from tests.scene.test_scene_overlaps import UNIT, scene_of, transforms, tree_of
 
@@ -170,7 +170,7 @@ def test_searches_that_pause(monkeypatch: pytest.MonkeyPatch, rng: np.random.Gen
     wanted = flat_collisions(scene)
     assert wanted
     for steps in (1, 2, 3):
-        monkeypatch.setattr(tree_pairs, "STEPS", steps)
+        monkeypatch.setattr(meeting_pairs, "STEPS", steps)
         for tasks in (1, 10**6):
             monkeypatch.setattr(overlap_batches, "TASKS", tasks)
             assert scene.collisions(threads=2).tolist() == wanted

@@ -12,7 +12,7 @@ import pytest
 import bvh
 from bvh import BVH, Scene
 from bvh.queries.batches import containment
-from bvh.queries.results import SceneClosestPoints
+from bvh.queries.results import ClosestPoints
 from tests.cases.scans import SCANS
 from tests.oracles import points as oracle_points
 from tests.oracles import scene_points as oracle_spt
@@ -87,7 +87,7 @@ def assert_as_flattened(scene: Scene, points: np.ndarray, mask: int = 0xFFFFFFFF
     flat = BVH.from_triangles(vertices, faces)
     owners = scene.leaves.instance_id
 
-    def check(near: SceneClosestPoints, wanted: Any) -> None:
+    def check(near: ClosestPoints, wanted: Any) -> None:
         hit = wanted.mask
         for name in ("distance", "position", "u", "v"):
             assert np.array_equal(getattr(near, name), getattr(wanted, name), equal_nan=True)
@@ -288,12 +288,12 @@ def test_shapes(rng: Rng) -> None:
     scene = zoo(rng, 10)
     one = scene.closest_point([0.0, 1.0, 2.0])
     assert type(one.distance) is float and type(one.instance_id) is type(one.leaf) is int
-    assert one.position.shape == (3,) and repr(one).startswith("SceneClosestPoints(distance=")
+    assert one.position.shape == (3,) and repr(one).startswith("ClosestPoints(distance=")
     assert type(scene.contains([0.0, 1.0, 2.0])) is bool
     many = scene.closest_point(np.zeros((2, 5, 3)), k=3)
     assert many.leaf.shape == (2, 5, 3) and many.position.shape == (2, 5, 3, 3)
     part = many[0, ..., 1]
-    assert type(part) is SceneClosestPoints and part.leaf.shape == (5,)
+    assert type(part) is ClosestPoints and part.leaf.shape == (5,)
     hidden = Scene()
     hidden.add(scene[0].child, visible=False)
     for empty in (Scene(), hidden):

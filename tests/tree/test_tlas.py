@@ -224,7 +224,7 @@ def test_local_boxes(rng: Rng) -> None:
     frame = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
     found = np.empty((1_000, 6), np.float32)
     _local(boxes, frame, found)
-    assert found.tobytes() == local_boxes(boxes[:, :3], boxes[:, 3:], frame).tobytes()
+    assert found.tobytes() == local_boxes(boxes[:, :3].copy(), boxes[:, 3:].copy(), frame).tobytes()
 
 
 @entry

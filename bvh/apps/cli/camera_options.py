@@ -52,7 +52,7 @@ class CameraOptions(NamedTuple):
         f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default.")] = None  # fmt: skip
 
     def camera_of(self, path: Path, source: Pictured, up: str, read: object) -> Camera:
-        """Return the camera, by default one that sees all; `read` is what trimesh read, or None."""
+        """Return the camera, by default one that sees all; `read` is trimesh's object, or None."""
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
             for name in ("eye", "target", "up", "fov", "ortho"):

@@ -39,14 +39,14 @@ LISTED = 20
 
 def run() -> None:
     """Run the command; an error is printed in one line, with exit code 2."""
-    # Names may have characters that the terminal cannot encode.
+    # Names may contain characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with console.warnings_in_a_line():
             app()
     except BrokenPipeError:
-        # Who reads has had enough, such as `head`. What Python flushes at its end goes nowhere.
+        # The reader has closed the pipe, like `head`. Discard what Python flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
@@ -82,7 +82,7 @@ def info(
     instances, sources = figures.pop("members", []), figures.pop("sources", [])
     for name in ("part_records", "tree_stats"):
         figures.pop(name, None)
-    # What was not computed, or is not there, is null in JSON alone.
+    # Missing figures are null in JSON, and not printed here.
     known = [(name, value) for name, value in figures.items() if value is not None]
     console.print_table([(_label(name), _text(name, value)) for name, value in known])
     _print_list("instance", "id", sorted(instances, key=_natural))
@@ -122,8 +122,8 @@ def partition_command(
 ) -> None:  # fmt: skip
     """Cut meshes that are larger than memory into parts, for info, cast and render.
 
-    Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
-    run uses again.
+    If interrupted, it leaves an incomplete folder, which other commands refuse and the next run
+    uses again.
     """
     with console.bar("partitioning") as tell:
         parts = partition(
@@ -149,7 +149,7 @@ def cast(
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
     also have an instance_id, and the leaf of a nested scene.
 
-    `bvh cast mesh.ply --rays - -o -` is for pipes: hits alone go to standard output, all else to
+    `bvh cast mesh.ply --rays - -o -` is for pipes: only hits go to standard output, messages to
     standard error.
     """
     if output is not None and not files.is_pipe(output):
@@ -179,7 +179,7 @@ for command in (render_command, view_command, demo_command, lab_command):
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def bench(context: Context) -> None:
-    """Measure bvh on this machine, beside the peers that are installed.
+    """Measure bvh and installed peers on this machine.
 
     `bvh bench --help` lists the tasks and the options.
     """
@@ -300,7 +300,7 @@ def _natural(row: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def _label(name: str) -> str:
-    """Return what a figure is called in the table; JSON has its own name."""
+    """Return the name of a figure in the table; JSON has another one."""
     words = name.removesuffix("_seconds").replace("_", " ")
     return re.sub("^sah", "SAH", re.sub(r"bytes$", "memory", words))
 

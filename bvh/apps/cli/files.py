@@ -21,12 +21,12 @@ from bvh.distributed.part_index import INDEX, is_url
 from bvh.io.mesh_files import check_has_faces, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits, SceneHits
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
-# Meshes that commands take by name; `bvh bench --help` tells their sizes.
+# Meshes that commands take by name; `bvh bench --help` lists their sizes.
 GENERATED = ("organic", "interior", "terrain", "cad_part")
 
 ScenePath = Annotated[Path, Argument(
@@ -43,7 +43,7 @@ Flatten = Annotated[bool, Option(
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Threads = Annotated[int | None, Option(
     min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
-# What takes an option of named values checks it, and says so in a line.
+# Options of named values are checked by their users, for an error of one line.
 BuildQuality = Annotated[Quality, Option(
     parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip
 Memory = Annotated[str | None, Option(
@@ -53,7 +53,7 @@ Memory = Annotated[str | None, Option(
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
 ) -> tuple[BVH | Scene, object, str]:
-    """Return the tree or scene of a file; what trimesh read, None for a saved one; its up axis."""
+    """Return the tree or scene of a file; trimesh's object, None if saved; its up axis."""
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -69,7 +69,7 @@ def opened(
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
 ) -> tuple[BVH | Scene | Parts, object, str]:
-    """Return what `opened` does, or the parts of a folder or URL."""
+    """Return the result of `opened`, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
         if memory is not None:
@@ -84,9 +84,9 @@ def opened_parts(
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
-    """Return a file as a scene, with a single mesh named after the file, and what trimesh read."""
+    """Return a file as a scene, a single mesh named after the file, and trimesh's object."""
     read = _read(path)
-    # A mesh is added itself, because it has more attributes than its tree.
+    # The mesh itself is added, because it has more attributes than its tree.
     is_mesh = read is not None and not _is_graph(read)
     source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
@@ -97,7 +97,7 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
 
 
 def _read(path: Path) -> object:
-    """Return what trimesh reads from a file; None for a saved tree or scene."""
+    """Return trimesh's object of a file; None for a saved tree or scene."""
     if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, cast and render take")
     # A URL has lost one of its slashes.
@@ -113,7 +113,7 @@ def _read(path: Path) -> object:
 
 
 def _generated(name: str) -> object:
-    """Return a mesh that the package generates, by a name that `bvh bench` knows; None else."""
+    """Return a generated mesh by its name in `bvh bench`; None for other names."""
     kind, dash, size = name.partition("@")[0].partition("-")
     if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
         return None
@@ -122,7 +122,7 @@ def _generated(name: str) -> object:
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
-    """Return the tree or scene of what was read, or the saved one."""
+    """Return the tree or scene of trimesh's object, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)
     make = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
@@ -138,7 +138,7 @@ def _is_graph(read: object) -> bool:
 
 
 def check_folder(output: Path) -> None:
-    """Raise if a file cannot be written for want of its folder, before any work is done."""
+    """Raise if the folder of a file does not exist."""
     if not output.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {output.parent}")
 
@@ -197,8 +197,8 @@ def is_pipe(path: Path | None) -> bool:
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
-    columns = fields(SceneHits if isinstance(hits, SceneHits) else Hits)
-    arrays = {column.name: np.atleast_1d(getattr(hits, column.name)) for column in columns}
+    names = [field.name for field in fields(hits) if getattr(hits, field.name) is not None]
+    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
     faces = _face_ids(source, hits)
     if faces is not None:
         arrays["face_id"] = np.atleast_1d(faces)
@@ -228,7 +228,6 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
     if all(tree.face_ids is None for tree in trees):
         return None
     if isinstance(source, Scene):
-        assert isinstance(hits, SceneHits)
         return source.face_of(hits.leaf, hits.prim_id)
     return source.face_of(hits.prim_id)
 

@@ -1,4 +1,4 @@
-"""Help of commands: examples, and short names of what options take."""
+"""Help of commands: examples, and short names of types."""
 
 import inspect
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from typer import BadParameter, Typer
 
-# Arguments of two commands for each.
+# Arguments of two examples of each command.
 EXAMPLES = {
     "info": ("scan.ply", "city.glb --details"),
     "build": ("scan.ply -o scan.bvh", "city.glb -o city.bvh --quality high"),
@@ -18,7 +18,7 @@ EXAMPLES = {
     "lab": ("", "--port 8091 --no-open"),
     "warmup": ("", "--to /opt/kernels --cpu x86-64-v3,x86-64-v4"),
 }
-# What stands for a value of a type, so that the texts have room.
+# Short names of types, so that the texts have room.
 NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
 
 
@@ -38,7 +38,7 @@ def explain(app: Typer) -> None:
 
 
 def _shorten(option: Any, kinds: set[Any]) -> None:
-    """Give an option a short type; its range, checked as before, is not part of that."""
+    """Give an option a short type without its range, which is still checked."""
     if option.metavar is None:
         option.metavar = next((name for kind, name in NAMES.items() if kind in kinds), "NAME")
     if option.min is not None or option.max is not None:

@@ -30,7 +30,7 @@ Host = Annotated[str, Option(help="Address to listen on; only this machine can r
 Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
 Origins = Annotated[list[str] | None, Option(
-    "--origin", metavar="ORIGIN", help="Origin of pages that may connect, beside this machine's: "
+    "--origin", metavar="ORIGIN", help="Origin of pages that may connect, besides this machine's: "
     "that of a proxy, such as https://hub.example.org. May be given again; also BVH_ORIGINS.",
 )]  # fmt: skip
 Url = Annotated[str | None, Option(
@@ -162,7 +162,7 @@ def lab_command(
 ) -> None:  # fmt: skip
     """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
 
-    It shows the exact answer beside those of common box tests. Over ssh, forward
+    It shows the exact answer and those of common box tests. Over ssh, forward
     its port: ssh -L 8090:localhost:8090 machine.
     """
     with lab_page.ray_lab(host=host, port=port, origins=origins, url=url) as lab:

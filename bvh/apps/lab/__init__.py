@@ -5,9 +5,9 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `state.py` | State of the ray lab: a ray and boxes, the exact answers, its numbers as text, and presets |
-| `frame.py` | Drawn coordinates of the ray lab: the part of space in view, and what dragging changes |
+| `frame.py` | Drawn coordinates of the ray lab: the visible part of space, and the effect of dragging |
 | `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, labels, handles |
-| `naive.py` | Naive box tests, as they are often published, and what goes wrong in them |
+| `naive.py` | Naive box tests, as they are often published, and their errors |
 | `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
 | `page.py` | Page of the ray lab, its panels with numbers and answers, and `ray_lab`, which serves it |
 """

@@ -36,13 +36,13 @@ def verdict(state: LabState, claim: Claim) -> Verdict:
         return Verdict(SAME, "")
     if claim.t is None or closest is None or claim.box != closest:
         return Verdict(WRONG, flaw(state, claim, closest))
-    stay = interval(state, closest)
-    if claim.t == stay.near:
+    span = interval(state, closest)
+    if claim.t == span.near:
         return Verdict(SAME, "")
-    error = abs(claim.t - stay.near)
+    error = abs(claim.t - span.near)
     # Relative to the length in the box, too: half a box is no rounding error, however large t is.
-    if error <= ROUNDING * min(max(stay.near, stay.far - stay.near), stay.far) and error < math.inf:
-        ulps = error / math.ulp(stay.near)
+    if error <= ROUNDING * min(max(span.near, span.far - span.near), span.far) and error < math.inf:
+        ulps = error / math.ulp(span.near)
         return Verdict(ROUNDED, f"off by {f'{ulps:.0f} ulp' if ulps < 1000 else f'{error:.1e}'}")
     return Verdict(WRONG, flaw(state, claim, closest))
 
@@ -57,10 +57,10 @@ def exact_reason(state: LabState) -> str:
     index = nearest(state)
     if index is None:
         return _miss(state)
-    stay, found = interval(state, index), slabs(state, index)
-    enters = [_plane(state, index, s.axis, True) for s in found if s.near == stay.near]
-    leaves = [_plane(state, index, s.axis, False) for s in found if s.far == stay.far]
-    if stay.near == stay.far and enters and leaves:
+    span, found = interval(state, index), slabs(state, index)
+    enters = [_plane(state, index, s.axis, True) for s in found if s.near == span.near]
+    leaves = [_plane(state, index, s.axis, False) for s in found if s.far == span.far]
+    if span.near == span.far and enters and leaves:
         return f"touches the box at {', '.join(sorted({*enters, *leaves}))}"
     start = f"enters at {', '.join(enters)}" if enters else "starts inside"
     end = f"leaves at {', '.join(leaves)}" if leaves else "ends inside"
@@ -72,8 +72,8 @@ def exact_answer(state: LabState) -> str:
     index = nearest(state)
     word, rows = "miss", []
     if index is not None:
-        stay, word = interval(state, index), "hit"
-        for name, t in (("t_near", stay.near), ("t_far", stay.far)):
+        span, word = interval(state, index), "hit"
+        for name, t in (("t_near", span.near), ("t_far", span.far)):
             point = at(state, t)[: state.dimensions]
             rows += [(name, number(t)), ("point", ", ".join(map(number, point)))]
     which = f", box {index + 1}" if index is not None and len(state.boxes) > 1 else ""
@@ -94,12 +94,12 @@ def exact_answer(state: LabState) -> str:
 def chart(state: LabState) -> str:
     """Return bars, as HTML, of t in the closest box that is hit, or else the first, and slabs."""
     index = nearest(state) or 0
-    stay, scale = interval(state, index), scale_of(state, index)
+    span, scale = interval(state, index), scale_of(state, index)
     rows = []
     for axis, kind, near, far in slabs(state, index):
         text = "" if kind == "crossed" else f"parallel, {kind}"
         rows.append(_bar(AXES[axis], near, far, scale, text))
-    rows.append(_bar("box", stay.near, stay.far, scale, "" if stay.hit else "no t"))
+    rows.append(_bar("box", span.near, span.far, scale, "" if span.hit else "no t"))
     which = f", box {index + 1}" if len(state.boxes) > 1 else ""
     return (
         f'<div class="lab"><h4>Intervals of t{which}</h4>'

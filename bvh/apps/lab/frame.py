@@ -1,4 +1,4 @@
-"""Drawn coordinates of the ray lab: the part of space in view, and what dragging changes."""
+"""Drawn coordinates of the ray lab: the visible part of space, and the effect of dragging."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from bvh.apps.viewer.drawing import corners_of
 
 # Boxes fit a ball of radius FIT; the ray is drawn up to REACH from its centre.
 FIT, REACH = 2.0, 6.0
-# The ray's ends and crossings are in view within so many radii of the boxes.
+# Distances in radii of the boxes within which the ray's ends and its crossings are in view.
 WITHIN, CROSSING_WITHIN = 5.0, 2.0
 # Dragged coordinates are rounded to this share of the boxes' size, as a power of ten.
 STEP = 1e-2
@@ -42,7 +42,7 @@ class Frame:
         return tuple(old if keep else self.tidy(new) for old, new, keep in rows)
 
     def tidy(self, x: float) -> float:
-        """Round x to a step that is small beside what is drawn."""
+        """Round x to a step that is small compared with the drawing."""
         decimals = -round(math.log10(STEP / self.scale))
         # Adding 0 turns -0.0 into 0.
         return round(x, decimals) + 0.0 if math.isfinite(x) else x

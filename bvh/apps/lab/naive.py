@@ -1,6 +1,6 @@
-"""Naive box tests, as they are often published, and what goes wrong in them.
+"""Naive box tests, as they are often published, and their errors.
 
-Each is the published code reduced to its point (`tests/promises/test_articles.py` holds the flaws
+Each is the published code in a short form (`tests/promises/test_articles.py` tests the flaws
 themselves): from origin, direction and corners in the box's own coordinates, in two or three
 dimensions, to the t of a hit, or None.
 """
@@ -15,9 +15,9 @@ from bvh.apps.lab.state import Array, LabState, interval, rotation
 
 Test = Callable[[Array, Array, Array, Array], float | None]
 
-# The search range of an article's oriented boxes, and the slopes that articles take for parallel.
+# The search range of an article's oriented boxes, and slopes that articles treat as parallel.
 CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
-# What is wrong where nothing else is.
+# The error if there is no other.
 ROUNDED = "rounding of 1 / d or of a t moves the ray past the edge"
 
 
@@ -160,7 +160,7 @@ def claims(state: LabState) -> list[Claim]:
 
 @np.errstate(all="ignore")
 def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
-    """Return in a few words why a claim is wrong, where `closest` is the box that is hit."""
+    """Return the error of a claim in a few words; `closest` is the box that is hit."""
     name, t = claim.naive.name, claim.t
     if not state.is_ray:
         return "accepts an invalid ray"
@@ -172,7 +172,7 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
         return "behind the origin" if closest is None else "the origin is inside: t should be 0"
     index = closest if closest is not None else max(claim.box, 0)
     o, d, lower, upper = local(state, index)
-    stay = interval(state, index)
+    span = interval(state, index)
     slope = np.abs(d[d != 0.0]).min(initial=math.inf)
     in_face = (d == 0.0) & ((o == lower) | (o == upper))
     points = np.concatenate([o, lower, upper])
@@ -184,10 +184,10 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
         ],
         "capped": [
             (slope <= PARALLEL, f"treats a slope of {slope:g} as parallel"),
-            (stay.hit and stay.near > CAP, "the search ends at t = 100000"),
+            (span.hit and span.near > CAP, "the search ends at t = 100000"),
         ],
         "one-sided": [
-            (stay.near == max(state.t_min, 0.0), "from inside, all faces are culled"),
+            (span.near == max(state.t_min, 0.0), "from inside, all faces are culled"),
             (slope <= FACE_PARALLEL, f"treats a slope of {slope:g} as parallel"),
             (True, "rounding puts the point outside the face"),
         ],
@@ -197,7 +197,7 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
             ((points.astype(np.float32) != points).any(), "float32 rounds the coordinates"),
         ],
         "leaving": [
-            (t is not None and stay.hit and stay.near <= 0.0, "returns t_far, not the entry")
+            (t is not None and span.hit and span.near <= 0.0, "returns t_far, not the entry")
         ],
     }
     found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, ROUNDED)]

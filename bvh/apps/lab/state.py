@@ -134,7 +134,7 @@ class Crossing(NamedTuple):
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in a box, clipped to the ray's range."""
     box = state.seen.boxes[index]
-    return _stay(state.seen, box, box.lower, box.upper)
+    return _between(state.seen, box, box.lower, box.upper)
 
 
 @lru_cache(maxsize=64)
@@ -147,7 +147,7 @@ def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
         # A slab is a box that is unbounded along the other axes.
         lower, upper = [-INF] * 3, [INF] * 3
         lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
-        hit, near, far = _stay(line, box, lower, upper)
+        hit, near, far = _between(line, box, lower, upper)
         kind = "crossed" if hit else "outside"
         if hit and math.isinf(near) and math.isinf(far):
             kind, near, far = "inside", -INF, INF
@@ -167,7 +167,7 @@ def crossings(state: LabState, index: int = 0) -> list[Crossing]:
 def nearest(state: LabState) -> int | None:
     """Return the index of the closest box that is hit, the lower one of equals; None for a miss."""
     ranges = [interval(state, index) for index in range(len(state.boxes))]
-    hits = [index for index, stay in enumerate(ranges) if stay.hit]
+    hits = [index for index, span in enumerate(ranges) if span.hit]
     return min(hits, key=lambda index: ranges[index].near, default=None)
 
 
@@ -198,13 +198,15 @@ def turn_of(matrix: Array) -> Vector:
     return tuple(map(math.degrees, euler_from_matrix(matrix, "sxyz")))  # type: ignore[no-untyped-call]
 
 
-def _stay(seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]) -> Interval:
+def _between(
+    seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]
+) -> Interval:
     """Return the exact range of t between corners, rotated as the box is."""
     ray, span = (seen.origin, seen.direction), (seen.t_min, seen.t_max)
     if not box.turned:
         hit, near, far = ray_box(*ray, lower, upper, *span)
     else:
-        # About the centre the corners are -half and half; corners at infinity stay there.
+        # About the centre the corners are -half and half; corners at infinity remain.
         low = np.where(np.isfinite(lower), -box.half, lower)
         high = np.where(np.isfinite(upper), box.half, upper)
         hit, near, far = ray_obb(*ray, low, high, box.matrix, *span)

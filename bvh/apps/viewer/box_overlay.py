@@ -16,10 +16,10 @@ from bvh.tree.stats import wide_levels
 from bvh.tree.wide_nodes import lanes_of
 
 OFF, TREE, TOP = "off", "tree", "top level"
-# Boxes that are drawn of a level, the largest first.
+# Largest number of drawn boxes; the largest boxes come first.
 MAX_BOXES = 5000
-# Trees whose levels are kept.
-KEPT = 16
+# Number of trees whose levels are cached.
+CACHED = 16
 COLOURS = (
     (214, 39, 40), (255, 127, 14), (188, 160, 0), (44, 160, 44), (0, 150, 170), (31, 119, 180),
     (110, 80, 200), (200, 60, 160),
@@ -31,7 +31,7 @@ class BoxOverlay:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        # By id() of a tree's arrays, which are kept alive so that the id stays theirs.
+        # By id() of a tree's arrays, which are referenced so that the id remains theirs.
         self._levels: dict[int, tuple[TreeArrays, BoxLevels]] = {}
         gui = session.client.gui
         self._of = gui.add_dropdown(
@@ -39,14 +39,14 @@ class BoxOverlay:
             hint="The tree of the mesh that was picked last (or of the first one), or that over a "
             "scene's instances.",
         )  # fmt: skip
-        # Both are shown with the boxes.
+        # Shown with the boxes.
         self._level = gui.add_slider("Level", 0, 1, 1, 1, visible=False)
         self._summary = gui.add_html("", visible=False)
         for control in (self._of, self._level):
             control.on_update(lambda _: self.follow())
 
     def follow(self) -> None:
-        """Draw one level of the tree that is chosen now, and show how many boxes are drawn."""
+        """Draw one level of the chosen tree, and show the number of boxes."""
         session = self._session
         with session.lock:
             if self._of.options != self._choices():
@@ -77,7 +77,7 @@ class BoxOverlay:
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
-        """Return what there can be boxes of."""
+        """Return the options of the menu."""
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:
@@ -86,12 +86,12 @@ class BoxOverlay:
         if self._of.value == OFF or len(scene.leaves) == 0:
             return None
         if self._of.value == TOP:
-            # Not stored: the top level changes when instances move.
+            # Not cached: the top level changes when instances move.
             return BoxLevels(scene.view().arrays)
         arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
         if id(arrays) not in self._levels:
-            if len(self._levels) == KEPT:
-                # Trees that are refitted have others each time.
+            if len(self._levels) == CACHED:
+                # Refitted trees have other arrays each time.
                 self._levels.clear()
             self._levels[id(arrays)] = arrays, BoxLevels(arrays)
         return self._levels[id(arrays)][1]

@@ -25,10 +25,10 @@ from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
 
-# Faces that are sent to a page, and how many times as many it draws through instancing.
+# Limit of faces sent to a page, and of faces drawn through instancing as a multiple of it.
 MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
-# Meshes of at least so many faces are shaded smoothly.
+# Number of faces from which on meshes are shaded smoothly.
 SMOOTH_FROM = 5000
 CLAY = np.array([[205, 166, 132]], np.uint8)
 # Columns of a matrix are orthogonal if the cosines between them are below this.
@@ -93,8 +93,8 @@ class PageFrame:
 class DrawnMesh(NamedTuple):
     """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first.
 
-    `key` tells it from other parts of its scene. It was made from the arrays of a tree, which is
-    kept so that its Python id, a part of the key, stays its own, and from the maps of leaves.
+    `key` identifies it among the parts of its scene. It was made from the arrays of a tree, which
+    is referenced because its Python id is a part of the key, and from the maps of leaves.
     `glb` is the mesh with its material, in place of the copies' colours, if it has one.
     """
 
@@ -124,16 +124,16 @@ class PageDrawing(NamedTuple):
 def drawing_of(
     scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
 ) -> PageDrawing:
-    """Return what a page draws: the smallest meshes first; arrays that stay are those of before."""
+    """Return the drawing of a page, the smallest meshes first; unchanged arrays are reused."""
     leaves = scene.leaves
     drawn_before = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
     shown = np.flatnonzero(leaves.masks != 0)
-    # One array for each tree, and one past the end.
+    # An array of rows for each tree, and one past the end.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placed(leaves, frame)
-    # Faces of each; a solid is shown as a box.
+    # Faces of each; other primitives are shown as boxes.
     sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
@@ -232,7 +232,7 @@ def glb_of(
     visual: Any = trimesh.visual
     material = known.material
     assert material is not None
-    # A page can read no number that is not finite.
+    # A page cannot read numbers that are not finite.
     uv, normals = _finite(known.uv, [0.0, 0.0]), _finite(known.vertex_normals, [0.0, 0.0, 1.0])
     colours = material.vertex_colors
     if colours is not None:
@@ -253,7 +253,7 @@ def glb_of(
         baseColorTexture=None if uv is None else material.image,
         metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
     )  # fmt: skip
-    # Without texture coordinates there is no texture, and the colours have a place of their own.
+    # Without texture coordinates there is no texture, and colours are stored separately.
     mesh.visual = visual.TextureVisuals(uv=uv, material=look)
     if colours is not None:
         mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)

@@ -1,4 +1,4 @@
-"""HTML export: one file that shows a scene, picks, and what rays cost, without a server."""
+"""HTML export: one file that shows a scene, picks, and the costs of rays, without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bvh.scene.scene import Scene
 
 # Seconds that each of mesh, picks and costs is shown.
 SHOWN = 4.0
-# Vertices of the largest drawing of which costs are shown, too.
+# Largest number of vertices for which costs are shown.
 LARGEST = 400_000
 CAPTION = (
     '<div style="position:fixed;left:1em;bottom:4.2em;max-width:calc(100% - 2em);font:0.85em '
@@ -39,9 +39,9 @@ def written_html(
     path: str | os.PathLike[str], scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     picks: Sequence[Pick] = (), title: str = "Scene",
 ) -> int:  # fmt: skip
-    """Write a page of a drawing of a scene, as a camera of the world sees it; return its bytes.
+    """Write a page of a drawing of a scene, seen by a world camera; return its size in bytes.
 
-    It plays by itself: the meshes, then the picks, then the cost of a ray to each vertex.
+    It plays the meshes, then the picks, then the cost of a ray to each vertex.
     """
     check_page_path(path)
     coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts) <= LARGEST
@@ -61,7 +61,7 @@ def written_html(
 
 
 def check_page_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no page can be written to a path, before any work is done."""
+    """Raise if no page can be written to a path."""
     file = Path(path)
     check_path(file, "page", file.suffix.lower() in (".html", ".htm"))
 
@@ -70,7 +70,7 @@ def _played(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     picks: Sequence[Pick], coloured: bool,
 ) -> str:  # fmt: skip
-    """Return the page of a server on which meshes, picks and costs follow each other."""
+    """Return the page of a server that shows meshes, picks and costs one after another."""
     frame, start = drawing.frame, server.initial_camera
     server.scene.set_up_direction(up)
     server.scene.configure_default_lights(cast_shadow=False)

@@ -1,4 +1,4 @@
-"""Meshes on a page: the parts of a drawing, of which only what differs from the last is sent."""
+"""Meshes on a page: the parts of a drawing; only changes since the last drawing are sent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Meshes:
             if old is not None and _fits(old, part):
                 _send_changes(handle, old, part)
             else:
-                # On the page it takes the place of what has its name.
+                # It replaces the mesh of the same name on the page.
                 name = f"/meshes/{next(self._numbers)}" if handle is None else handle.name
                 handle = self._add(name, part)
             self._shown[part.key] = part, handle
@@ -69,7 +69,7 @@ class Meshes:
 
 
 def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return colours as pages take those of copies: linear, unlike those of single meshes."""
+    """Return linear colours, which pages expect for copies, unlike for single meshes."""
     return np.asarray((255.0 * (colours / 255.0) ** 2.2).round().astype(np.uint8))
 
 
@@ -81,7 +81,7 @@ def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
 
 
 def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
-    """Assign what differs; viser compares arrays itself, and sends those that are others."""
+    """Assign what differs; viser compares arrays itself, and sends changed ones."""
     if new.glb is None and new.vertices is not old.vertices:
         handle.vertices = new.vertices
     if new.glb is not None or len(new.places) > 1:

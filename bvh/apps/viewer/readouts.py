@@ -1,4 +1,4 @@
-"""Texts of the page's panel, as HTML with an id for each value, and its script."""
+"""Texts of the page's panel, as HTML with an id for each value, and the page's script."""
 
 import html
 import json
@@ -20,7 +20,7 @@ THEME: dict[str, Any] = {
 }  # fmt: skip
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
-# The same width in all tables, which so line up.
+# The same width in all tables, so that they are aligned.
 _NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
 
 
@@ -37,7 +37,7 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 
 
 def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
-    """Return the text for a click: a pick or None, and no time before the first click."""
+    """Return the text for a click: a pick or None; without a time before the first click."""
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
@@ -76,7 +76,7 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
-    """Return a line about what is under the pointer, with its distance from the eye."""
+    """Return a line about the face under the pointer, with its distance from the eye."""
     if pick is None:
         return block(_table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
@@ -116,7 +116,7 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
 
 
 def linked(state: str) -> str:
-    """Return the address of the page with a state, as a link, and copy it."""
+    """Return a link to the page with a state, which is also copied."""
     script = (
         "const to = new window.URL(location.href), link = document.getElementById('bvh-link');"
         f"to.searchParams.set('bvh', {json.dumps(state)}); link.href = to.href;"
@@ -128,13 +128,13 @@ def linked(state: str) -> str:
 
 
 def dragging(tool: str) -> str:
-    """Return the element that tells the page's script what dragging does."""
+    """Return the element from which the page's script reads the tool for dragging."""
     return f'<span id="bvh-tool" data-tool="{tool}"></span>'
 
 
 def compiling() -> str:
-    """Return the text while a question waits for the compiler."""
-    text = "Compiling for the first question of this kind, once; some seconds."
+    """Return the text while a query waits for the compiler."""
+    text = "Compiling for the first query of this kind; this takes some seconds, once."
     return block(f'<div id="bvh-compiling" role="status" style="{_AMBER}">{text}</div>')
 
 

@@ -33,7 +33,7 @@ from bvh.scene.scene import Scene
 if TYPE_CHECKING:
     from viser import ClientHandle, SceneClickEvent, SceneRectSelectEvent
 
-# Length of the normal, as a share of the distance from the eye.
+# Length of the normal as a share of the distance from the eye.
 NORMAL_SHARE = 0.03
 # Seconds after which the page says that it waits for the compiler.
 PATIENCE = 0.4
@@ -45,7 +45,7 @@ KEYS = (
 
 
 class Session:
-    """One client: what it queries, a copy of the scene, and shows; `head` is HTML of the panel."""
+    """The page of one client, which queries a copy of the scene; `head` is HTML of the panel."""
 
     def __init__(
         self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
@@ -55,7 +55,7 @@ class Session:
         self.pick: Pick | None = None
         # Origin and direction in the world of the last click that picked something.
         self.picked_ray: list[float] | None = None
-        # Of all pages of the scene, whose copy changes only while it is held.
+        # Shared by all pages of the scene; the copy is replaced only while the lock is held.
         self._copy, self.lock = copy, copy.lock
         self._closed = False
         self.marks = Marks(client.scene, lambda: self.frame)
@@ -71,12 +71,12 @@ class Session:
         client.scene.on_rect_select(modifier="shift")(self._dragged)
         client.camera.on_update(lambda _: self._tracer.moved())
         if drawing.left_out:
-            # A picture shows what is not drawn as a mesh.
+            # A picture shows the meshes that are left out.
             self._picture.value = "clay"
 
     @property
     def scene(self) -> Scene:
-        """The copy of the scene, as it was when it was brought up to date last."""
+        """The copy of the scene at the last update."""
         return self._copy.scene
 
     @property
@@ -91,7 +91,7 @@ class Session:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Hold the scene, up to date, and say so on the page where kernels are compiled."""
+        """Lock the updated scene, and show a note on the page while kernels are compiled."""
         said = threading.Timer(PATIENCE, self._say_compiling)
         said.daemon = True
         said.start()
@@ -109,7 +109,7 @@ class Session:
             self._status.content = readouts.compiling()
 
     def show(self, drawing: PageDrawing, head: str) -> None:
-        """Show what has changed since the last drawing; the lock is held."""
+        """Show the changes since the last drawing; the lock is held."""
         if self._closed:
             return
         with self.client.atomic():
@@ -131,17 +131,17 @@ class Session:
         self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
 
     def _reframe(self, frame: PageFrame) -> None:
-        """Change page coordinates; the camera stays where it is in the world."""
+        """Change page coordinates; the camera keeps its position in the world."""
         camera, old, self.frame = self.client.camera, self.frame, frame
         points = camera.position, camera.look_at
         camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
-        # Marks are made again.
+        # Marks are drawn again.
         self._selecting.unplace()
         self._picked = None if self._picked is None else self._picked.unplaced()
         self._views.draw_ground()
 
     def _show_left_out(self, drawing: PageDrawing) -> None:
-        """Show boxes of what is not drawn."""
+        """Show boxes of the meshes that are left out."""
         if np.array_equal(drawing.boxes, self._left_out):
             return
         self._left_out = drawing.boxes
@@ -160,7 +160,7 @@ class Session:
         self._pick_text = gui.add_html(readouts.picked(None))
         self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
         gui.add_html(readouts.watching_html())
-        # The page hides these fields, into which its script writes.
+        # The script of the page writes into these fields, which it hides.
         self._cursor = gui.add_text("Cursor", "")
         PageEvents(gui, {
             "pick": lambda event: self._pick_at(event["x"], event["y"]),
@@ -194,11 +194,11 @@ class Session:
         self._picture.on_update(lambda _: self._choose_picture())
 
     def _dress(self, dark: bool) -> None:
-        """Take the colour scheme of the reader's system."""
+        """Set the colour scheme of the client's system."""
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
     def _clear(self) -> None:
-        """Forget picks, measurements and selections."""
+        """Clear picks, measurements and selections."""
         with self.lock:
             self.pick, self.picked_ray, self._picked = None, None, None
             self.marks.clear("face", "edges", "normal")
@@ -210,13 +210,13 @@ class Session:
         self.pick_along(event.ray_origin, event.ray_direction)
 
     def _pick_at(self, x: float, y: float) -> None:
-        """Pick at a place of the picture, as shares of it."""
+        """Pick at a position in shares of the picture."""
         camera = self.camera()
         origin, direction = camera.ray(float(x) * camera.width, float(y) * camera.height)
         self.pick_along(self.frame.to_page(origin), direction)
 
     def pick_along(self, origin: Any, direction: Any) -> None:
-        """Pick the face that a ray hits, whose origin is in page coordinates."""
+        """Pick the face that a ray hits; its origin is in page coordinates."""
         with self.asking():
             whole = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(whole), notice.clock(), None
@@ -268,7 +268,7 @@ class Session:
         self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
-        """Mark a face that was picked, and its outline."""
+        """Mark a picked face and its outline."""
         corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
@@ -282,12 +282,12 @@ class Session:
         return Marked.of(self.scene, leaf, ids)
 
     def _follow_marks(self) -> None:
-        """Move what is marked with its instances; marks of those that are gone are removed."""
+        """Move the marks with their instances; remove marks of removed instances."""
         camera = self.camera()
         if self._picked is not None:
             now = self.found(self._picked)
             if now is not self._picked:
-                # The arrow belongs to the place of the click.
+                # The arrow belongs to the position of the click.
                 self.marks.clear("face", "edges", "normal")
                 self._picked = now
                 if now is not None:
@@ -338,7 +338,7 @@ class Session:
 
 
 def shades_of(scene: Scene) -> tuple[str, ...]:
-    """Return the shades that show something of a scene."""
+    """Return the shades that a scene has data for."""
     known = [scene.attributes(tree) for tree in scene.leaves.trees]
     needed = ("uv", "material")
     without = {name for name in needed if all(getattr(each, name) is None for each in known)}

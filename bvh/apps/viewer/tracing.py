@@ -1,4 +1,4 @@
-"""Ray-cast pictures of what a page shows: coarse while the camera moves, then fine."""
+"""Ray-cast pictures of the view of a page: coarse while the camera moves, then fine."""
 
 import math
 import threading
@@ -51,7 +51,7 @@ class Latest:
             raise
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the work is done, at most so long; return whether it is."""
+        """Wait at most `seconds` until the work is done; return whether it is."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._busy, seconds)
 
@@ -107,7 +107,7 @@ class Tracer:
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
     def _rest(self) -> None:
-        """Have a fine picture cast in a moment, unless something moves before."""
+        """Schedule a fine picture, unless something moves before."""
         self.stop()
         self._timer = threading.Timer(RESTING, self._refine)
         self._timer.daemon = True
@@ -143,7 +143,7 @@ class Tracer:
             self.show(None, "")
             return
         view = self.camera()
-        # While the camera moves, what can be cast in time.
+        # While the camera moves, as many pixels as can be cast in time.
         pixels = FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
         size = reduced(view.width, view.height, int(pixels))
         began = notice.clock()
@@ -154,7 +154,7 @@ class Tracer:
         except _OutdatedError:
             return
         except ValueError:
-            # The scene has nothing more that this shade shows, such as texture coordinates.
+            # The scene has nothing left for this shade, such as texture coordinates.
             self.show(None, "")
             return
         except RuntimeError:
@@ -170,7 +170,7 @@ class Tracer:
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
-    """Return the size, scaled down to at most so many pixels."""
+    """Return the size, scaled down to at most `pixels` pixels."""
     share = math.sqrt(pixels / (width * height))
     if share >= 1.0:
         return width, height

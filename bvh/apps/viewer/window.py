@@ -1,4 +1,4 @@
-"""Viewer of a scene in the browser, kept up to date by a thread, and `view`, which serves it."""
+"""Viewer of a scene in the browser, updated by a thread, and `view`, which serves it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from viser import ClientHandle
 
 PORT = 8080
-# Seconds between looks at the scene; whatever changed meanwhile is sent once.
+# Seconds between updates of pages.
 TICK = 1.0 / 30.0
-# Seconds to wait at the end for the update in progress.
+# Seconds to wait for the last update when the viewer is closed.
 PATIENCE = 5.0
-# Page coordinates beyond which the page's frame is made anew: it draws nothing from 500 on.
+# Page coordinates beyond which the page's frame is replaced: the page draws nothing from 500 on.
 FARTHEST = 100.0
 
 
 class Follower:
-    """The pages of a scene, and what they show.
+    """The pages of a scene.
 
-    All that is sent is decided with the lock of `copy` held. Between two looks a page gets each
-    value at most once, and only those that differ from what it has; a scene that takes long to
-    draw, or a page that is slow, gets fewer of them.
+    Updates are computed with the lock of `copy` held. At each update a page gets every value at
+    most once, and only if it has changed; scenes that take long to draw, and slow pages, get fewer
+    updates.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Follower:
         self._title, self.up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
         self._ended = threading.Event()
-        # Set while there is a page, or nothing more to do.
+        # Set while there is a page, and at the end.
         self._wanted = threading.Event()
         self._empty = True
         self._frame = PageFrame.around(self.copy.scene.bounds)
         self._drawing = self._drawn(None)
-        # The count of all changes at the last look, and the version that is drawn.
+        # The count of all changes at the last update, and the version that is drawn.
         self._seen, self._version = -1, self.copy.version
         # Load the kernels of picks before the first click.
         self.copy.scene.pick(self._frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
@@ -76,7 +76,7 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; no page is changed any more."""
+        """Stop updating pages."""
         self._ended.set()
         self._wanted.set()
         if self._thread.is_alive():
@@ -114,7 +114,7 @@ class Follower:
     def write_html(
         self, path: str | os.PathLike[str], camera: Camera | None = None, pick: Pick | None = None
     ) -> int:
-        """Write what is shown as a page of one file; return its bytes."""
+        """Write the drawing as a page of one file; return its size in bytes."""
         with self.copy.lock:
             self.copy.follow()
             scene, frame = self.copy.scene, self._frame
@@ -122,7 +122,7 @@ class Follower:
                 seen = self.first_view()
                 camera = replace(seen, eye=frame.to_world(seen.eye))
             drawing = drawing_of(scene, frame, self._max_faces)
-            # One of an instance that is gone is left out.
+            # A pick of a removed instance is left out.
             leaves = len(scene.leaves)
             kept = pick is not None and pick.leaf < leaves and scene.path(pick.leaf) == pick.path
             picks = [pick] if pick is not None and kept else []
@@ -138,12 +138,12 @@ class Follower:
                 with self.copy.lock:
                     self._update()
             took = time.perf_counter() - began
-            # At least half of the time is left to others.
+            # Use at most half of the time.
             pause = max(TICK - took, took)
 
     def _update(self) -> None:
         """Bring all pages up to date; the lock is held."""
-        # Later changes are noticed at the next look.
+        # Later changes are noticed at the next update.
         seen = changes.count
         if self._seen == seen:
             return
@@ -249,7 +249,7 @@ class Viewer(Page):
         return None if self._last is None else self._last.camera()
 
     def save_html(self, path: str | os.PathLike[str]) -> int:
-        """Write the scene as a page of one file that needs no server; return its bytes.
+        """Write the scene as a page of one file that needs no server; return its size in bytes.
 
         It can be turned, and plays the meshes, the last pick of the page that was opened last, and
         the cost of a ray to each vertex of up to 400 000. It has that page's camera, if there is
@@ -344,7 +344,7 @@ def view(
     scene, name = _scene_of(source, title)
     if direction is None:
         direction = upward(scene.up)
-    # All that may fail comes before the server starts.
+    # The steps that may fail come before the server starts.
     follower = Follower(scene, name, direction, limit, threads)
     viewer = Viewer(follower, host, port, origins, url)
     if open_browser:

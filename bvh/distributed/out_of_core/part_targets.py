@@ -32,7 +32,7 @@ from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import Regions
+    from bvh.traversal.regions.regions import Regions
 
 # What a part answers to some rays.
 Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
@@ -285,7 +285,7 @@ def declared(query: Callable[..., object]) -> Verb:
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
     """Return which of the regions may meet a box."""
-    from bvh.traversal.overlaps.regions import BoxRegions, SphereRegions
+    from bvh.traversal.regions.regions import BoxRegions, SphereRegions
 
     if isinstance(regions, BoxRegions):
         return np.asarray(((regions.lower <= high) & (regions.upper >= low)).all(axis=1))

@@ -16,7 +16,6 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import RayQueries
 from bvh.queries.public_names import public
 from bvh.queries.query_arguments import one_mask, point_batch
-from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import CountResult, TruthResult, shaped, thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -31,9 +30,7 @@ MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], 
 
 
 @public
-class Parts(
-    RayQueries[Hits, AllHits], PointQueries[ClosestPoints], RegionQueries[Overlaps], PartContent
-):
+class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree

@@ -1,6 +1,6 @@
 """What is seen from here: the viewshed, the horizon and the shadows of a terrain.
 
-``python -m bvh.docs.programs.terrain`` tells them for a made-up one of a million cells.
+``python -m bvh.docs.programs.terrain`` computes them for a generated one of a million cells.
 """
 
 from pathlib import Path

@@ -6,8 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `other_libraries.py` | Queries of other libraries' arrays, such as PyTorch's: results are arrays of the same library |
 | `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
-| `closest_points.py` | `ClosestPoints` of trees, and of scenes |
 | `hit_points.py` | Positions and normals of hits, found when they are asked for |
-| `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: how near they are, and where |
-| `solids.py` | `Intersections` of meshes, and of a mesh with a plane; `Penetrations` and relations of solids |
+| `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: distances and nearest points |
+| `solids.py` | `Intersections` of meshes, and of a mesh with a plane; `Penetrations` of closed meshes |
 """

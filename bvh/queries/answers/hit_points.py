@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import PerQuery, Ragged, selected
+from bvh.queries.answers.result_bases import PerQuery, Ragged, columns_of, selected
 from bvh.runtime.arguments import FloatResult, IdResult, kernel_input, thread_count
 from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
@@ -164,7 +164,7 @@ class LocatedPerQuery(Located, PerQuery):
         Returns
         -------
         Hits
-            Of the same class, with its other arrays; scalars become those of numpy.
+            With its other arrays; scalars become those of numpy.
 
         Examples
         --------
@@ -179,7 +179,7 @@ class LocatedPerQuery(Located, PerQuery):
             raise TypeError(f"dtype must be a type of floats, got {kind}")
         with np.errstate(over="ignore"):
             rounded = {name: narrowed(getattr(self, name), kind) for name in ("t", "u", "v")}
-        found = type(self)(**(self._fields() | rounded))
+        found = type(self)(**(columns_of(self) | rounded))
         if "_source" in vars(self):
             vars(found)["_source"] = vars(self)["_source"]
         return found

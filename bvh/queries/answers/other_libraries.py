@@ -73,8 +73,9 @@ class Library(NamedTuple):
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
             for name in columns.keys() - {"shape"}:
-                kind = ids if name == "prim_id" else np.int32
-                columns[name] = self._column(columns[name], kind)
+                if columns[name] is not None:
+                    kind = ids if name == "prim_id" else np.int32
+                    columns[name] = self._column(columns[name], kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
                 # What positions and normals of hits follow from.

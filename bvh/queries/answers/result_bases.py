@@ -1,7 +1,7 @@
 """Bases of results: one entry a query, or any number; as arrays of any library."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,11 +15,21 @@ Entries = TypeVar("Entries", bound="PerQuery")
 Result = TypeVar("Result")
 
 
-def filler(kind: type[Result]) -> Callable[..., Result]:
-    """Return a function (values, source) that makes a result from its fields, in their order."""
+def columns_of(result: Any) -> dict[str, Any]:
+    """Return the fields of a result by name, without those that are None."""
+    given = ((field.name, getattr(result, field.name)) for field in fields(result))
+    return {name: value for name, value in given if value is not None}
+
+
+def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
+    """Return a function (values, source) that makes a result from its fields, in their order.
+
+    Those in `without` are None.
+    """
     # `source` is what positions of hits follow from, if anything. As fast as an assignment for each
     # field; the `__init__` of a frozen class takes longer than a ray.
-    targets = ", ".join(f"entries[{field.name!r}]" for field in fields(kind))  # type: ignore[arg-type]
+    names = [f.name for f in fields(kind) if f.name not in without]  # type: ignore[arg-type]
+    targets = ", ".join(f"entries[{name!r}]" for name in names)
     scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
     exec(
         "def fill(values, source=None):\n"
@@ -53,7 +63,16 @@ def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
     return bool(found)
 
 
-class Table:
+class Record:
+    """Base of results, whose fields are None by their class where they mean nothing."""
+
+    def __post_init__(self) -> None:
+        entries = vars(self)
+        for name in [name for name, value in entries.items() if value is None]:
+            del entries[name]
+
+
+class Table(Record):
     """Base of results that `numpy.asarray` makes a structured array of."""
 
     def _columns(self) -> dict[str, Any]:
@@ -111,7 +130,7 @@ class PerQuery(Table):
         more = self._more_axes
         return type(self)(
             **{name: selected(array, index, more.get(name, 0))
-               for name, array in self._fields().items()}
+               for name, array in columns_of(self).items()}
         )  # fmt: skip
 
     @property
@@ -123,7 +142,7 @@ class PerQuery(Table):
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
-        values, mask = self._fields(), self.mask
+        values, mask = columns_of(self), self.mask
         shape = " x ".join(map(str, np.shape(mask)))
         if is_lazy(mask):
             inner = f"{number_of(shape or 1, 'queries')}, lazy"
@@ -149,27 +168,10 @@ class PerQuery(Table):
         return ""
 
     def _columns(self) -> dict[str, Any]:
-        return self._fields()
-
-    def _fields(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return columns_of(self)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Costs:
-    """Mixin of hits that know what each ray has cost: `nodes` and `tests`."""
-
-    nodes: IdResult
-    tests: IdResult
-
-    def _costs(self) -> str:
-        if self.nodes.size == 0:
-            return ""
-        nodes, tests = self.nodes.mean(), self.tests.mean()
-        return f", {number_of(nodes, 'nodes', '.4g')} and {number_of(tests, 'tests', '.4g')} a ray"
-
-
-class Ragged:
+class Ragged(Record):
     """Base of results with any number of entries a query, which begin at `offsets`."""
 
     offsets: NDArray[np.int64]
@@ -187,8 +189,8 @@ class Ragged:
 
     def _entries(self) -> dict[str, Any]:
         """Return the fields that have a row for each entry."""
-        names = [f.name for f in fields(self) if f.name not in ("offsets", "shape")]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names}
+        columns = columns_of(self)
+        return {k: column for k, column in columns.items() if k not in ("offsets", "shape")}
 
     def _queries(self) -> NDArray[np.int64]:
         """Return the query that each entry belongs to."""

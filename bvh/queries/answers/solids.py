@@ -1,4 +1,4 @@
-"""`Intersections` of meshes, and of a mesh with a plane; `Penetrations` and relations of solids."""
+"""`Intersections` of meshes, and of a mesh with a plane; `Penetrations` of closed meshes."""
 
 from __future__ import annotations
 
@@ -149,39 +149,3 @@ class Penetrations(PerQuery):
     def mask(self) -> TruthResult:
         """True where the depth is not 0."""
         return self.depth > 0.0
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SceneRelations:
-    """How solid instances are related, ascending by their ids; pairs that are disjoint left out.
-
-    Attributes
-    ----------
-    instance_id : ndarray of int32, shape (m, 2)
-        The two instances, the lower id first.
-    relation : ndarray of str, shape (m,)
-        What the first is to the second, as `BVH.relation` says it.
-
-    Examples
-    --------
-    >>> import bvh, numpy as np, trimesh
-    >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
-    >>> lifted = np.eye(4)
-    >>> lifted[2, 3] = 1.0
-    >>> ids = scene.add_many(box, [np.eye(4), lifted])
-    >>> scene.relations()
-    SceneRelations(1 pair of instances: 1 touching)
-    """
-
-    instance_id: Ids
-    relation: NDArray[np.str_]
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.relation)
-
-    def __repr__(self) -> str:
-        kinds, counts = np.unique(self.relation, return_counts=True)
-        told = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-        pairs = number_of(len(self), "pairs of instances")
-        return f"SceneRelations({pairs}{': ' if told else ''}{told})"

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic import rational
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.result_bases import filler
+from bvh.queries.verbs import OF_SCENES
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.traversal.overlaps import distance_memory as layout
-from bvh.traversal.overlaps.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
-from bvh.traversal.overlaps.distance_memory import Closest, ClosestSearch, addresses
-from bvh.traversal.overlaps.near_pairs import STEPS
+from bvh.traversal.pairs import closest_memory as layout
+from bvh.traversal.pairs.closest_memory import Closest, ClosestSearch
+from bvh.traversal.pairs.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs
+from bvh.traversal.pairs.near_pairs import STEPS
+from bvh.traversal.pairs.pair_frames import addresses
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.oriented_boxes import oriented_boxes, plain_boxes
@@ -38,7 +40,7 @@ class OneDistance:
     def __init__(self) -> None:
         self.kept, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
-        self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, matrix)
+        self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, None, matrix)
         distance, self.position = np.zeros(1), np.zeros((2, 3))
         self.prim_id = np.zeros(2, np.int32)
         self.found = addresses(distance, self.position, self.prim_id)
@@ -49,9 +51,9 @@ class OneDistance:
         self.distance: Any = distance.data
 
 
-STILL, ONE_SHELF = addresses(None, None, None), Shelf(OneDistance)
+STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]
-clearances_of = filler(Clearances)
+clearances_of = filler(Clearances, *OF_SCENES)
 
 
 def quick_distance(
@@ -95,7 +97,7 @@ def find_closest_pair(
         motions = one.motions
     elif maps is not None:
         flat = [kernel_input(m.reshape(-1)) for m in maps]
-        motions = addresses(*flat, None)
+        motions = addresses(flat[0], None, flat[1], None)
     one.numbers[0], one.code[0] = max_distance, code
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # With the boxes and maps that the addresses are of.
@@ -122,7 +124,7 @@ def find_closest_pairs(
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
     limits, hints = kernel_input(limits), kernel_input(hints)
     own, other = table_of(arrays, count), table_of(others, count)
-    arguments = own[0], other[0], addresses(None, None, moves), limits, hints
+    arguments = own[0], other[0], addresses(None, None, None, moves), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:

@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rational
-from bvh.queries.results import Overlaps, SceneOverlaps
+from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share, share_long
-from bvh.traversal.overlaps import region_search, tree_pairs
-from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
-from bvh.traversal.overlaps.tree_to_tree import frame_map
-from bvh.tree.arrays import TreeArrays, frozen_primitives
+from bvh.traversal.pairs import meeting_pairs
+from bvh.traversal.pairs.meeting_pairs import ONE_TREE, TWO_MESHES, PairSearch
+from bvh.traversal.pairs.pair_frames import addresses
+from bvh.traversal.pairs.pair_walk import ENTRY
+from bvh.traversal.regions import region_search
+from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
+from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Primitives, Triangles
@@ -40,9 +43,8 @@ QUERY_SHIFT = LEAF_BITS + PRIM_BITS
 QUERIES_AT_ONCE = 256
 CAPACITY = 4 * region_search.MAX_LEAF_SIZE
 LARGEST_CAPACITY = 1 << 20
-# Pairs of subtrees for each thread, and for all; and the capacity for pairs of faces.
+# Pairs of subtrees for each thread, and for all.
 TASKS, MAX_TASKS = 64, 1 << 14
-PAIRS = 4 * tree_pairs.MAX_LEAF_PAIRS
 
 
 class RegionSearch(NamedTuple):
@@ -61,7 +63,7 @@ class RegionSearch(NamedTuple):
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Any:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps and counts, of a tree or a scene."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
@@ -77,7 +79,7 @@ class RegionSearch(NamedTuple):
             found = Overlaps(codes.astype(np.int32), offsets, shape)
         else:
             leaf, prim = hit_codes(codes)
-            found = SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
+            found = Overlaps(prim, offsets, shape, self.owners[leaf], leaf)
         return found if self.counted is None else self.counted(found)
 
 
@@ -194,25 +196,36 @@ def ascending(keys: Keys) -> Keys:
     return keys
 
 
+class TreePair(NamedTuple):
+    """Two trees whose faces may meet, as kernels take them."""
+
+    row: TreeRow
+    row2: TreeRow
+    motions: NDArray[np.int64]  # see `pair_frames.set_motions`
+    leaf: int
+    leaf2: int
+    shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
+
+
 def find_pairs(
     arrays: TreeArrays, others: TreeArrays, transform: NDArray[np.float64] | None, itself: bool,
     threads: int, progress: Progress | None,
 ) -> Ids:  # fmt: skip
     """Return the pairs of faces that meet, (m, 2), ascending."""
     parts: list[Keys] = []
-    tasks = np.empty((0, tree_pairs.ENTRY), np.int64)
+    matrix = None if transform is None else kernel_input(transform)
+    motions, shared = addresses(None, None, None, matrix), ONE_TREE if itself else TWO_MESHES
+    pair = TreePair(arrays.row, others.row, motions, 0, 0, shared)
+    tasks = np.empty((0, ENTRY), np.int64)
     if len(arrays.nodes.data) and len(others.nodes.data):
-        to_first = frame_map(arrays.frame, others.frame, transform, itself)
-        wanted = min(TASKS * threads, MAX_TASKS)
-        pair_search = tree_pairs.new_pair_search(wanted)
-        tasks = split_pair(arrays, others, to_first, itself, pair_search, wanted)
-    shelf = Shelf(lambda: (tree_pairs.new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
+        tasks = split_pair(pair, min(TASKS * threads, MAX_TASKS))
+    shelf = Shelf(lambda: meeting_pairs.new_pair_search(len(tasks)))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as (pair_search, pairs):
-            tree_pairs.begin_with(pair_search, tasks[begin:end])
-            found = meeting_pairs(arrays, others, to_first, itself, pair_search, pairs, cancel)
+        with shelf.scratch() as search:
+            meeting_pairs.begin_with(search, tasks[begin:end])
+            found = pairs_that_meet(pair, search, cancel)
         parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
     size = max(1, len(tasks) // (8 * threads))
@@ -221,32 +234,25 @@ def find_pairs(
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
-def split_pair(
-    arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
-    pair_search: tree_pairs.PairSearch, wanted: int,
-) -> NDArray[np.int64]:  # fmt: skip
-    """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
-    tree_pairs.begin_with(pair_search, np.zeros((1, tree_pairs.ENTRY), np.int64))
-    none = np.empty((0, 2), np.int32)
-    tree_pairs.meet(arrays.row, others.row, to_first, itself, pair_search, none, wanted, 0)
-    return pair_search.stack[
-        pair_search.state[tree_pairs.FIRST] : pair_search.state[tree_pairs.HEIGHT]
-    ].reshape(-1, tree_pairs.ENTRY)
+def split_pair(pair: TreePair, wanted: int) -> NDArray[np.int64]:
+    """Return pairs of subtrees, about `wanted`, that make up a pair of trees."""
+    search = meeting_pairs.new_pair_search(wanted)
+    meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))
+    meeting_pairs.split(*pair, search, wanted)
+    first, height = search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT]
+    return search.stack[first:height].reshape(-1, ENTRY)
 
 
-def meeting_pairs(
-    arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
-    pair_search: tree_pairs.PairSearch, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
-) -> list[NDArray[np.int64]]:  # fmt: skip
+def pairs_that_meet(
+    pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
+) -> list[NDArray[np.int64]]:
     """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
-        done = tree_pairs.meet(
-            arrays.row, others.row, to_first, itself, pair_search, pairs, 0, tree_pairs.STEPS
-        )
-        count = int(pair_search.state[tree_pairs.MET])
+        done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
+        count = int(search.state[meeting_pairs.MET])
         if count:
-            found.append(pairs[:count].astype(np.int64))
+            found.append(search.pairs[:count].astype(np.int64))
     return found
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.queries.batches.containment import inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import PointBatch
-from bvh.queries.results import ClosestPoints, SceneClosestPoints
+from bvh.queries.results import ClosestPoints
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
@@ -62,7 +62,7 @@ class PointSearch(NamedTuple):
         instanced: Any = self.rays().arrays.primitives
         owners = owners_of(instanced, leaf)
         d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
-        return SceneClosestPoints(d, position, *rest)
+        return ClosestPoints(d, position, *rest)
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""

@@ -21,7 +21,8 @@ from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
-from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS, Hits
+from bvh.queries.results import AllHits, ClosestPoints, Hits
+from bvh.queries.verbs import COSTS, OF_SCENES
 from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
@@ -43,9 +44,9 @@ COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
 # Makes named tuples, sooner than their classes do.
 new = tuple.__new__
 
-hits_of, scene_hits_of = (filler(kind) for kind in HITS)
-all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
-points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
+hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
+all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
+points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
 
 
 class Searched:
@@ -125,7 +126,9 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
     return (searched.cast or searched.first_cast())(*ray, t_min, t_max)
 
 
-def closest_hit(searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
+def closest_hit(
+    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
+) -> Hits | None:
     """Return the closest hit of each ray, which `Searched.cast` has not taken as it is."""
     if not type(t_min) is type(t_max) is float:
         return None
@@ -195,7 +198,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
 
 def all_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
-) -> Any:
+) -> AllHits | None:
     """Return the hits of a ray; each crossing `once`, or not."""
     view: Any = searched
     given = plain_ray(origin, direction)

@@ -13,7 +13,7 @@ from bvh.queries.answers.hit_points import source_of
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
-from bvh.queries.results import COUNTED_HITS, HITS, AllHits, Hits, SceneAllHits
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
@@ -90,13 +90,15 @@ class RaySearch(NamedTuple):
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, and its cost."""
         arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
+        goal, n = _goals(False, options, arrays), batch.size if counters else 0
+        counted = CountGoal(False, options.cull, np.zeros(n, np.int32), np.zeros(n, np.int32))
         if counters:
-            costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
-            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
-            hits = _closest(arrays, batch, lambda: goal, options, COUNTED_HITS, *costs)
-        else:
-            hits = _closest(arrays, batch, _goals(False, options, arrays), options, HITS)
-        vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
+            goal, options = lambda: counted, options._replace(sort=False)
+        hits = _closest(arrays, batch, goal, options)
+        fields = vars(hits)
+        fields["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
+        if counters:
+            fields["nodes"], fields["tests"] = shaped(batch.shape, counted.nodes, counted.tests)
         return hits if whole is None else whole.named(hits)
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
@@ -143,22 +145,20 @@ class RaySearch(NamedTuple):
 
 
 def _closest(
-    arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions,
-    kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
-) -> Hits:  # fmt: skip
-    """Return the hits that a goal leads to, as results of a tree or of a scene."""
+    arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
+) -> Hits:
+    """Return the hits that a goal leads to."""
     out = scratch.result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel leaves results alone; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
-    of_tree, of_scene = kinds
     if not isinstance(arrays.primitives, Instanced):
-        return of_tree(*shaped(batch.shape, *out, *costs))
+        return Hits(*shaped(batch.shape, *out))
     leaf, prim_id = hit_codes(out.prim_id)
     owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
-    return of_scene(*shaped(batch.shape, *out, owners, leaf, *costs))
+    return Hits(*shaped(batch.shape, *out, owners, leaf))
 
 
 def ids_of(primitives: object) -> Any:
@@ -264,7 +264,7 @@ def _listed(
     if not isinstance(arrays.primitives, Instanced):
         return AllHits(prim_id, *hits)
     leaf, prim_id = hit_codes(prim_id)
-    return SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
+    return AllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
 
 
 def _gather(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.query_arguments import affine_matrices, is_foreign
-from bvh.queries.results import OVERLAPS
+from bvh.queries.results import Overlaps
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
@@ -21,9 +21,8 @@ from bvh.tree.solids import Boxes
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+    from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
-Found = TypeVar("Found")
 Pairs = TypeVar("Pairs")
 
 
@@ -31,7 +30,7 @@ Pairs = TypeVar("Pairs")
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
-class RegionQueries(Generic[Found]):
+class RegionQueries:
     """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
 
     All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
@@ -41,13 +40,13 @@ class RegionQueries(Generic[Found]):
     __slots__ = ()
 
     # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
-    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
+    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget]
 
-    @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
+    @verb({"lower": (3,), "upper": (3,)}, Overlaps, Merge.LISTS)
     def overlap_box(
         self, lower: ArrayLike, upper: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles, or boxes, that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
@@ -67,7 +66,7 @@ class RegionQueries(Generic[Found]):
 
         Returns
         -------
-        Overlaps or SceneOverlaps
+        Overlaps
             The ids of each box, ascending. The result of a single box is a sequence of ids. In a
             scene also `instance_id` and `leaf`.
 
@@ -94,11 +93,11 @@ class RegionQueries(Generic[Found]):
         with heard(progress) as report:
             return target.overlaps(regions, shape, threads, report)
 
-    @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
+    @verb({"center": (3,), "radius": ()}, Overlaps, Merge.LISTS)
     def overlap_sphere(
         self, center: ArrayLike, radius: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles, or boxes, that overlap a ball; returned as by `overlap_box`.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
@@ -129,11 +128,11 @@ class RegionQueries(Generic[Found]):
         with heard(progress) as report:
             return target.overlaps(regions, shape, threads, report)
 
-    @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
+    @verb({"planes": (-1, 4)}, Overlaps, Merge.LISTS)
     def overlap_frustum(
         self, planes: ArrayLike, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
         They are returned as by `overlap_box`, and decided as real arithmetic on the given doubles
@@ -163,7 +162,7 @@ class RegionQueries(Generic[Found]):
             return target.overlaps(regions, shape, threads, report)
 
 
-class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
+class OverlapQueries(RegionQueries, Generic[Pairs]):
     """Overlap queries of `BVH` and `Scene`: of regions, and for pairs of faces."""
 
     __slots__ = ()
@@ -277,7 +276,7 @@ def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
-    from bvh.traversal.overlaps.regions import BoxRegions
+    from bvh.traversal.regions.regions import BoxRegions
 
     low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
@@ -289,7 +288,7 @@ def box_regions(
 
 def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
-    from bvh.traversal.overlaps.regions import SphereRegions
+    from bvh.traversal.regions.regions import SphereRegions
 
     at, size = points("center", center), lengths("radius", radius, finite=True)
     shape = common_shape(center=at.shape[:-1], radius=size.shape)
@@ -298,7 +297,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
-    from bvh.traversal.overlaps.regions import PlaneRegions
+    from bvh.traversal.regions.regions import PlaneRegions
 
     rows = reals("planes", planes)
     if rows.shape == (0,):

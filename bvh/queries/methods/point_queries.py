@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch
-from bvh.queries.results import CLOSEST_POINTS
+from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime import arguments
@@ -20,21 +19,19 @@ from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
-Points = TypeVar("Points")
-
 PARITY = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
     "(told once for a tree)"
 )
 
 
-class PointQueries(Generic[Points]):
+class PointQueries:
     """Point queries of `BVH` and `Scene` over triangles, which say what is searched."""
 
     __slots__ = ()
 
     # For the name of a query, and its mask.
-    _point_target: Callable[[str, int | None], PointTarget[Points]]
+    _point_target: Callable[[str, int | None], PointTarget]
     # For a mask: a surface with open edges to warn about, or None.
     _open_surface: Callable[[int | None], str | None]
 
@@ -43,11 +40,11 @@ class PointQueries(Generic[Points]):
         """What quick calls search; None where there are none."""
         return None
 
-    @verb({"points": (3,), "max_distance": ()}, CLOSEST_POINTS, Merge.LEAST)
+    @verb({"points": (3,), "max_distance": ()}, ClosestPoints, Merge.LEAST)
     def closest_point(
         self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, k: int | None = None,
         mask: int | None = None, threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Points:  # fmt: skip
+    ) -> ClosestPoints:  # fmt: skip
         """Find the closest point of the surface for each point.
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
@@ -77,7 +74,7 @@ class PointQueries(Generic[Points]):
 
         Returns
         -------
-        ClosestPoints or SceneClosestPoints
+        ClosestPoints
             With fields of the points' leading shape; scalars for a single point. A miss has
             distance +inf, prim_id -1, else NaN. In a scene also `instance_id` and `leaf`.
 
@@ -339,9 +336,7 @@ class PointQueries(Generic[Points]):
         return shaped(batch.shape, flat)[0]
 
 
-def warn_if_open(
-    of: PointQueries[Any], mask: int | None, query: str, consequence: str = PARITY
-) -> None:
+def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
     """Warn, once for each tree, that the faces that count for a mask have open edges."""
     surface = of._open_surface(mask)
     if surface is not None:

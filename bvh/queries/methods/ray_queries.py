@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,34 +11,23 @@ from numpy.typing import ArrayLike
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import Filter, edge_rule, is_foreign, one_mask, ray_batch
-from bvh.queries.results import ALL_HITS, COUNTED_HITS, HITS
+from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget, ray_options
 from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
-ClosestHits = TypeVar("ClosestHits")
-EveryHit = TypeVar("EveryHit")
-Caster = TypeVar("Caster")
-Found = TypeVar("Found", covariant=True)
 
-
-class Cast(Protocol[Found]):
-    """What `BVH.caster` and `Scene.caster` return."""
+class Cast(Protocol):
+    """Function that `BVH.caster` and `Scene.caster` return."""
 
     def __call__(
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
-    ) -> Found:  # fmt: skip
-        """Cast one ray."""
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Cast one ray; return t, prim_id, u, v and front, in a scene also the leaf."""
 
-
-# A hit, and one of a scene, which ends with the leaf.
-Hit: TypeAlias = tuple[float, int, float, float, bool]
-SceneHit: TypeAlias = tuple[float, int, float, float, bool, int]
-TreeCaster: TypeAlias = Cast[Hit]
-SceneCaster: TypeAlias = Cast[SceneHit]
 
 # The docstrings of casters themselves, which begin with the signature.
 DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
@@ -62,23 +51,23 @@ TREE_CAST = DESCRIPTION.format("tree", "", "", "BVH", "")
 SCENE_CAST = DESCRIPTION.format("scene, as it is at every call", ", leaf", ", int", "Scene", ", -1")
 
 
-class RayQueries(Generic[ClosestHits, EveryHit]):
+class RayQueries:
     """Ray queries of `BVH`, `Scene` and `Parts`, which say what is searched."""
 
     __slots__ = ()
 
-    _ray_target: Callable[[], RayTarget[ClosestHits, EveryHit]]
+    _ray_target: Callable[[], RayTarget]
 
     @property
     def _quick(self) -> Searched | None:
         """What quick calls search; None where there are none."""
         return None
 
-    def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget[ClosestHits, EveryHit]:
+    def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
         """Return the target of rays that ignore some instances of a scene."""
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
-    @verb(RAYS, HITS, Merge.LEAST, counted=COUNTED_HITS)
+    @verb(RAYS, Hits, Merge.LEAST)
     def closest_hit(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None,
@@ -86,7 +75,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         threads: int | None = None, validate_rays: bool = False,
         progress: ProgressLike | None = None, sort: bool | None = None,
         filter: Filter | None = None, data: object = None, counters: bool = False,
-    ) -> ClosestHits:  # fmt: skip
+    ) -> Hits:  # fmt: skip
         """Find the closest hit of each ray.
 
         The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is decided
@@ -137,7 +126,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
         Returns
         -------
-        Hits or SceneHits
+        Hits
             Fields have the rays' leading shape; scalars for a single ray. `mask` tells hits from
             misses, which have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
@@ -175,11 +164,13 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             if searched is not None:
                 cast = searched.cast
                 # Avoid compiling the batch kernel for one ray.
-                hits = None if cast is None else cast(origins, directions, t_min, t_max)
+                hits: Hits | None = (
+                    None if cast is None else cast(origins, directions, t_min, t_max)
+                )
                 if hits is None:
                     hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
                 if hits is not None:
-                    return hits  # type: ignore[no-any-return]
+                    return hits
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         if is_foreign(origins, directions, t_min, t_max, mask):
@@ -243,14 +234,14 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             options = ray_options(target, cull, threads, report, sort, filter, data)
             return target.any_hits(batch, options)
 
-    @verb(RAYS, ALL_HITS, Merge.LISTS)
+    @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, max_hits: int | None = None, edges: EdgeRule = "closed",
         mask: ArrayLike | None = None, exclude: int | str | ArrayLike | None = None,
         cull: Cull | None = None, threads: int | None = None, validate_rays: bool = False,
         progress: ProgressLike | None = None, filter: Filter | None = None, data: object = None,
-    ) -> EveryHit:  # fmt: skip
+    ) -> AllHits:  # fmt: skip
         """Find all hits of each ray, or the first few.
 
         Complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes a hit, 37
@@ -274,7 +265,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
 
         Returns
         -------
-        AllHits or SceneAllHits
+        AllHits
             Flat arrays, and offsets to each ray's hits; `position` and `normal` on demand.
 
         Examples
@@ -294,7 +285,7 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
         if searched is not None:
             hits = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
             if hits is not None:
-                return hits  # type: ignore[no-any-return]
+                return hits
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
@@ -351,15 +342,15 @@ class RayQueries(Generic[ClosestHits, EveryHit]):
             return target.count_hits(batch, options, once)
 
 
-class CasterQueries(RayQueries[ClosestHits, EveryHit], Generic[ClosestHits, EveryHit, Caster]):
+class CasterQueries(RayQueries):
     """Ray queries of `BVH` and `Scene`, which also cast rays one at a time."""
 
     __slots__ = ()
 
     # For a side to cull and a mask.
-    _caster: Callable[[int, int], Caster]
+    _caster: Callable[[int, int], Cast]
 
-    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
+    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
         For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
@@ -372,7 +363,7 @@ class CasterQueries(RayQueries[ClosestHits, EveryHit], Generic[ClosestHits, Ever
 
         Returns
         -------
-        TreeCaster or SceneCaster
+        callable
             ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
             front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
 

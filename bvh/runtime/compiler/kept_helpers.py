@@ -37,7 +37,8 @@ class KeptHelperCompiler(HelperCompiler):
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
         if key in _known:
-            return _known[key]._replace(metadata={})
+            known = _known[key]
+            return _result(state.targetctx, known.library, known.fndesc, known.signature)
         result = key and _rebuilt(state.targetctx, key)
         if result is None:
             result = super().compile_extra(func)
@@ -141,7 +142,13 @@ def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
     library = _library(context.codegen(), key)
     if library is None:
         return None
-    *_, description, signature = helpers.find(key)
+    return _result(context, library, *helpers.find(key)[2:])
+
+
+def _result(
+    context: Context, library: HelperLibrary, description: Any, signature: Any
+) -> compiler.CompileResult:
+    """Return the result of a compilation, for one function: Numba forgets it with that."""
     environment = Environment.from_fndesc(description)
     function = callable_of(description, environment, library)
     context.insert_user_function(function, description, [library])

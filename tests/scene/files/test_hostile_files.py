@@ -22,10 +22,11 @@ from bvh.io.file_formats import MAGIC, entries_of, unpacked
 from bvh.io.untrusted import DEEPEST
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading as storage
-from bvh.traversal.overlaps.region_search import new_search
-from bvh.traversal.overlaps.regions import BoxRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, new_pair_search
+from bvh.traversal.pairs.meeting_pairs import new_pair_search
+from bvh.traversal.pairs.pair_walk import ENTRY
 from bvh.traversal.points.scratch import new_scratch
+from bvh.traversal.regions.region_search import new_search
+from bvh.traversal.regions.regions import BoxRegions
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, NODE_SIZE
 from tests.cases.saved_trees import Parts, signed_header, tree_of
 

@@ -8,7 +8,7 @@ Each file imports only from those above it.
 | `page_events.py` | Events of a page that viser does not report: taps, regions, keys, lists, colour schemes |
 | `selecting.py` | Selecting: faces, vertices and instances in rectangles and lassos, added up and exported |
 | `measuring.py` | Measuring: the distance between the last two picks, or between their instances |
-| `sectioning.py` | Sectioning: a plane, of which the page draws one side alone |
+| `sectioning.py` | Sectioning: a plane, one side of which the page draws |
 | `instance_list.py` | List of a scene's instances: names, a search, eyes that hide, one to frame |
-| `views.py` | Views: where the camera stands, ground and axes, pictures and links |
+| `views.py` | Views: camera positions, ground and axes, pictures and links |
 """

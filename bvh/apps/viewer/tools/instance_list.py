@@ -9,7 +9,7 @@ from bvh.apps.page_server import block
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.runtime.arguments import grouped
 
-# Rows of the list; the search of the page looks through these.
+# Largest number of rows, which the search of the page covers.
 MAX_LISTED = 2000
 _ROW = "display:flex;align-items:center;gap:0.4em;cursor:pointer;padding:0.05em 0.2em"
 _NAME = "flex:1;overflow-wrap:anywhere"
@@ -21,7 +21,7 @@ class InstanceList:
 
     def __init__(self, gui: Any, copy: SceneCopy) -> None:
         self._copy = copy
-        # What is listed: ids, names, and which are hidden.
+        # Listed ids, names and hidden ids.
         self._listed: tuple[Any, ...] = ()
         self._folder = gui.add_folder("Instances", expand_by_default=False)
         with self._folder:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 Ids = NDArray[np.integer]
 Colour = tuple[int, int, int]
 ORANGE, BLUE, GREY, GREEN = (255, 120, 20), (30, 110, 255), (90, 90, 90), (20, 140, 70)
-# Marks are drawn nearer to the eye by this share of their distance.
+# Share of their distance by which marks are moved towards the eye.
 LIFT = 2e-3
 
 
 class Marked(NamedTuple):
-    """Faces of one leaf that are marked, and the map and the arrays with which they were drawn."""
+    """Marked faces of one leaf, and the map and the arrays with which they were drawn."""
 
     path: tuple[int, ...]
     tree: BVH
@@ -43,7 +43,7 @@ class Marked(NamedTuple):
         return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
     def unplaced(self) -> Marked:
-        """Return the marked faces without the place where they were drawn."""
+        """Return the marked faces without their position, so that they are drawn again."""
         return self._replace(matrix=np.full((3, 4), np.nan))
 
 

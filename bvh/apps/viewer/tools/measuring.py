@@ -1,4 +1,4 @@
-"""Measuring: the distance between the last two picks, or between the instances that they are of."""
+"""Measuring: the distance between the last two picks, or between their instances."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Measuring:
 
 
 def clearance(scene: Scene, first: int, second: int) -> tuple[float, Floats]:
-    """Return the distance between two instances of a scene, and where they are nearest, (2, 3)."""
+    """Return the distance between two instances of a scene, and the nearest points, (2, 3)."""
     pair = Scene()
     for number in (first, second):
         instance = scene[number]

@@ -15,8 +15,8 @@ Handler = Callable[[dict[str, Any]], object]
 class PageEvents:
     """Events that the script of a page writes into a text field, each handled once, in order.
 
-    The field holds the last few as JSON, each with its number, as viser may leave out a value of a
-    field that changes quickly. `handlers` are functions of an event by its kind.
+    The field holds the last few as JSON, numbered, because viser may skip a value of a field that
+    changes quickly. `handlers` are functions of an event by its kind.
     """
 
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
@@ -35,7 +35,7 @@ class PageEvents:
             events = json.loads(self._field.value)
             fresh = [event for event in events if event["n"] > self._seen]
         except (ValueError, TypeError, KeyError):
-            # Whoever reaches the server may write anything.
+            # Any client of the server may write anything.
             return
         for event in fresh:
             self._seen = event["n"]

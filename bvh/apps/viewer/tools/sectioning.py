@@ -1,4 +1,4 @@
-"""Sectioning: a plane, of which the page draws one side alone."""
+"""Sectioning: a plane, one side of which the page draws."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from trimesh.intersections import slice_faces_plane
 
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
 from bvh.camera.camera import Camera
 
 OFF, PICKED = "off", "picked face"
 AXES = {"x": 0, "y": 1, "z": 2}
-# Copies of meshes that are cut at most; of others that the plane crosses, all is drawn.
+# Largest number of copies of meshes that are cut; others that cross the plane are drawn uncut.
 MAX_CUT = 500
 
 
 class Sectioning:
     """Controls of the section plane on the page of a session, and the plane.
 
-    `plane` is None, or a unit normal and an offset in the world: what lies at n.p > offset is not
-    drawn, and not picked.
+    `plane` is None, or a unit normal and an offset in the world: geometry with n.p > offset is
+    neither drawn nor picked.
     """
 
     def __init__(self, session: Any) -> None:
@@ -55,7 +56,7 @@ class Sectioning:
             session.redraw()
 
     def seen(self, camera: Camera) -> Camera | None:
-        """Return a camera of one ray whose range is the side that is drawn; None if it has none."""
+        """Return a camera of one ray limited to the visible side; None if the ray is not on it."""
         if self.plane is None:
             return camera
         normal, offset = self.plane
@@ -65,14 +66,14 @@ class Sectioning:
         return replace(camera, far=-away / rate) if rate > 0.0 else camera
 
     def parts(self, parts: list[DrawnMesh], frame: PageFrame) -> list[DrawnMesh]:
-        """Return what is drawn of parts: copies on the side that is seen, and others cut."""
+        """Return the visible parts: copies on the visible side, and cut ones."""
         if self.plane is None:
             return parts
         normal, offset = self.plane
         level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
         cut = 0
         for part in parts:
-            # By the boxes of copies: what only they cross is cut all the same.
+            # By the boxes of copies: a copy whose box alone is crossed is cut as well.
             box = part.vertices[part.faces].reshape(-1, 3)
             whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
             heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
@@ -113,23 +114,7 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
-    """Return the part of triangles at n.p <= level: vertices and faces of its own."""
-    heights = points @ normal - level
-    corners, below = points[faces], heights[faces] <= 0.0
-    kept = [corners[below.all(axis=1)]]
-    # Turned so that the corner alone on its side comes first.
-    for alone_below in (True, False):
-        count = below.sum(axis=1)
-        rows = np.flatnonzero(count == (1 if alone_below else 2))
-        first = (below[rows] == alone_below).argmax(axis=1)
-        order = (first[:, None] + [0, 1, 2]) % 3
-        a, b, c = np.moveaxis(np.take_along_axis(corners[rows], order[..., None], 1), 1, 0)
-        ha, hb, hc = np.take_along_axis(heights[faces[rows]], order, 1).T
-        ab = a + (ha / (ha - hb))[:, None] * (b - a)
-        ac = a + (ha / (ha - hc))[:, None] * (c - a)
-        if alone_below:
-            kept.append(np.stack([a, ab, ac], axis=1))
-        else:
-            kept += [np.stack([ab, b, c], axis=1), np.stack([ab, c, ac], axis=1)]
-    found = np.concatenate(kept).reshape(-1, 3).astype(np.float32)
-    return found, np.arange(len(found), dtype=np.uint32).reshape(-1, 3)
+    """Return the part of triangles at n.p <= level: its vertices and faces."""
+    cut: Any = slice_faces_plane  # It has no types.
+    vertices, triangles, _ = cut(points, faces.astype(np.int64), -normal, level * normal)
+    return vertices.astype(np.float32), triangles.astype(np.uint32)

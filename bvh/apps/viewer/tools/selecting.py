@@ -16,9 +16,9 @@ from bvh.camera.camera import Camera
 from bvh.picking.results import Selection
 from bvh.runtime.jit import notice
 
-# Faces or vertices of a selection that are drawn at most; all are counted.
+# Largest number of selected faces or vertices that are drawn; all are counted.
 MAX_MARKED = 200_000
-# And of one whose instances move.
+# The same while instances move.
 MAX_MOVED = 20_000
 TOOLS = {"Orbit and pick": "", "Rectangle": "rectangle", "Lasso": "lasso"}
 WHAT = ("faces", "vertices", "instances")
@@ -50,7 +50,7 @@ class Selecting:
         self._script.content = readouts.dragging(TOOLS[self._tool.value])
 
     def select(self, polygon: Floats, mode: str = "") -> None:
-        """Select what is in a polygon of shares of the picture; two points are a rectangle."""
+        """Select the content of a polygon in shares of the picture; two points are a rectangle."""
         session = self._session
         with session.asking():
             camera = session.camera()
@@ -80,7 +80,7 @@ class Selecting:
         self._session.marks.clear("selection")
 
     def follow(self, camera: Camera) -> None:
-        """Move the marks with their instances; those of what is gone are removed."""
+        """Move the marks with their instances; remove marks of removed instances."""
         now = [self._session.found(each) for each in self._marked]
         if any(new is not old for new, old in zip(now, self._marked, strict=True)):
             self._marked = [each for each in now if each is not None]
@@ -89,7 +89,7 @@ class Selecting:
             self._colour(camera)
 
     def unplace(self) -> None:
-        """Have the marks made again."""
+        """Let the next update place the marks again."""
         self._marked = [each.unplaced() for each in self._marked]
 
     def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
@@ -107,7 +107,7 @@ class Selecting:
         self._colour(camera)
 
     def _colour(self, camera: Camera) -> None:
-        """Mark what is selected."""
+        """Mark the selection."""
         marks = self._session.marks
         if self.found is not None and self.found.what == "vertices":
             points = [marks.placed(m, m.tree.vertices[m.ids]) for m in self._marked]
@@ -119,7 +119,7 @@ class Selecting:
         )
 
     def _export(self, how: str) -> None:
-        """Copy, save or clear what is selected."""
+        """Copy, save or clear the selection."""
         if how == "Clear":
             with self._session.asking():
                 self.clear()

@@ -1,4 +1,4 @@
-"""Views of a page: where its camera stands, what is drawn beside the scene, pictures and links."""
+"""Views of a page: camera positions, ground and axes, pictures and links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bvh.apps.viewer.drawing import Floats
 from bvh.camera.camera import Camera
 from bvh.camera.placement import oblique
 
-# Fields of view in degrees: of perspective, and one so small that lines stay parallel to the eye.
+# Fields of view in degrees: perspective, and one small enough to look orthographic.
 WIDE, NARROW = 35.0, 1.0
 # Share of the view that a model fills.
 FILL = 0.9
@@ -62,13 +62,13 @@ class Views:
         camera = self._session.client.camera
         with self._session.client.atomic():
             camera.fov = float(np.radians(opening))
-            # So far away, depths need a nearest one that is not too near.
+            # A distant camera needs a farther near plane for the precision of depths.
             camera.near = 1.0 if opening < 2.0 * NARROW else 0.002
             camera.up_direction = self._up
             camera.position, camera.look_at = eye, target
 
     def _change_opening(self) -> None:
-        """Change between perspective and orthographic, with the same size at what is looked at."""
+        """Change between perspective and orthographic; the target keeps its size."""
         camera = self._session.client.camera
         opening = NARROW if self._parallel.value else WIDE
         target = np.asarray(camera.look_at)

@@ -30,7 +30,7 @@ SIGN = ["#1d4e79", "#6aa5cc", "#f3f0e8", "#eea25f", "#a8321f"]
 
 
 def beside(name: str) -> Any:
-    """Import a module of `meshes` or `benchmarks`, beside the package in a clone, else inside."""
+    """Import a module of `meshes` or `benchmarks`: next to the package in a clone, or inside it."""
     return import_module(name if find_spec(name.split(".")[0]) else f"bvh.{name}")
 
 

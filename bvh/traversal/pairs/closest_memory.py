@@ -10,18 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, address, field, peek, pointer, pointer_to, shifted
-from bvh.runtime.tuple_references import Pointer, as_pointers
-from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
+from bvh.runtime.simd import WIDTH, peek, pointer_to
+from bvh.traversal.pairs.pair_frames import FLOATS, SIDE_SIZE, addresses, doubles_at
+from bvh.traversal.pairs.pair_walk import PAIRS_STACK
 from bvh.tree import rows as tree_rows
-from bvh.tree.arrays import TreePointers, TriangleRow
-from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS
 
-ENTRY = 5
-# As for pairs that meet: opening a pair pops one entry and pushes up to WIDTH**2.
-STACK_SIZE = ENTRY * (WIDTH + 2) * STACK
 MAX_KEYS = (MAX_LEAF_ROWS * WIDTH) ** 2
 # Rows of boxes, and of a group (see `near_faces`).
 BOX_ROWS, GROUP_ROWS = 18, 13
@@ -48,10 +43,6 @@ LOW_BITS = 0xFFFFFFFF
 MAX_ID = 2**31 - 1
 
 
-# (bits of the squared distance, code, box, code2, box2) of an entry of the stack.
-entry, set_entry = field(np.int64, *range(ENTRY))
-
-
 class ClosestSearch(NamedTuple):
     """The state of a search, and its scratch; pointers inside kernels."""
 
@@ -59,8 +50,8 @@ class ClosestSearch(NamedTuple):
     reals: NDArray[np.float64]
     sides: NDArray[np.float64]  # both, one after the other
     stack: NDArray[np.int64]
-    own_floats: NDArray[np.float32]
-    their_floats: NDArray[np.float32]
+    floats: NDArray[np.float32]
+    floats2: NDArray[np.float32]
     rows: NDArray[np.float32]  # boxes or triangles of the second side, triangles of the first
     ends: NDArray[np.float64]  # and where they end along the direction
     masks: NDArray[np.int64]  # which lanes of its groups are near enough
@@ -88,24 +79,11 @@ class Closest(NamedTuple):
     prim_id: NDArray[np.int32]  # (n, 2)
 
 
-class Task(NamedTuple):
-    """Pointers that all steps share."""
-
-    tree: TreePointers
-    other: TreePointers
-    lowest: Pointer[np.int32]  # of the first tree: see `rows`
-    boxes: Pointer[np.float32]
-    boxes2: Pointer[np.float32]
-    own: Pointer[np.float64]
-    theirs: Pointer[np.float64]
-    search: ClosestSearch
-
-
 def new_search_memory() -> SearchMemory:
     """Return the scratch of a search."""
     search = ClosestSearch(
         np.zeros(STATE_SIZE, np.int64), np.zeros(REALS), np.zeros(2 * SIDE_SIZE),
-        np.empty(STACK_SIZE, np.int64), np.zeros(FLOATS, np.float32), np.zeros(FLOATS, np.float32),
+        np.empty(PAIRS_STACK, np.int64), np.zeros(FLOATS, np.float32), np.zeros(FLOATS, np.float32),
         np.empty(ROWS_SIZE, np.float32), np.empty(2 * MAX_LEAF_ROWS * WIDTH),
         np.empty(MAX_LEAF_ROWS, np.int64), np.empty(WIDTH), np.empty(MAX_KEYS + WIDTH),
         np.empty(MAX_KEYS + WIDTH, np.int64), np.empty(CAPACITY, np.int64), np.empty(CAPACITY),
@@ -114,36 +92,22 @@ def new_search_memory() -> SearchMemory:
     return SearchMemory(search, addresses(*search))
 
 
-def addresses(*arrays: tree_rows.Array) -> NDArray[np.int64]:
-    """Return the table of the addresses of arrays; 0 for None, and for arrays without items."""
-    return kernel_input(np.array(tree_rows.addresses(*arrays), np.int64))
-
-
 def _pointer(like):
     """Return a function (table, i): the pointer at an address in a table, to numbers like one."""
     return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 
-_singles, doubles_at, _ints, _longs = map(
-    _pointer, (tree_rows.F4, tree_rows.F8, tree_rows.I4, tree_rows.I8)
-)
+_singles, _ints, _longs = map(_pointer, (tree_rows.F4, tree_rows.I4, tree_rows.I8))
 
 
 @inlined
-def task_of(own, other, table):
-    """Return the pointers of a search by the rows of two trees and its table."""
-    sides = doubles_at(table, 2)
-    search = ClosestSearch(
-        _longs(table, 0), doubles_at(table, 1), sides, _longs(table, 3), _singles(table, 4),
-        _singles(table, 5), _singles(table, 6), doubles_at(table, 7), _longs(table, 8),
-        doubles_at(table, 9), doubles_at(table, 10), _longs(table, 11), _longs(table, 12),
-        doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
-    )  # fmt: skip
-    row, row2 = pointer(own), pointer(other)
-    return Task(
-        as_pointers(TriangleRow(address(row, 0))), as_pointers(TriangleRow(address(row2, 0))),
-        tree_rows.lowest(row), tree_rows.boxes(row), tree_rows.boxes(row2), sides,
-        shifted(sides, SIDE_SIZE), search,
+def search_at(table):
+    """Return the pointers of a search by its table."""
+    return ClosestSearch(
+        _longs(table, 0), doubles_at(table, 1), doubles_at(table, 2), _longs(table, 3),
+        _singles(table, 4), _singles(table, 5), _singles(table, 6), doubles_at(table, 7),
+        _longs(table, 8), doubles_at(table, 9), doubles_at(table, 10), _longs(table, 11),
+        _longs(table, 12), doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
     )  # fmt: skip
 
 

@@ -14,16 +14,18 @@ from bvh.geometry.arithmetic.floats import INF, NAN, bits, from_bits, vector
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.pairs.triangle_distance import distance_bounds
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
+from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, peek, pointer, poke
-from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps import measured_pairs, near_pairs, side_frames
-from bvh.traversal.overlaps.common_points import common_point
-from bvh.traversal.overlaps.distance_memory import doubles_at, found_at, task_of
-from bvh.traversal.overlaps.near_faces import collect_faces
-from bvh.traversal.overlaps.near_pairs import BOX_ERROR, FACE_ERROR
-from bvh.traversal.overlaps.side_frames import MARGIN, SHIFT
+from bvh.traversal.pairs import closest_memory as memory
+from bvh.traversal.pairs import measured_pairs, near_pairs, pair_frames
+from bvh.traversal.pairs.common_points import common_point
+from bvh.traversal.pairs.near_faces import collect_faces
+from bvh.traversal.pairs.near_pairs import BOX_ERROR, FACE_ERROR
+from bvh.traversal.pairs.pair_frames import MARGIN, SHIFT
+from bvh.traversal.pairs.pair_walk import SEARCHES, child_of, push_roots, task_of, walk
+from bvh.tree.arrays import TriangleRow
 from bvh.tree.rows import is_empty
 from bvh.tree.triangle_groups import id_at
 
@@ -37,10 +39,10 @@ DESCENTS = 2
 def _test(task, code):
     """Test a pair of faces, by its code: as a contact, or a candidate, for which there is room."""
     stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
-    valid, a = side_frames.side_corners(tree.primitives, code >> 32, own)
-    valid2, b = side_frames.side_corners(other.primitives, code & memory.LOW_BITS, theirs)
+    valid, a = pair_frames.side_corners(tree.primitives, code >> 32, side)
+    valid2, b = pair_frames.side_corners(tree2.primitives, code & memory.LOW_BITS, side2)
     if not (valid and valid2):
         return
     low = 0.0
@@ -66,9 +68,9 @@ def _test(task, code):
 @inlined
 def _direct(task, g):
     """Measure both sides along a direction."""
-    side_frames.set_direction(task.own, task.theirs, g)
-    side_frames.set_floats(task.own, task.search.own_floats)
-    side_frames.set_floats(task.theirs, task.search.their_floats)
+    pair_frames.set_direction(task.side, task.side2, g)
+    pair_frames.set_floats(task.side, task.search.floats)
+    pair_frames.set_floats(task.side2, task.search.floats2)
 
 
 @inlined
@@ -76,7 +78,7 @@ def _pair_at(task, i):
     """Return the code of a pair of faces that is collected."""
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
-    return first << 32 | peek(task.other.ids, id_at(name & memory.LOW_BITS))
+    return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
 
 
 @kernel
@@ -132,10 +134,10 @@ def _leaves(task, code, box, code2, box2):
 def _descend_from(task, name):
     """Test the faces of two leaves: always the nearest below a pair of children of the roots."""
     stay_outlined()
-    tree, other, search = task.tree, task.other, task.search
+    tree, tree2, search = task.tree, task.tree2, task.search
     root = np.int64(0)
-    code, box = near_pairs.child_of(tree.blocks, root, root, name % WIDTH)
-    code2, box2 = near_pairs.child_of(other.blocks, root, root, name // WIDTH)
+    code, box = child_of(tree.blocks, root, root, name % WIDTH)
+    code2, box2 = child_of(tree2.blocks, root, root, name // WIDTH)
     while code >= 0 or code2 >= 0:
         count, best = near_pairs.open_pair(task, code, box, code2, box2), np.int64(0)
         if count == 0:
@@ -144,8 +146,8 @@ def _descend_from(task, name):
             if peek(search.keys, i) < peek(search.keys, best):
                 best = i
         name = peek(search.names, best)
-        code, box = near_pairs.child_of(tree.blocks, code, box, name % WIDTH)
-        code2, box2 = near_pairs.child_of(other.blocks, code2, box2, name // WIDTH)
+        code, box = child_of(tree.blocks, code, box, name % WIDTH)
+        code2, box2 = child_of(tree2.blocks, code2, box2, name // WIDTH)
     _leaves(task, code, box, code2, box2)
     # They will be found again.
     poke(search.state, memory.COUNT, np.int64(0))
@@ -172,31 +174,24 @@ def _descend(task):
         _descend_from(task, peek(stack, 2 * best + 1))
 
 
-@inlined
-def _push_root(stack):
-    """Store the pair of roots as the stack's only entry; return its height."""
-    memory.set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
-    return np.int64(memory.ENTRY)
-
-
 @kernel
 def _begin(task, limit, hint):
     """Begin a query: the frame of the pair, bounds, and descents to first pairs, or the hint's."""
     stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
-    scale, extent = side_frames.set_sides(tree, other, own, theirs)
+    scale, extent = pair_frames.set_common_frame(tree, tree2, side, side2)
     poke(reals, memory.SCALE, scale)
     margin = 0.0
     for axis in range(3):
-        margin += peek(own, MARGIN + axis) + peek(theirs, MARGIN + axis)
+        margin += peek(side, MARGIN + axis) + peek(side2, MARGIN + axis)
     # Not a number, of overflow, is kept.
     extent = 1.0 if extent <= 1.0 else extent
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
     poke(reals, memory.LIMIT, limit)
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
-    _direct(task, minus(vector(own, SHIFT // 3), vector(theirs, SHIFT // 3)))
+    _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
     poke(state, memory.CONTACT, np.int64(memory.NO_PAIR))
@@ -210,6 +205,29 @@ def _begin(task, limit, hint):
         _descend(task)
 
 
+def _visit(search, task, top, pair):
+    (key, code, box, code2, box2), state = pair, search.state
+    contact = peek(state, memory.CONTACT)
+    if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
+        return top
+    if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
+        # All faces come after one that touches.
+        return top
+    if code >= 0 or code2 >= 0:
+        count = near_pairs.open_pair(task, code, box, code2, box2)
+        near_pairs.sort_collected(search, count)
+        return near_pairs.push_collected(task, top, code, box, code2, box2, count)
+    _leaves(task, code, box, code2, box2)
+    if contact == memory.NO_PAIR and peek(state, memory.CONTACT) != memory.NO_PAIR:
+        # From the root again, lowest faces first.
+        poke(state, memory.LEFT, np.int64(0))
+        return push_roots(task.stack)
+    return top
+
+
+SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memory.LEFT) > 0
+
+
 @kernel
 def _continue(task, steps):
     """Continue a query; return the steps that are left, 0 if there is more to do."""
@@ -221,29 +239,7 @@ def _continue(task, steps):
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
     if peek(search.state, memory.LEFT) > 0:
         _test_collected(task)
-    stack, top = search.stack, peek(search.state, memory.HEIGHT)
-    while top > 0 and steps > 0 and peek(search.state, memory.LEFT) == 0:
-        top -= memory.ENTRY
-        key, code, box, code2, box2 = memory.entry(stack, top)
-        if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
-            continue
-        steps -= 1
-        if (
-            np.int64(peek(task.lowest, box)) > peek(search.state, memory.CONTACT) >> 32
-            and code != 0
-        ):
-            continue
-        if code < 0 and code2 < 0:
-            apart = peek(search.state, memory.CONTACT) == memory.NO_PAIR
-            _leaves(task, code, box, code2, box2)
-            if apart and peek(search.state, memory.CONTACT) != memory.NO_PAIR:
-                # From the root again, lowest faces first.
-                poke(search.state, memory.LEFT, np.int64(0))
-                top = _push_root(stack)
-        else:
-            count = near_pairs.open_pair(task, code, box, code2, box2)
-            near_pairs.sort_collected(search, count)
-            top = near_pairs.push_collected(task, top, code, box, code2, box2, np.int64(0), count)
+    top, steps = walk(task, peek(search.state, memory.HEIGHT), steps)
     poke(search.state, memory.HEIGHT, top)
     return steps
 
@@ -273,14 +269,14 @@ def _finish(task, found, q):
 def _write(task, found, q, code, distance):
     """Write a pair by its code, -1 for none."""
     stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)
     if code < 0:
         distance = INF
     else:
         i, j = code >> 32, code & memory.LOW_BITS
-        _, a = side_frames.side_corners(tree.primitives, i, own)
-        _, b = side_frames.side_corners(other.primitives, j, theirs)
+        _, a = pair_frames.side_corners(tree.primitives, i, side)
+        _, b = pair_frames.side_corners(tree2.primitives, j, side2)
         if distance > 0.0 and code == peek(search.state, memory.KEPT_PAIR):
             x, y = measured_pairs.points_at(search.reals, memory.POINTS)
         elif distance > 0.0:
@@ -301,35 +297,32 @@ _has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, 
 
 
 @entry
-def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
+def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, found):
     """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses."""
-    # The motions are the map of this side's instance, (12,), that of the other's, and matrices
-    # (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
+    # The motions are a table of `pair_frames.set_motions`, with a matrix for each query. A hint is
+    # the code of a pair, -1 for none.
     #
     # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
     # rational numbers to decide: what has then the best of them as its only candidate, or none, and
     # says so in state[DECIDED], continues.
-    task = task_of(own, other, search)
-    state, out = task.search.state, found_at(found)
+    search, out = memory.search_at(memory_table), memory.found_at(found)
+    address, address2 = TriangleRow(simd.address(row, 0)), TriangleRow(simd.address(row2, 0))
+    task = task_of(address, address2, search.sides, search.stack, search)
+    state, first = search.state, np.int64(0)
+    empty = is_empty(pointer(row)) or is_empty(pointer(row2))
     while peek(state, memory.QUERY) < end:
         q = peek(state, memory.QUERY)
         if peek(state, memory.HEIGHT) < 0:
             limit = limits[q if len(limits) > 1 else 0]
             poke(state, memory.HEIGHT, np.int64(0))
-            if is_empty(pointer(own)) or is_empty(pointer(other)) or not limit >= 0.0:
+            if empty or not limit >= 0.0:
                 _write(task, out, q, np.int64(-1), INF)
                 poke(state, memory.QUERY, q + 1)
                 poke(state, memory.HEIGHT, np.int64(-1))
                 continue
-            mapped, mapped2, moved = peek(motions, 0), peek(motions, 1), peek(motions, 2)
-            map_, map2, matrices = (
-                doubles_at(motions, 0), doubles_at(motions, 1), doubles_at(motions, 2),
-            )  # fmt: skip
-            side_frames.set_motion(task.own, mapped != 0, map_, 0, False, map_, 0)
-            side_frames.set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
-            hint = hints[q if len(hints) > 1 else 0]
-            _begin(task, limit, hint)
-            poke(state, memory.HEIGHT, _push_root(task.search.stack))
+            pair_frames.set_motions(task.side, task.side2, motions, first, first, q)
+            _begin(task, limit, hints[q if len(hints) > 1 else 0])
+            poke(state, memory.HEIGHT, push_roots(task.stack))
         if peek(state, memory.DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):

@@ -19,7 +19,7 @@ from bvh.geometry.arithmetic.floats import INF, largest, power_of_two, row_of
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, convert, fused, greater, mask_bits, peek, poke, splat
-from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree import frame as frames
 
 F = np.float32

@@ -11,8 +11,8 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.pairs.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke, shifted, sqrt
-from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps.side_frames import side_corners
+from bvh.traversal.pairs import closest_memory as memory
+from bvh.traversal.pairs.pair_frames import side_corners
 
 # Cosines and sines, squared, that count as clear; coordinates and squares that products allow for.
 CLEAR = 2.0**-40
@@ -159,7 +159,7 @@ def _nearest_first(search, count):
 def settle(task):
     """Measure the candidates; keep the best of those that are sure, and those that are not."""
     stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
     best, best_code, kept = INF, np.int64(memory.NO_PAIR), np.int64(0)
     count = peek(state, memory.COUNT)
@@ -170,8 +170,8 @@ def settle(task):
             continue
         measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         if measured:
-            valid, a = side_corners(tree.primitives, code >> 32, own)
-            valid2, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
+            valid, a = side_corners(tree.primitives, code >> 32, side)
+            valid2, b = side_corners(tree2.primitives, code & memory.LOW_BITS, side2)
             if not (valid and valid2):
                 continue
             if i > 0 and high == memory.UNTESTED and not _at_shared(reals, a, b):
@@ -205,11 +205,11 @@ def settle(task):
 def put_corners(task, count):
     """Write the moved corners of all candidates."""
     stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     for c in range(count):
         code, at = peek(search.codes, c), 18 * c
-        _, a = side_corners(tree.primitives, code >> 32, own)
-        _, b = side_corners(other.primitives, code & memory.LOW_BITS, theirs)
+        _, a = side_corners(tree.primitives, code >> 32, side)
+        _, b = side_corners(tree2.primitives, code & memory.LOW_BITS, side2)
         for k in range(9):
             poke(search.corners, at + k, a[k // 3][k % 3])
             poke(search.corners, at + 9 + k, b[k // 3][k % 3])

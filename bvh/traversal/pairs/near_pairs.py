@@ -1,7 +1,6 @@
 """Pairs of boxes of two trees, by their distances: opened, sorted and pushed; leaves side by side.
 
-An entry of the stack is five numbers: the bits of the squared distance of both boxes, and for each
-side the code of a node or leaf, and the position of its box (its parent's node and lane).
+The key of an entry of the stack is the bits of the squared distance of both boxes.
 """
 
 import numpy as np
@@ -11,11 +10,11 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
-from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
+from bvh.traversal.pairs import closest_memory as memory
+from bvh.traversal.pairs.pair_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
+from bvh.traversal.pairs.pair_walk import child_of, push
 from bvh.tree.oriented_boxes import node_boxes
 from bvh.tree.triangle_groups import dot
-from bvh.tree.wide_nodes import child_code, node_at
 
 # Pushes that are sorted; of more, only the nearest is put on top.
 SORTED = 40
@@ -185,7 +184,7 @@ def open_pair(task, code, box, code2, box2):
     used2 = boxes2[0][0] == boxes2[0][0]
     if code2 < 0:
         used2 = _lane_mask(used2, box2, node2)
-    high = _ends(boxes2, search.their_floats, task.theirs, 1.0)
+    high = _ends(boxes2, search.floats2, task.side2, 1.0)
     node = code if code >= 0 else box // WIDTH
     boxes = node_boxes(task.boxes, node)
     used = boxes[0][0] == boxes[0][0]
@@ -196,18 +195,18 @@ def open_pair(task, code, box, code2, box2):
     touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))
-    low = _ends(boxes, search.own_floats, task.own, -1.0)
+    low = _ends(boxes, search.floats, task.side, -1.0)
     used = used & (low <= reach - least_of(-high, used2))
     bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
     if bits2 == 0 or simd.mask_bits(used) == 0:
         return count
-    boxes2, reaches, inverses = in_frame(boxes2, search.their_floats)
+    boxes2, reaches, inverses = in_frame(boxes2, search.floats2)
     for i in range(4):
         put_three(rows, 3 * i, boxes2[i])
     put_three(rows, 12, reaches)
     put_three(rows, 15, inverses)
     simd.store(ends, 0, high)
-    boxes, reaches, inverses = in_frame(boxes, search.own_floats)
+    boxes, reaches, inverses = in_frame(boxes, search.floats)
     while bits2 != 0:
         k = simd.lowest_bit(bits2)
         bits2 &= bits2 - 1
@@ -250,22 +249,12 @@ def sort_collected(search, count):
 
 
 @inlined
-def child_of(blocks, code, box, lane):
-    """Return the code and box of a child of a node, or of a leaf itself."""
-    if code < 0:
-        return code, box
-    return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
-
-
-@inlined
-def push_collected(task, top, code, box, code2, box2, first, count):
-    """Push what is collected from `first` on; return the stack's height."""
-    tree, other, search = task.tree, task.other, task.search
-    stack = search.stack
-    for i in range(first, count):
-        name = simd.peek(search.names, i)
-        child, at = child_of(tree.blocks, code, box, name % WIDTH)
-        child2, at2 = child_of(other.blocks, code2, box2, name // WIDTH)
-        memory.set_entry(stack, top, (bits(simd.peek(search.keys, i)), child, at, child2, at2))
-        top += memory.ENTRY
+def push_collected(task, top, code, box, code2, box2, count):
+    """Push what is collected; return the stack's height."""
+    search = task.search
+    for i in range(count):
+        name, key = simd.peek(search.names, i), bits(simd.peek(search.keys, i))
+        child = child_of(task.tree.blocks, code, box, name % WIDTH)
+        child2 = child_of(task.tree2.blocks, code2, box2, name // WIDTH)
+        top = push(task.stack, top, key, child, child2)
     return top

@@ -21,8 +21,8 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import WIDTH, field, greater, lesser, mask_bits, peek, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers
-from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
-from bvh.traversal.overlaps.regions import PlaneRegions, Regions, decide, reach, to_local
+from bvh.traversal.regions.instanced_regions import OUTSIDE, ROW, approach, sift
+from bvh.traversal.regions.regions import PlaneRegions, Regions, decide, reach, to_local
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers

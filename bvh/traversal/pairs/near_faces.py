@@ -15,10 +15,10 @@ from bvh.geometry.arithmetic.vectors import minus
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, greater, lesser, load, mask_bits, peek, select, splat, sqrt
-from bvh.traversal.overlaps import distance_memory as memory
-from bvh.traversal.overlaps import near_pairs
-from bvh.traversal.overlaps.near_pairs import bound_of, doubles, reach_of, spread, square_above
-from bvh.traversal.overlaps.side_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
+from bvh.traversal.pairs import closest_memory as memory
+from bvh.traversal.pairs import near_pairs
+from bvh.traversal.pairs.near_pairs import bound_of, doubles, reach_of, spread, square_above
+from bvh.traversal.pairs.pair_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import one_box
 from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
@@ -187,7 +187,7 @@ def collect_faces(task, code, box, code2, box2):
     # A name is the positions of both in their leaves. Of faces that come after a pair that touches
     # none is of use.
     stay_outlined()
-    search, tree, other = task.search, task.tree, task.other
+    search, tree, tree2 = task.search, task.tree, task.tree2
     rows, ends, count = search.rows, search.ends, np.int64(0)
     contact = peek(search.state, memory.CONTACT)
     last = np.int32(min(contact >> 32, memory.MAX_ID))
@@ -197,33 +197,33 @@ def collect_faces(task, code, box, code2, box2):
     least = INF
     for g in range(many):
         used = _of_use(load(tree.ids, group_at(first + g), WIDTH), last)
-        low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
+        low = _ends(_local_group(tree.groups, first + g), search.floats, task.side, -1.0)
         simd.store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, near_pairs.least_of(low, used))
-    whole = near_pairs.in_frame(one_box(task.boxes, box), search.own_floats)
+    whole = near_pairs.in_frame(one_box(task.boxes, box), search.floats)
     most = -INF
     for m in range(many2):
-        group = _local_group(other.groups, first2 + m)
-        high = _ends(group, search.their_floats, task.theirs, 1.0)
-        used = load(other.ids, group_at(first2 + m), WIDTH) >= np.int32(0)
+        group = _local_group(tree2.groups, first2 + m)
+        high = _ends(group, search.floats2, task.side2, 1.0)
+        used = load(tree2.ids, group_at(first2 + m), WIDTH) >= np.int32(0)
         used = used & (high >= least - reach)
         simd.poke(search.masks, m, mask_bits(used))
         if mask_bits(used) == 0:
             continue
-        corners = _in_frame(group, search.their_floats)
+        corners = _in_frame(group, search.floats2)
         n, inverse = _put_corners(rows, m * memory.GROUP_ROWS, corners)
         used = used & (~near_pairs.far(_keys_of_box(corners, n, inverse, whole), bound))
         simd.poke(search.masks, m, mask_bits(used))
         simd.store(ends, m * WIDTH, -high)
         most = max(most, -near_pairs.least_of(-high, used))
-    whole = near_pairs.in_frame(one_box(task.boxes2, box2), search.their_floats)
+    whole = near_pairs.in_frame(one_box(task.boxes2, box2), search.floats2)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
         kept = _of_use(load(tree.ids, group_at(g), WIDTH), last) & (low <= most + reach)
         if mask_bits(kept) == 0:
             continue
-        a = _in_frame(_local_group(tree.groups, g), search.own_floats)
+        a = _in_frame(_local_group(tree.groups, g), search.floats)
         n, inverse = _put_corners(rows, at, a)
         kept = kept & ~near_pairs.far(_keys_of_box(a, n, inverse, whole), bound)
         if mask_bits(kept) == 0:

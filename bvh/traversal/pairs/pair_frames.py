@@ -1,0 +1,366 @@
+"""Frame of a pair of trees: the maps of both sides to it, with margins, applied to their boxes.
+
+A side of a pair is a tree whose vertices are moved: by the map of an instance, correctly rounded,
+and then by an affine matrix, every operation rounded. x' = L x + T maps a coordinate of the tree's
+local frame to the frame of the pair, which is one of two:
+
+- The local frame of the first tree, whose boxes stay as they are: for pairs that meet.
+- The world's, less a centre, times a power of two that makes all coordinates about 1: for the
+  closest pair. There, both sides are also measured along one direction, which no box is too large
+  for: any direction bounds a distance from below.
+
+Boxes and triangle groups are mapped in float64; margins cover the errors of L, T and x', the
+rounding of vertices, fewer than 50 * 2**-53 of the terms, and the float32 rows of triangle groups.
+Overflow makes a box larger, up to all of space.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import (
+    INF,
+    exponent,
+    finite,
+    largest,
+    power_of_two,
+    row_of,
+    scale_by,
+    vector,
+)
+from bvh.geometry.arithmetic.vectors import dot, minus, scaled
+from bvh.geometry.transforms import transformed_point
+from bvh.runtime import simd
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import WIDTH, Accessor, convert, greater, lesser, peek, poke, splat, store
+from bvh.tree import frame as frames
+from bvh.tree import rows as tree_rows
+from bvh.tree.primitives import corners
+from bvh.tree.triangle_groups import dot as lanes_dot
+from bvh.tree.triangle_groups import group_at, group_edges, group_origin
+from bvh.tree.wide_nodes import child_boxes, node_at
+
+# The numbers of a side: L, T, margins; the instance's map and whether there is one; the matrix and
+# whether there is one; the map from the world to the frame of the pair, less shift and scale; the
+# direction along which both sides are measured, in the tree's frame, its shift and margin; the
+# bound of that frame.
+LINEAR, SHIFT, MARGIN = 0, 9, 12
+MAP, MAPPED, MATRIX, MOVED, INVERSE = 15, 27, 28, 40, 41
+ALONG, ALONG_SHIFT, ALONG_MARGIN, BOUND, SIDE_SIZE = 53, 56, 57, 58, 59
+# Those that lanes take, as float32: L, T, direction.
+FLOATS = 16
+
+ERROR = 2.0**-47
+GROUP_ERROR = 2.0**-19
+# Of a sum of products with a direction, where no term is above 4; and of those in float32, by the
+# largest product.
+ALONG_ERROR = 2.0**-44
+LANES_ERROR = 2.0**-18
+SHORTER = 1.0 - 2.0**-40
+# So that sums of a few coordinates do not overflow.
+LESS = 2.0**-10
+LARGEST_FLOAT = 3.0e38
+F = np.float32
+
+# Rows of lanes for a group of the second tree: box, corners, largest coordinate.
+LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
+
+
+def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
+    """Return the accessors of three rows; `lower` to `corner` are given the rows and a column."""
+    return simd.rows(np.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
+
+
+lower, lowers, _ = _three(LOW)
+upper, uppers, _ = _three(HIGH)
+# The other corners are three rows on from each other.
+corner, _, _ = _three(V0)
+largest_coordinate, _, _ = simd.rows(np.float32, LARGEST * WIDTH)
+
+
+def addresses(*arrays: tree_rows.Array) -> NDArray[np.int64]:
+    """Return the table of the addresses of arrays; 0 for None, and for arrays without items."""
+    return kernel_input(np.array(tree_rows.addresses(*arrays), np.int64))
+
+
+# The pointer to doubles at an address in a table.
+doubles_at = inlined(lambda table, i: simd.pointer_to(peek(table, i), 0.0))
+
+
+@inlined
+def _store_map(side, at, numbers, first, given):
+    """Store three rows of four numbers, those of the identity if none are given."""
+    for i in range(12):
+        one = 1.0 if i % 5 == 0 else 0.0
+        poke(side, at + i, peek(numbers, first + i) if given else one)
+
+
+@inlined
+def set_motions(side, side2, table, leaf, leaf2, q):
+    """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix."""
+    # The table has the addresses of maps (n, 3, 4) and their inverses, for the first side; of maps,
+    # and of matrices (n, 4, 4), for the second; 0 for what does not move them.
+    mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
+    matrices = doubles_at(table, 3)
+    _store_map(side, MAP, doubles_at(table, 0), 12 * leaf, mapped)
+    _store_map(side, MATRIX, matrices, 0, False)
+    _store_map(side2, MAP, doubles_at(table, 2), 12 * leaf2, mapped2)
+    _store_map(side2, MATRIX, matrices, 16 * q, moved)
+    poke(side, MAPPED, 1.0 if mapped else 0.0)
+    poke(side, MOVED, 0.0)
+    poke(side2, MAPPED, 1.0 if mapped2 else 0.0)
+    poke(side2, MOVED, 1.0 if moved else 0.0)
+
+
+@inlined
+def _applied(numbers, at, p):
+    """Return a point under the twelve numbers of a map from `at` on, every operation rounded."""
+    a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
+    return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
+
+
+@inlined
+def _turned(numbers, at, v):
+    """Return a vector under the linear part of a map."""
+    return (
+        dot(v, row_of(numbers, at)), dot(v, row_of(numbers, at + 4)),
+        dot(v, row_of(numbers, at + 8)),
+    )  # fmt: skip
+
+
+@inlined
+def _sized(side, at, p):
+    """Return the sum of the sizes of the terms of `_applied`."""
+    a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
+    return (
+        abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
+        abs(b[0]) * p[0] + abs(b[1]) * p[1] + abs(b[2]) * p[2] + abs(b[3]),
+        abs(c[0]) * p[0] + abs(c[1]) * p[1] + abs(c[2]) * p[2] + abs(c[3]),
+    )
+
+
+@inlined
+def _column(side, k):
+    """Return a column of the linear map from a side's tree to the world."""
+    column = peek(side, MAP + k), peek(side, MAP + 4 + k), peek(side, MAP + 8 + k)
+    return _turned(side, MATRIX, column)
+
+
+# The centre of a side in the world.
+_middle = inlined(
+    lambda tree, side: _applied(side, MATRIX, _applied(side, MAP, frames.centre(tree.frame)))
+)
+
+
+@inlined
+def _extent(tree, side):
+    """Return bounds of the coordinates of a side's vertices, before the matrix moves them."""
+    far = frames.farthest(tree.frame)
+    return _sized(side, MAP, (far, far, far))
+
+
+@kernel
+def _radius(tree, side):
+    """Return a bound of the distance of what is in a side from its centre, along any axis."""
+    stay_outlined()
+    x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
+    widest = 0.0
+    for row in range(3):
+        widest = max(widest, abs(x[row]) + abs(y[row]) + abs(z[row]))
+    local = power_of_two(-frames.exponent(tree.frame))
+    return widest * (local * LESS) * frames.bound(tree.frame)
+
+
+@inlined
+def _set_side(tree, side, c, k, by_inverse, size, rounded):
+    """Set the map of a side: into the world, perhaps by INVERSE, less c, times 2**k."""
+    # The margin also covers the first side's vertices where its boxes stay as they are: rounded in
+    # the world, where `size` bounds their coordinates, and then to float32, by `rounded`.
+    s, bound = power_of_two(k), frames.bound(tree.frame)
+    at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
+    size = x + size[0], y + size[1], z + size[2]
+    x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
+    if by_inverse:
+        at, size = _applied(side, INVERSE, at), _sized(side, INVERSE, size)
+        x, y, z = _turned(side, INVERSE, x), _turned(side, INVERSE, y), _turned(side, INVERSE, z)
+    at = minus(scaled(at, s), scaled(c, s))
+    k -= frames.exponent(tree.frame)
+    for row in range(3):
+        entries = scale_by(x[row], k), scale_by(y[row], k), scale_by(z[row], k)
+        total, shift = abs(entries[0]) + abs(entries[1]) + abs(entries[2]), at[row]
+        margin = (size[row] * s + abs(c[row] * s)) * ERROR + 2.0**-100
+        margin += (total * bound + rounded) * GROUP_ERROR + 0.0 * shift
+        if not margin < INF:
+            # All of space: lanes that are not numbers would be left out.
+            margin, shift, entries = INF, 0.0, (0.0, 0.0, 0.0)
+        for column in range(3):
+            poke(side, LINEAR + 3 * row + column, entries[column])
+        poke(side, SHIFT + row, shift)
+        poke(side, MARGIN + row, margin)
+    poke(side, BOUND, bound)
+
+
+@kernel
+def set_first_frame(tree, tree2, side, side2, table, leaf):
+    """Set the map of the second side, whose motion is set, to the local frame of the first."""
+    stay_outlined()
+    for i in range(2):
+        # Identities, which scenes often have, need no exact arithmetic.
+        one, same = side if i == 0 else side2, True
+        for k in range(12):
+            same = same and peek(one, MAP + k) == (1.0 if k % 5 == 0 else 0.0)
+        if same:
+            poke(one, MAPPED, 0.0)
+    _store_map(side2, INVERSE, doubles_at(table, 1), 12 * leaf, peek(table, 1) != 0)
+    (x, y, z), tiny = _extent(tree, side), 2.0**-1000
+    c, k = frames.centre(tree.frame), frames.exponent(tree.frame)
+    size = x + tiny, y + tiny, z + tiny
+    _set_side(tree2, side2, c, k, True, size, frames.bound(tree.frame))
+
+
+@kernel
+def set_common_frame(tree, tree2, side, side2):
+    """Set the maps of both sides, whose motions are set; return the frame's scale and extent."""
+    stay_outlined()
+    c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
+    reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
+    reach += _radius(tree, side) + _radius(tree2, side2)
+    k = min(max(-exponent(reach / LESS), -1022), 1000)
+    _set_side(tree, side, c, k, False, none, 0.0)
+    _set_side(tree2, side2, c, k, False, none, 0.0)
+    return power_of_two(k), reach * power_of_two(k) / LESS
+
+
+@kernel
+def set_direction(side, side2, g):
+    """Measure both sides, whose maps are set, along a direction from the second; 0 for none."""
+    stay_outlined()
+    length = simd.sqrt(dot(g, g))
+    f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
+    for row in range(3):
+        # Where one side is all of space, nothing is known of both.
+        f = f if peek(side, MARGIN + row) + peek(side2, MARGIN + row) < INF else 0.0
+    for k in range(2):
+        one = side if k == 0 else side2
+        for i in range(ALONG, BOUND):
+            poke(one, i, 0.0)
+        if not f > 0.0:
+            continue
+        margin, size = ALONG_ERROR, 0.0
+        for row in range(3):
+            to = g[row] * f
+            poke(one, ALONG_SHIFT, peek(one, ALONG_SHIFT) + to * peek(one, SHIFT + row))
+            margin += abs(to) * peek(one, MARGIN + row)
+            for column in range(3):
+                entry = to * peek(one, LINEAR + 3 * row + column)
+                poke(one, ALONG + column, peek(one, ALONG + column) + entry)
+        for column in range(3):
+            size += abs(peek(one, ALONG + column))
+        poke(one, ALONG_MARGIN, margin + LANES_ERROR * size * peek(one, BOUND))
+
+
+@inlined
+def set_floats(side, floats):
+    """Store the map of a side and the direction in the tree's frame as float32."""
+    for i in range(12):
+        poke(floats, i, F(peek(side, LINEAR + i)))
+    for i in range(3):
+        poke(floats, 12 + i, F(peek(side, ALONG + i)))
+
+
+# The products of vectors in lanes, in a tree's frame, with the direction.
+towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
+
+
+@inlined
+def turned(floats, p):
+    """Return a vector, or vectors in lanes, in the frame of the pair, without the shift."""
+    return (
+        lanes_dot(p, vector(floats, 0)),
+        lanes_dot(p, vector(floats, 1)),
+        lanes_dot(p, vector(floats, 2)),
+    )
+
+
+@inlined
+def placed(floats, p):
+    """Return a point, or points in lanes, in the frame of the pair."""
+    x, y, z = turned(floats, p)
+    return x + peek(floats, 9), y + peek(floats, 10), z + peek(floats, 11)
+
+
+@inlined
+def _doubles(v):
+    """Return lanes as doubles."""
+    return convert(v[0], 0.0), convert(v[1], 0.0), convert(v[2], 0.0)
+
+
+@inlined
+def _put(rows, at, lanes):
+    """Store doubles as float32."""
+    store(rows, at, convert(lanes, F(0.0)))
+
+
+@inlined
+def _put_ends(rows, at, row, low, high, margin):
+    """Store the ends of intervals, moved outward, also by what rounding to float32 may lose."""
+    low, high = low - margin, high + margin
+    low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
+    # NaN fails the first comparison, and becomes the largest number.
+    low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
+    high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
+    _put(rows, at + (LOW + row) * WIDTH, low)
+    _put(rows, at + (HIGH + row) * WIDTH, high)
+
+
+@inlined
+def transform_children(blocks, node, side, rows):
+    """Transform the boxes of a node's children to the frame of the pair; return the used lanes."""
+    first, last = child_boxes(blocks, node_at(node))
+    low, high = _doubles(first), _doubles(last)
+    centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
+    half = (high[0] - low[0]) * 0.5, (high[1] - low[1]) * 0.5, (high[2] - low[2]) * 0.5
+    for row in range(3):
+        a, b, c = vector(side, row)
+        x = dot(centre, (a, b, c)) + peek(side, SHIFT + row)
+        h = dot(half, (abs(a), abs(b), abs(c)))
+        _put_ends(rows, 0, row, x - h, x + h, peek(side, MARGIN + row))
+    return first[0] <= last[0]
+
+
+@inlined
+def transform_group(groups, group, side, rows, at):
+    """Transform a triangle group to the frame of the pair: boxes and corners."""
+    start = group_at(group)
+    e1, e2 = group_edges(groups, start)
+    v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
+    size = splat(0.0, WIDTH)
+    for row in range(3):
+        a = dot(v0, vector(side, row)) + peek(side, SHIFT + row)
+        b = a + dot(e1, vector(side, row))
+        c = a + dot(e2, vector(side, row))
+        low, high = lesser(a, lesser(b, c)), greater(a, greater(b, c))
+        size = greater(size, greater(abs(a), greater(abs(b), abs(c))))
+        _put_ends(rows, at, row, low, high, peek(side, MARGIN + row))
+        _put(rows, at + (V0 + row) * WIDTH, a)
+        _put(rows, at + (V1 + row) * WIDTH, b)
+        _put(rows, at + (V2 + row) * WIDTH, c)
+    _put(rows, at + LARGEST * WIDTH, size)
+
+
+@kernel
+def _moved(side, p):
+    """Return a vertex of a side whose vertices are moved."""
+    stay_outlined()
+    if peek(side, MAPPED) != 0.0:
+        p = transformed_point(side, np.int64(MAP), p)
+    return _applied(side, MATRIX, p) if peek(side, MOVED) != 0.0 else p
+
+
+@inlined
+def side_corners(triangles, prim, side):
+    """Return (finite, corners) of a triangle of a side in the world."""
+    a, b, c = corners(triangles, prim)
+    if peek(side, MAPPED) + peek(side, MOVED) != 0.0:
+        a, b, c = _moved(side, a), _moved(side, b), _moved(side, c)
+    return finite(a) and finite(b) and finite(c), (a, b, c)

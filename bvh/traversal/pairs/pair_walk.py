@@ -1,0 +1,100 @@
+"""Walk through pairs of subtrees of two trees: the stack, the task, and the loop of both searches.
+
+An entry of the stack is five numbers: a key, by which a search may order or drop pairs, and for
+each side the code of a node or leaf, and the position of its box (its parent's node and lane). A
+search defines, by its class, how a pair is visited, and when it pauses.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.runtime.jit import by_type, inlined
+from bvh.runtime.simd import WIDTH, field, shifted
+from bvh.runtime.tuple_references import Pointer, as_pointers
+from bvh.traversal.pairs.pair_frames import SIDE_SIZE
+from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import TreePointers
+from bvh.tree.wide_nodes import STACK, child_code, node_at
+
+ENTRY = 5
+# Opening a pair pops one entry and pushes up to WIDTH**2 where opening a node pushes WIDTH; a path
+# of pairs opens each side at most as often as a ray does.
+PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
+
+# (key, code, box, code2, box2) of an entry.
+entry, set_entry = field(np.int64, *range(ENTRY))
+
+
+class PairTask(NamedTuple):
+    """Pointers that all steps of a search share."""
+
+    tree: TreePointers
+    tree2: TreePointers
+    side: Pointer[np.float64]  # see `pair_frames`
+    side2: Pointer[np.float64]
+    lowest: Pointer[np.int32]  # what rows have for the closest pair alone: see `rows`
+    boxes: Pointer[np.float32]
+    boxes2: Pointer[np.float32]
+    stack: Pointer[np.int64]
+    search: Any
+
+
+@inlined
+def task_of(row, row2, sides, stack, search):
+    """Return the task of a search, by the rows of two trees over triangles."""
+    words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
+    return PairTask(
+        as_pointers(row), as_pointers(row2), sides, shifted(sides, SIDE_SIZE),
+        tree_rows.lowest(words), tree_rows.boxes(words), tree_rows.boxes(words2), stack, search,
+    )  # fmt: skip
+
+
+@inlined
+def push(stack, top, key, child, child2):
+    """Push a pair of subtrees, each as (code, box); return the stack's height."""
+    set_entry(stack, top, (key, child[0], child[1], child2[0], child2[1]))
+    return top + ENTRY
+
+
+@inlined
+def push_roots(stack):
+    """Store the pair of roots as the stack's only entry; return its height."""
+    set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
+    return np.int64(ENTRY)
+
+
+@inlined
+def child_of(blocks, code, box, lane):
+    """Return (code, box) of a child of a node, or of a leaf itself."""
+    if code < 0:
+        return code, box
+    return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
+
+
+# By the class of a search: its functions (search, task, top, pair), which visits a pair that is no
+# longer on the stack and returns the stack's height, and (search), which tells whether it pauses.
+SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+@by_type(inline=True)
+def visit(search, task, top, pair):
+    """Open a pair of subtrees, or test the faces of two leaves; return the stack's height."""
+    return SEARCHES[search.instance_class][0]
+
+
+@by_type(inline=True)
+def pauses(search):
+    """Return whether a search must pause before the next pair."""
+    return SEARCHES[search.instance_class][1]
+
+
+@inlined
+def walk(task, top, steps):
+    """Visit pairs from the top of the stack, for some steps; return its height and steps left."""
+    while top > 0 and steps > 0 and not pauses(task.search):
+        top -= ENTRY
+        steps -= 1
+        top = visit(task.search, task, top, entry(task.stack, top))
+    return top, steps
