@@ -246,11 +246,16 @@ class FlattenedInstances:
         if now == read:
             return NO_ROWS, NO_ROWS
         known = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
-        if known is not None and not any((top.parts[top.child[rows]] >= 0).any() for rows in known):
+        if known is not None and (
+            len(self._parts) == 1
+            or not any((top.parts[top.child[rows]] >= 0).any() for rows in known)
+        ):
             # Instances of trees only: each is one leaf.
-            moved, masked = (top.begins[rows] for rows in known)
-            self.maps[moved] = top.table.column("maps")[known[0]]
-            self.masks[masked] = _masks_of(top.table, known[1])
+            moved, masked = (top.begins[rows] if len(rows) else NO_ROWS for rows in known)
+            if len(moved):
+                self.maps[moved] = top.table.column("maps")[known[0]]
+            if len(masked):
+                self.masks[masked] = _masks_of(top.table, known[1])
         else:
             every = np.arange(len(top.ids)) if known is None else np.union1d(*known)
             rows, _, maps, masks = self._leaves_below(every)
