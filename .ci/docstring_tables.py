@@ -14,7 +14,7 @@ ENTRY = re.compile(r"^(?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)*) : (?P<type>\S.*)$")
 
 
 class DocstringTables(griffe.Extension):
-    """What griffe reads of "a, b : {"x", "y"}, optional" is not what it says.
+    """Griffe misreads "a, b : {"x", "y"}, optional".
 
     It gives all names the default and the type of the first, takes the first of a set of values as
     the default, and writes shapes as calls.
@@ -23,7 +23,7 @@ class DocstringTables(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Mend the tables of all that has a docstring."""
         _mend(pkg)
-        # What raises an error that names the constructors is none.
+        # A method that only raises an error naming the constructors is none.
         pkg["queries.tree_base.TreeBase"].del_member("__init__")
 
 

@@ -11,7 +11,7 @@ from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.cpu_levels import LEVELS, Target
 from bvh.runtime.compiler.deferred import activate
 
-# What each architecture's code is optimised for; other systems have the same code.
+# The system that each architecture's code is optimised for; others have the same code.
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 

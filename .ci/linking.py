@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 
 class Platform(NamedTuple):
-    """What libraries are linked for, and who may install a wheel with them."""
+    """A platform of libraries, and the tag of its wheels."""
 
     triple: str
     levels: tuple[str, ...]
@@ -101,7 +101,7 @@ def _link_pe(objects: Sequence[Path], triple: str, library: Path, folder: Path) 
         out = definition.with_suffix(".lib")
         _zig("lld-link", "/lib", "/machine:x64", f"/def:{definition}", f"/out:{out}")
     marker = folder / "fltused.o"
-    # What says on Windows that code computes with floats.
+    # On Windows, the mark of code that computes with floats.
     marker.write_bytes(_object(triple, "@_fltused = constant i32 1"))
     _zig(
         "lld-link", "/dll", "/noentry", "/nologo", "/noimplib", "/brepro", "/opt:ref",

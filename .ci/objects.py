@@ -215,7 +215,7 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
         called = module.get_function(function.name)
         called.linkage = "external"
         manager.run(module, builder)
-        # What several have is one: the same code from the same source, by its name.
+        # A function of several modules is linked once: its name is that of its source.
         for helper in _defined(module):
             helper.linkage = "linkonce_odr" if helper.is_function else "private"
         called.linkage, called.name = "external", symbol

@@ -253,7 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.anatomy", description=main.__doc__)
     parser.add_argument("mesh", help="file of a mesh")
     parser.add_argument("-o", "--output", required=True, help="chart: .png, .svg or .pdf")
-    parser.add_argument("--quality", choices=("low", "medium", "high"), default="medium")
+    parser.add_argument("--quality", choices=("medium", "high"), default="medium")
     options = parser.parse_args(arguments)
     tree = BVH.from_file(options.mesh, quality=options.quality)
     chart(tree, options.mesh).savefig(options.output)

@@ -26,7 +26,7 @@ _MODULES = _modules_of(__spec__)
 
 __all__ = sorted(_MODULES)
 
-# What lower folders use of upper ones, which are imported when that is wanted.
+# Functions of upper folders that lower ones call; each is imported at its first use.
 enrol("compilers of kernels", f"{__name__}.runtime.compiler.dispatchers", "compiled")
 enrol("modules of kernels", f"{__name__}.kernels", "FAMILIES")
 enrol("warnings at the line of the caller", f"{__name__}.runtime.caller_warnings", "warn_caller")
@@ -37,11 +37,11 @@ enrol("rays of cameras on devices", f"{__name__}.devices.camera_rays", "camera_r
 enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 enrol("files of scenes", f"{__name__}.scene.files.saved_scenes", "save_scene")
 
-# Modules to import by these names, listed beside the names above.
+# Modules that `dir` lists with the public names.
 _LISTED_MODULES = ("kernels",)
 
-# Threads that ask at the same time take turns, as they would at `import bvh`, so that a fork finds
-# out whether another imports. No module of the package uses these names at its import.
+# Threads take turns to import, as they would at `import bvh`, so that a fork detects an import in
+# another thread. No module of the package uses these names at its import.
 _turns = RLock()
 
 # Whether this process was forked from a thread while another held the import lock.

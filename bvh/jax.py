@@ -6,8 +6,8 @@ differentiable with respect to rays or points, and to the vertices of the tree, 
 backward and forward, and under `jit` and `vmap`: a batch is one call of the tree, on the CPU. JAX
 must have float64, by ``jax.config.update("jax_enable_x64", True)``.
 
-What is differentiated, and where there is no derivative, is said in `bvh.torch`, whose functions
-these are: the face that was found is held fixed, gradients of misses are 0, and all are finite.
+`bvh.torch`, which has the same functions, documents the derivatives and where there are none: the
+face that was found is held fixed, gradients of misses are 0, and all are finite.
 
 A compiled function searches the tree as it is when the function is called, not when it was
 compiled, so a tree may be refitted between calls, but not within. Arrays of any real type and of

@@ -61,7 +61,7 @@ FAMILIES = (
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.pair_signs"),
-    ("bvh.tree.build", "bvh.tree.epo", "bvh.tree.tlas", "bvh.tree.world_bounds",
+    ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",
      "bvh.scene.instance_pairs", "bvh.scene.instance_contacts"),
@@ -69,7 +69,7 @@ FAMILIES = (
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
-# What a goal writes is on a cache line of its own.
+# The output of a goal has a cache line of its own.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
@@ -92,7 +92,7 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
                 check(*given, **named)
             return function
 
-        # Whoever finds it in a function of theirs must be told of the choice.
+        # A function that refers to it must see the choice.
         return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
@@ -312,7 +312,7 @@ def _visit(arrays, ray, visit, data):
     spare = memory + (-memory & 63) + GOAL
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
-    # The hit that ends the search is the only one that is kept.
+    # Only the hit that ends the search is stored.
     kept = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
     goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)

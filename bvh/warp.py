@@ -1,10 +1,10 @@
 """Queries for kernels of NVIDIA Warp: functions to call inside your own, and trees on devices.
 
-For a lidar in a simulator, ambient occlusion, or whatever asks per ray or point what to ask next.
+For a lidar in a simulator, ambient occlusion, or any kernel whose next query depends on the last.
 They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
 give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
-the device has not decided, and the rest means nothing: that is rare, and `DeviceBVH` then asks the
-CPU. `any_hit` and `count_hits` then return False and 0, or what was found so far.
+the device has not decided, which is rare, and the other results are meaningless; `DeviceBVH` then
+uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
 them, as in the example; otherwise `state` is always 2. Warp also makes adjoints of kernels, which
@@ -58,7 +58,7 @@ Hit, Near = rays.Hit, points.Near
 
 @wp.func
 def _asked(t_min: wp.float64, t_max: wp.float64, goal: wp.int32):
-    """Return what is asked of a ray, of all faces."""
+    """Return the mode and the range of a ray, for all faces."""
     asked = rays.Range()
     asked.t_min = t_min
     asked.t_max = t_max

@@ -53,15 +53,15 @@ CLUSTERED = (
 )  # fmt: skip
 # Files that take longest, the longest first, so that no process is left with one at the end.
 FIRST = (
-    *CLUSTERED, "test_groups", "test_user_calls", "test_parts", "test_user_functions",
-    "test_scene_rays", "test_all_hits", "test_lab_page",
-    "test_viewer_page", "test_bench", "test_triangle_overlap", "test_exactness",
-    "test_refit", "test_jit", "test_torch_rays", "test_torch_points", "test_jax", "test_builders",
-    "test_overlap_tree", "test_kernels", "test_formulas", "test_cli_pipes", "test_brute",
-    "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
-    "test_part_pictures", "test_other_libraries", "test_distance_to",
-    "test_point_triangle", "test_warmup_command", "test_storage", "test_cpu_levels",
-    "test_overlaps", "test_partitioning", "test_render",
+    *CLUSTERED, "test_compact_groups", "test_relations", "test_distance_to", "test_user_calls",
+    "test_parts", "test_bench", "test_fingerprint", "test_marquee_instances", "test_scene_overlaps",
+    "test_imports", "test_all_hits", "test_triangle_overlap", "test_scene_rays", "test_same_bits",
+    "test_gallery", "test_user_functions", "test_formulas", "test_oracles", "test_lazy_imports",
+    "test_intersections", "test_overlap_tree", "test_ray_sorting", "test_public", "test_builders",
+    "test_viewer_page", "test_exactness", "test_scene_points", "test_kernels", "test_storage",
+    "test_compat_open3d", "test_part_pictures", "test_simd", "test_cpu_levels", "test_cli_pipes",
+    "test_torch_rays", "test_torch_points", "test_jax", "test_other_libraries", "test_partitioning",
+    "test_render",
 )  # fmt: skip
 
 # Tests with many parameters, by file and name: ordinary runs take one of so many of them, those of

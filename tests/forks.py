@@ -17,7 +17,7 @@ import warnings
 def main(control: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_numba()
-    # What is imported stays on shared pages of memory.
+    # Imported objects stay on shared pages of memory.
     gc.freeze()
     request = _next_request(control)
     if request is not None:

@@ -22,9 +22,9 @@ def compile_package(processes: int) -> None:
     """Compile what the package has, and what several tests need, if the cache is nearly empty."""
     if cache_directory() is not None and len(stored()) < FEW:
         rays, *others = families()
-        # What stands last in a family another process may take over.
+        # Another process may take over the last parts of a family.
         parts = [[*rays[:1], *OF_TESTS, *rays[1:]], *others]
-        # What fails here fails in the test that needs it.
+        # An error here comes up again in the test that needs the kernel.
         with contextlib.suppress(OSError, RuntimeError):
             compile_together(processes, lambda done, total: None, parts, compile_part)
 

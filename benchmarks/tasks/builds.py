@@ -18,7 +18,7 @@ from ..processes import Row
 from ..scenes import Scene
 from .task import Picked, Setting, Task
 
-QUALITIES, COMPACT = ("low", "medium", "high"), "compact"
+QUALITIES, COMPACT = ("medium", "high"), "compact"
 
 
 def builds(setting: Setting) -> Iterator[Task]:

@@ -87,7 +87,7 @@ def moving(scene: bvh.Scene, mesh: Scene, threads: int) -> Task:
     def check() -> None:
         show(frames[0])
         vertices, faces, _, _ = scene.flattened()
-        whole = bvh.BVH.from_triangles(vertices, faces, quality="low")
+        whole = bvh.BVH.from_triangles(vertices, faces)
         if not np.array_equal(scene.closest_hit(o, d).t, whole.closest_hit(o, d).t):
             raise SystemExit("wrong answer: the moved scene and its mesh differ")
 
@@ -95,7 +95,7 @@ def moving(scene: bvh.Scene, mesh: Scene, threads: int) -> Task:
     calls = {
         "bvh": steps(show, frames),
         "bvh, its rays": lambda: scene.closest_hit(o, d, threads=threads),
-        "bvh, new tree of the mesh": partial(build, quality="low"),
+        "bvh, new tree of the mesh": build,
     }
     name = f"{len(scene)} instances move"
     return Task(name, "call", 1, mesh, calls, check, partial(rebuild, mesh, EMBREE))
@@ -118,8 +118,5 @@ def deforming(threads: int) -> Task:
             raise SystemExit("wrong answer: the refitted tree and a new one differ")
 
     build = partial(bvh.BVH.from_triangles, frames[0], mesh.faces, threads=threads)
-    refit = {
-        "bvh": steps(partial(tree.refit, threads=threads), frames),
-        "bvh, new tree": partial(build, quality="low"),
-    }
+    refit = {"bvh": steps(partial(tree.refit, threads=threads), frames), "bvh, new tree": build}
     return Task("a mesh deforms", "call", 1, mesh, refit, check, partial(rebuild, mesh, EMBREE))

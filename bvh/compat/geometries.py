@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import surface_of
-from bvh.queries.answers.hit_points import normals_of
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import face_rows, number_of, owned, rows

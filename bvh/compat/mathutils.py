@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.queries.answers.hit_points import normals_of
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["BVHTree"]

@@ -8,7 +8,7 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.followed_meshes import FollowedMesh
-from bvh.queries.answers.hit_points import normals_of
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.point_queries import warn_if_open
 from bvh.runtime.arguments import check_option, rows

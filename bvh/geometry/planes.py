@@ -23,7 +23,8 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # A sum of four products and a level in plain float64: no term is rounded more than five times, by
-# 2**-53 of its size; the sixth covers the rounding of the size. What underflows is below FLOOR.
+# 2**-53 of its size; the sixth covers the rounding of the size. Products that underflow are below
+# FLOOR.
 SUM_ERROR = 6.0 * 2.0**-53
 FLOOR = 2.0**-1070
 

@@ -137,7 +137,7 @@ def exact_surface(o, center, r, k):
 def unscaled(n, d, k, sure):
     """Return (sure, (n/d) * 2**k): whether that is rounded correctly, for operands that are sure.
 
-    What is not zero never becomes zero, and never infinite.
+    A value that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
@@ -239,7 +239,7 @@ def _solved(o, d, center, r):
 
     b = floats.dd_dot(u, m)
     if not (usable and is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
-        # What exact sums give is rounded to a double.
+        # Exact sums are rounded to a double.
         b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
         sure, t = unscaled((-b[0], -b[1]), a, e - k, sure)

@@ -83,7 +83,7 @@ def rounded_dot(m, v):
         & ((sizes[1] > 2.0**-900) | (m[1] == 0.0) | (v[1] == 0.0))
         & ((sizes[2] > 2.0**-900) | (m[2] == 0.0) | (v[2] == 0.0))
     )
-    # What overflows is infinite, or no number, and is rounded to the largest by exact sums.
+    # Values that overflow are infinite or NaN, and exact sums round them to the largest.
     return (sure | exact) & (abs(x) <= LARGEST), x
 
 
@@ -143,7 +143,7 @@ def _move(maps, points, out):
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
-    # What overflows is the largest double.
+    # Values that overflow become the largest double.
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out

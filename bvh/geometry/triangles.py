@@ -156,7 +156,7 @@ def _exact_quotient(volume, d, corners, whole, whole_size, e):
     # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     (v0, v1, v2), (p, q, r) = corners, volume
-    # By integers, however small the volume is beside its terms.
+    # By integers, however small the volume is relative to its terms.
     known, value, f = integer_volume(
         floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
     )

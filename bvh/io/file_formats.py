@@ -7,8 +7,8 @@ offset bytes header of a tree
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 72 13 10 26 10
 8      4 * 3 version, byte order mark, bytes of the header
-20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres), quality (0 low, 1 medium, 2 high),
-             lanes of a node, arrays, whether faces have bits (of `groups`)
+20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres), quality (0 and 1 medium,
+             2 high), lanes of a node, arrays, whether faces have bits (of `groups`)
 40     8 * 4 vertices (or boxes), primitives, nodes, rows of ids
 72     8 * 7 seconds of the build, lower and upper corner of all that can be hit
 128    8     bytes of the file
@@ -29,13 +29,11 @@ offset bytes header of a scene
 
 Scenes come after those that they contain, the outermost last; so no scene can contain itself.
 Instances are those of the first scene, then those of the next. A child is the number of a tree, or
-~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
-trees have a column for whether they have a material, and materials are behind the names; in version
-4 another one for whether their faces are reversed (see `Attributes`).
+~k for scene k. Materials are behind the names.
 
 Trees of triangles have version 5, or 6 where their groups are compact, of int16. Their groups hold
-the ids, and the array of ids is empty. Versions 1 to 4, of bvh 0.1.0 and 0.2.0, are refused. Other
-trees have version 1.
+the ids, and the array of ids is empty. Other trees have version 1, and scenes version 4. Older
+versions, of bvh 0.1.0 and 0.2.0, are refused.
 """
 
 import math
@@ -52,15 +50,13 @@ from bvh.runtime.simd import WIDTH
 from bvh.tree import triangle_groups, wide_nodes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Custom, count_of
-from bvh.tree.solids import SOLIDS
+from bvh.tree.shapes import SHAPES
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
-# The newest, of trees and of scenes, and the oldest of trees of triangles. Trees of boxes are of
-# version 1, as scenes without materials in which z is up; others without materials of version 2;
-# others without reversed trees of version 3.
+# The newest, of trees and of scenes, and the oldest of trees of triangles.
 VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
-POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SOLIDS}
+POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SHAPES}
 KINDS = tuple(POINT_SIZE)
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
@@ -113,17 +109,6 @@ class SceneHeader(NamedTuple):
     uv: int
     size: int
     digests: tuple[bytes, ...]
-    # Whether scenes have a column for the axis that is up.
-    has_up: bool = False
-    # Whether trees have a column for materials, which are behind the names.
-    has_materials: bool = False
-    # Whether trees have a column for being reversed.
-    has_reversed: bool = False
-
-    @property
-    def version(self) -> int:
-        """The version of the format."""
-        return 1 + self.has_up + self.has_materials + self.has_reversed
 
 
 def entries_of(header: Header) -> list[container.ArrayEntry]:
@@ -171,11 +156,8 @@ def unpacked(data: bytes, size: int) -> Header:
     if any(count > limit for count, limit in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    if triangles and version < OLDEST:
-        raise ValueError(
-            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
-            "read: build the tree again and save it"
-        )
+    if triangles:
+        _refuse_older(version, OLDEST, "tree")
     has_face_bits = triangles and has_bits == 1
     has_face_ids = triangles and entries == 7 + has_face_bits
     expected = 5 + triangles + has_face_ids + has_face_bits
@@ -191,7 +173,15 @@ def unpacked(data: bytes, size: int) -> Header:
     has = has_face_ids, has_face_bits, triangles and version == VERSION
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
-    return header
+    return header._replace(quality="medium") if header.quality == "low" else header
+
+
+def _refuse_older(version: int, oldest: int, made: str) -> None:
+    if version < oldest:
+        raise ValueError(
+            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
+            f"read: build the {made} again and save it"
+        )
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
@@ -239,7 +229,7 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
     """Return the entries of a scene's tables, which follow from the counts alone."""
     n = header.instances
     shapes = [
-        ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
+        ("scenes", "<i8", header.scenes, 3),  # instances, the next id, up
         ("ids", "<i8", n, 0),
         ("children", "<i4", n, 0),
         ("maps", "<f8", n, 12),
@@ -249,7 +239,7 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
         ("lengths", "<i4", n, 0),  # of names, in bytes
         ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
         # Bytes; whether it has normals, uv, and a material, and is reversed.
-        ("trees", "<i8", header.trees, 3 + header.has_materials + header.has_reversed),
+        ("trees", "<i8", header.trees, 5),
         ("normals", "<f8", header.normals, 3),
         ("uv", "<f8", header.uv, 2),
     ]
@@ -263,7 +253,7 @@ def tables_end(header: SceneHeader) -> int:
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a scene's header."""
-    numbers = header.version, container.ORDER_MARK, container.HEADER_SIZE, TABLES
+    numbers = SCENE_VERSION, container.ORDER_MARK, container.HEADER_SIZE, TABLES
     fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
     return container.packed_header(fields, tables_of(header), header.digests)
 
@@ -272,8 +262,8 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     """Return the header in the first bytes `data` of a scene's file of `size` bytes, checked."""
     container.check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
-    digests = container.digests_in(data, _SCENE_FIELDS.size, TABLES)
-    header = SceneHeader._make((*counts, digests, version > 1, version > 2, version > 3))
+    _refuse_older(version, SCENE_VERSION, "scene")
+    header = SceneHeader._make((*counts, container.digests_in(data, _SCENE_FIELDS.size, TABLES)))
     # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")

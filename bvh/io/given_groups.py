@@ -64,7 +64,7 @@ class GroupWindows:
         return bit_masks("groups", array[begin : begin + count])
 
     def check_count(self, count: int) -> None:
-        """Raise a ValueError unless these are the bits of so many faces."""
+        """Raise a ValueError unless these are the bits of `count` faces."""
         if self._count not in (-1, count):
             raise _other_shape(f"of {count} triangles", (self._count,))
 

@@ -49,7 +49,7 @@ ARRAYS = ("vertices", "faces", "offsets", "face_ids")
 def read_file(
     path: str | os.PathLike[str], wanted: str, whole: bool = False, threads: int | None = None
 ) -> Any:
-    """Return what is `wanted` of a file in its order: a mesh or scene of trimesh, or a `Surface`.
+    """Read a file, in its order, as a mesh or scene of trimesh, or as a `Surface`.
 
     As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
     """

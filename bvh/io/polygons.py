@@ -149,7 +149,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
         return False
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
     for direction in range(2, 4):
-        # Corners farther along are beside the triangle, too.
+        # Corners farther along are outside the triangle, too.
         p = links[direction, at]
         while p >= 0 and low <= plane[p, along] <= high:
             if _obstructs(plane, turn, leniency == 0, (a, b, c), p, before, after):
@@ -237,7 +237,7 @@ def _clip_ears(plane, corners, links, known, faces, row):
             left -= 1
             if leniency > 0:
                 known[:count] = 0
-            # After so many tests it crosses itself, and strictness does not help.
+            # After that many tests it crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
             # Not the next corner: cutting every other one makes fewer slivers.
             at = after[q]

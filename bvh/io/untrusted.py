@@ -22,7 +22,7 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import build
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Custom, Primitives, Triangles, count_of, world_bounds
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 from bvh.tree.triangle_groups import GROUP_SIZE, first_id, pack_triangles
 
 Marks = NDArray[np.uint8]
@@ -165,7 +165,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
 
 def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corners) -> None:
     """Mark and bound a run of boxes."""
-    bad, flaw = solid_of(primitives).flaw(primitives.points)
+    bad, flaw = shape_of(primitives).flaw(primitives.points)
     if bad >= 0:
         raise ValueError(flaw.format(first + bad))
     with np.errstate(all="ignore"):

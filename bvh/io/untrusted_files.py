@@ -23,7 +23,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tar.bz2", ".bz2")
 
 
 class TooLarge(ValueError):
-    """What a file holds is more than it may unpack to."""
+    """The file would unpack to more than the limit."""
 
 
 class Allowance:
@@ -49,7 +49,7 @@ class Allowance:
 
 
 class NoFile(ValueError):
-    """What is named is a pipe, a device or a socket."""
+    """The name is of a pipe, a device or a socket."""
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 
 
 class NamedFiles:
-    """The files beside a file of a mesh that it names: buffers, materials, images.
+    """Files in the folder of a mesh file to which it refers: buffers, materials, images.
 
     It is a resolver as trimesh takes them. Files are in the folder of the mesh or below. Readers
     go on without an image that they cannot have, so what is refused is kept in `refused`.
@@ -116,7 +116,7 @@ class NamedFiles:
 
 
 class _Counted(io.RawIOBase):
-    """What a stream unpacks to, which an allowance pays for as it is read."""
+    """An unpacked stream, whose bytes are taken from an allowance as they are read."""
 
     def __init__(self, stream: io.BufferedIOBase, allowance: Allowance, what: str) -> None:
         self._stream, self._allowance, self._what = stream, allowance, what
@@ -159,7 +159,7 @@ def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str
 def unzipped(
     file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the (wanted) files in a zip archive, by name; its declared sizes are not believed."""
+    """Return the (wanted) files in a zip archive by name, without trust in its declared sizes."""
     import zipfile
 
     found = {}

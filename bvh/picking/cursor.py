@@ -13,7 +13,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import Boxes, Obbs
+from bvh.tree.shapes import Boxes, Obbs
 
 # What is beside the cursor is hidden by what is nearer than it by more than this share of its
 # depth: its pixel is rounded, and faces that meet at a silhouette are steep.

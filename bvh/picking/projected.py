@@ -15,7 +15,7 @@ from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.queries.tree_base import TreeBase
 from bvh.tree.primitives import Custom, Primitives, Triangles
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
             return OwnedTriangles(points, faces, np.arange(len(faces), dtype=np.int32))
         kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
         return OwnedTriangles(points, faces[kept], kept)
-    kind = solid_of(primitives)
+    kind = shape_of(primitives)
     kept = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
     points = kind.outline(primitives.points[kept]).reshape(-1, 3)
     starts = 8 * np.arange(len(kept), dtype=np.int32)
@@ -68,7 +68,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
 
 def outlines_of(primitives: Primitives, ids: NDArray[np.integer]) -> Floats:
     """Return the corners of boxes around solids, in the tree's coordinates, shape (n, 8, 3)."""
-    return solid_of(primitives).outline(primitives.points[ids])
+    return shape_of(primitives).outline(primitives.points[ids])
 
 
 def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:

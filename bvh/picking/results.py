@@ -17,7 +17,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
 from bvh.picking.region import Selected
-from bvh.queries.answers.hit_points import normals_of, positions_on, solid_normals, unit
+from bvh.queries.answers.locations import normals_of, positions_on, shape_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
@@ -183,7 +183,7 @@ class Pick:
             return np.asarray(normals_of(world[None])[0])
         assert not isinstance(boxes, Triangles)
         at, linear = self.position[None], self._placed.transform[:3]
-        return np.asarray(solid_normals(boxes, [self.prim_id], at, linear)[0])
+        return np.asarray(shape_normals(boxes, [self.prim_id], at, linear)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:

@@ -17,6 +17,6 @@ Each file imports only from those above it.
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |
 | `solid_queries.py` | Queries of solids: how two are related, where their surfaces meet, sections, thickness |
-| `public_names.py` | Methods of public classes, named in errors by the class that users know, not by a base class |
+| `public_names.py` | Names of public classes in errors: of their inherited methods, and of functions elsewhere |
 | `hierarchy.py` | `BVH`: a tree over triangles, boxes or custom primitives, and its constructors |
 """

@@ -44,7 +44,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
     vertices = np.empty((count, width, 3))
-    # Where the first axis is x, rows are what columns are elsewhere.
+    # Where the first axis is x, rows and columns are exchanged.
     row, column = np.arange(count)[:, None], np.arange(width)
     if turned:
         row, column = column, row
@@ -77,11 +77,11 @@ def _is_turned(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis that a dimension runs along, "x" or "y", if that is known."""
-    known = getattr(coordinate, "attrs", {})
-    for said in (known.get("axis"), known.get("standard_name"), name):
+    """Return the axis that a dimension runs along, "x" or "y"; None if neither name tells."""
+    attributes = getattr(coordinate, "attrs", {})
+    for given in (attributes.get("axis"), attributes.get("standard_name"), name):
         for axis, names in AXES.items():
-            if str(said).lower() in names:
+            if str(given).lower() in names:
                 return axis
     return None
 

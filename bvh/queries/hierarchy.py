@@ -16,7 +16,16 @@ from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import BOXES, CAPSULES, OBBS, SPHERES
+from bvh.tree.shapes import (
+    Boxes,
+    BoxShape,
+    Capsules,
+    CapsuleShape,
+    Obbs,
+    ObbShape,
+    Spheres,
+    SphereShape,
+)
 
 
 @public
@@ -70,7 +79,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         lower, upper : array_like, shape (n, 3)
             Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
             is ignored (other boxes keep their ids) and counted in `stats`. If there is no other,
-            a `BVHWarning` tells so.
+            a `BVHWarning` is given.
         quality, threads, progress
             As in `from_triangles`.
         warn : bool
@@ -83,9 +92,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
         1
         """
-        points = BOXES.points_of(*_corner_rows(lower, upper))
+        points = BoxShape.points_of(*_corner_rows(lower, upper))
         noun = "boxes" if flag("warn", warn) else None
-        return cls._build(BOXES.arrays(owned(points)), quality, threads, progress, noun)
+        return cls._build(Boxes(owned(points)), quality, threads, progress, noun)
 
     @classmethod
     def from_obbs(
@@ -100,7 +109,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         lower, upper : array_like, shape (n, 3)
             Corners in local coordinates, as in `from_boxes`.
         transforms : array_like, shape (n, 4, 4)
-            From local to world coordinates: affine, invertible. `ray_obb` says what is exact.
+            From local to world coordinates: affine, invertible. `ray_obb` documents what is exact.
         quality, threads, progress
             As in `from_triangles`.
 
@@ -113,8 +122,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.closest_hit([[5, 0, 0], [5, 3, 0]], [-1, 0, 0]).t
         array([3.75,  inf])
         """
-        points = OBBS.points_of(*_corner_rows(lower, upper), transforms)
-        return cls._build(OBBS.arrays(owned(points)), quality, threads, progress, "boxes")
+        points = ObbShape.points_of(*_corner_rows(lower, upper), transforms)
+        return cls._build(Obbs(owned(points)), quality, threads, progress, "boxes")
 
     @classmethod
     def from_spheres(
@@ -151,8 +160,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         array([[1., 0., 0.],
                [0., 1., 0.]])
         """
-        points = SPHERES.points_of(_limited("centers", centers), radii)
-        return cls._build(SPHERES.arrays(owned(points)), quality, threads, progress, "spheres")
+        points = SphereShape.points_of(_limited("centers", centers), radii)
+        return cls._build(Spheres(owned(points)), quality, threads, progress, "spheres")
 
     @classmethod
     def from_capsules(
@@ -161,9 +170,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over capsules: limbs of robots and people, wires, pipes, bonds.
 
-        All points that are within a radius of a line segment. They are closed surfaces, of which
-        all is true that is said of spheres in `from_spheres`: hits are decided exactly, and t is
-        the nearest double.
+        All points that are within a radius of a line segment. They are closed surfaces with
+        the properties of spheres in `from_spheres`: hits are decided exactly, and t is the nearest
+        double.
 
         Parameters
         ----------
@@ -184,8 +193,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         (array([4., 4.]), array([[0., 0., 1.],
                [1., 0., 0.]]))
         """
-        points = CAPSULES.points_of(_limited("p", p), q, radii)
-        return cls._build(CAPSULES.arrays(owned(points)), quality, threads, progress, "capsules")
+        points = CapsuleShape.points_of(_limited("p", p), q, radii)
+        return cls._build(Capsules(owned(points)), quality, threads, progress, "capsules")
 
     @classmethod
     def from_custom(
@@ -288,9 +297,9 @@ def _warm() -> None:
     corners = np.zeros((1, 3)), np.ones((1, 3))
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
-    solids = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
+    boxes = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
     rounds = BVH.from_spheres(corners[0], 1.0), BVH.from_capsules(*corners, 1.0)
-    for any_tree in (tree, *solids, *rounds):
+    for any_tree in (tree, *boxes, *rounds):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.closest_hit(*rays, counters=True)
@@ -312,8 +321,8 @@ def _warm_points() -> None:
     tree.distance(points[0])
     tree.contains(points)
     tree.winding_number(points)
-    for solids in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
-        solids.closest_point(points)
+    for shapes in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
+        shapes.closest_point(points)
 
 
 @alone

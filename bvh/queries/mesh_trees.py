@@ -58,16 +58,14 @@ class MeshTrees(TreeBase):
             were only the faces that share a bit with it: the same bit for bit, and as fast as for
             all faces. A query without one has all bits, so that no query meets faces that have
             none. By default faces have all bits.
-        quality : {"low", "medium", "high"}
-            Builder: "medium" is binned SAH; "low" builds 20 to 30 % faster from some millions of
-            triangles on, and is 5 to 20 % slower to query; "high" also splits large triangles
-            between nodes, which is worthwhile for long oblique ones, and takes several times as
-            long to build.
+        quality : {"medium", "high"}
+            Builder: "medium" is binned SAH; "high" also splits large triangles between nodes, which
+            is worthwhile for long oblique ones, and takes several times as long to build.
         memory : {"full", "compact"}
             "compact" has leaves of 16-bit numbers, of half the bytes: 31 to 38 bytes a triangle in
-            place of 60, beside vertices and faces. Answers are the same. Only rays and closest
-            points know such leaves: overlaps, distances of trees, and scenes make full ones when
-            they are first asked, which the tree then keeps, too.
+            place of 60, without vertices and faces. Answers are the same. Only rays and closest
+            points read such leaves: overlaps, distances of trees, and scenes make full ones at
+            their first use, which are cached, too.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity. The
             tree does not depend on it.
@@ -184,9 +182,9 @@ class MeshTrees(TreeBase):
     ) -> Self:  # fmt: skip
         """Build a tree over points.
 
-        They are faces without area: what is asked of faces can be asked of them, such as the
+        They are faces without area, so all queries of faces take them, such as the
         closest point and the k nearest, overlaps with boxes, balls and frustums, the distance to
-        another tree, picks within some pixels and selections, alone and in scenes beside meshes. A
+        another tree, picks within some pixels and selections, alone and in scenes with meshes. A
         ray never hits one: pick with a radius, or ask for the closest point.
 
         Parameters
@@ -253,7 +251,7 @@ class MeshTrees(TreeBase):
         ----------
         z : array_like, shape (rows, columns)
             Heights. Around one that is NaN, or masked, there is a hole. Of an ``xarray.DataArray``
-            the coordinates of its dimensions are taken, too. Which of these is x is told by their
+            the coordinates of its dimensions are taken, too. The dimension x is found by the
             attributes ``axis`` or ``standard_name``, or by names such as x, lon, longitude and
             easting; of other names, the first dimension is y.
         x : array_like, shape (columns,), optional

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import square_matrices
 from bvh.runtime import arguments
-from bvh.runtime.arguments import EdgeRule, check_option, flag, kernel_input
+from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
-from bvh.runtime.progress_bars import Progress
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 
@@ -19,13 +19,15 @@ EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
-# What a single ray may consist of, beside Python's integers up to the largest that are floats.
+# Types of the numbers of a single ray, besides Python's integers up to LARGEST_INTEGER.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
 # Flags of arrays that are C-contiguous and aligned.
 IN_ORDER = 0x0101
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
 
+
+Answer = TypeVar("Answer")
 
 # A user's function that returns whether a hit counts.
 Filter = Callable[..., bool]
@@ -80,7 +82,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise for options of a query of rays that are no flags, and for data that nothing takes."""
+    """Raise for options of a query of rays that are no flags, and for data without a filter."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -88,9 +90,30 @@ def check_options(sort: bool | None, validate: bool, filter: object, data: objec
         raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
 
 
+def reported(ask: Callable[[Progress | None], Answer], progress: ProgressLike | None) -> Answer:
+    """Return `ask(callback)` for the argument `progress`; the callback is None without it."""
+    if progress is None:
+        return ask(None)
+    with heard(progress) as report:
+        return ask(report)
+
+
+def ask_rays(
+    ask: Callable[[RayOptions], Answer], target: Any, cull: Cull | None, threads: int | None,
+    progress: ProgressLike | None, sort: bool | None, filter: Filter | None, data: object,
+) -> Answer:  # fmt: skip
+    """Return `ask(options)` for the options of a query of rays into a target, checked."""
+    check_options(sort, False, filter, data)
+    accept = None if filter is None else target.accepted_by(filter, data)
+    options = RayOptions(target.side_to_cull(cull), accept, thread_count(threads), None, sort)
+    if progress is None:
+        return ask(options)
+    return reported(lambda report: ask(options._replace(progress=report)), progress)
+
+
 def check_method(method: str) -> None:
-    """Raise unless a method tells inside from outside."""
-    # The usual one at once, for the sake of single points.
+    """Raise unless `method` is a rule for inside and outside."""
+    # The usual one first, for the sake of single points.
     if type(method) is not str or method != "parity":
         check_option("method", method, arguments.INSIDE_RULES)
 
@@ -211,7 +234,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
-    """Return rays for what has all bits: those without any miss."""
+    """Return rays for faces that have all bits: rays without any bit miss."""
     rays = batch.rays
     if not rays.masks.all():
         # No t is in that range.
@@ -238,13 +261,13 @@ def check_rays(batch: RayBatch) -> None:
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return the six numbers of a single ray; None for a batch, and for what must be checked."""
+    """Return the six numbers of a single ray; None for batches, and arguments to be checked."""
     o, d = plain_point(origin), plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 
 def plain_point(point: Any) -> Sequence[float] | None:
-    """Return the numbers of a single point; None for a batch, and for what must be checked."""
+    """Return the numbers of a single point; None for batches, and arguments to be checked."""
     kind = type(point)
     if kind is ARRAY:
         if point.shape != THREE:
@@ -266,7 +289,7 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raises TypeError for what is none, and for integers beyond."""
+    """Return a number as a float; raise a TypeError for other objects and larger integers."""
     if type(x) is int:
         if abs(x) > LARGEST_INTEGER:
             raise TypeError

@@ -17,7 +17,7 @@ from bvh.tree.build import build
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
-from bvh.tree.solids import Boxes, solid_of
+from bvh.tree.shapes import Boxes, shape_of
 
 
 class Origin(NamedTuple):
@@ -81,12 +81,12 @@ class Refitting(TreeBase):
         -----
         When to build a new tree: with 100 000 triangles, rays took up to 1.4 times as long as on a
         new tree for a ratio below 1.5, 1.5 to 2.6 times for about 3, 15 times for 10. Building a
-        tree of quality "low" took as long as 7 refits, one of "medium" as long as 11. So build a
-        new tree when rays lose more time than that; with as many rays as triangles in each frame,
-        when the ratio exceeds 1.5. If triangles have grown, as under noise, the ratio is large and
-        a new tree is no better: keep refitting if its `stats` show no lower cost. (MacDonald and
-        Booth 1990, "Heuristics for ray tracing using space subdivision"; Wald, Boulos and Shirley
-        2007, "Ray tracing deformable scenes using dynamic bounding volume hierarchies".)
+        tree took as long as 11 refits. So build a new tree when rays lose more time than that; with
+        as many rays as triangles in each frame, when the ratio exceeds 1.5. If triangles have
+        grown, as under noise, the ratio is large and a new tree is no better: keep refitting if its
+        `stats` show no lower cost. (MacDonald and Booth 1990, "Heuristics for ray tracing using
+        space subdivision"; Wald, Boulos and Shirley 2007, "Ray tracing deformable scenes using
+        dynamic bounding volume hierarchies".)
 
         The arrays of the tree before its first refit stay in memory.
 
@@ -105,7 +105,7 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # Without what queries have kept with the arrays.
+        # Without the data that queries have cached with the arrays.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
@@ -127,7 +127,7 @@ class Refitting(TreeBase):
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
-        wanted = () if isinstance(primitives, Triangles) else solid_of(primitives).given
+        wanted = () if isinstance(primitives, Triangles) else shape_of(primitives).given
         for name, value in given.items():
             if (value is not None) != (name in wanted):
                 needs = f"no {name} to refit" if value is not None else f"{name} to refit"
@@ -143,7 +143,7 @@ class Refitting(TreeBase):
             if high.shape != points.shape:
                 raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
             given = given | {"upper": high}
-        return solid_of(primitives).points_of(points, *(given[name] for name in wanted))
+        return shape_of(primitives).points_of(points, *(given[name] for name in wanted))
 
 
 @warms("refits")

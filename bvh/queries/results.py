@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.queries.answers.hit_points import Located, LocatedPerQuery
+from bvh.queries.answers.locations import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table
+from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table, filler
+from bvh.queries.verbs import COSTS, OF_SCENES
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
@@ -25,10 +26,10 @@ class Hits(LocatedPerQuery):
     is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
     hits is a structured array with their fields, for tables and files.
 
-    `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
-    what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
-    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickled hits have
-    those of the two that were asked for before; copies know all that the original does.
+    `position` and `normal` are computed on first access and cached. Hits hold a reference for that
+    to what they hit: the vertices and faces of a tree, as they were at the query if it has been
+    refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickles hold those of
+    the two that were accessed before; copies hold the reference, too.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class Hits(LocatedPerQuery):
         The ray meets the face against its winding normal, or enters the box. False for a miss.
     instance_id, leaf : ndarray of int32, int or None
         Of a scene: the instance that is hit, by its id in the scene of the query, and the row of
-        `Scene.leaves`, which tells apart instances in nested scenes; -1 for a miss. None of trees.
+        `Scene.leaves`, which identifies instances in nested scenes; -1 for a miss. None of trees.
         In a scene `prim_id` is a face, or box, of the leaf's tree.
     nodes, tests : ndarray of int32, int or None
         With ``counters=True``: the nodes whose children the ray was tested against, `WIDTH` of them
@@ -94,7 +95,7 @@ class Hits(LocatedPerQuery):
 class AllHits(Located, Ragged, Table):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
 
-    `position` and `normal`, shape (m, 3), are found when they are first asked for, as in `Hits`.
+    `position` and `normal`, shape (m, 3), are computed on first access, as in `Hits`.
 
     Attributes
     ----------
@@ -250,7 +251,7 @@ class Overlaps(Ragged):
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, kept: NDArray[np.bool_]) -> Self:
-        """Return those entries that are kept."""
+        """Return the entries for which `kept` is True."""
         columns = {name: column[kept] for name, column in self._entries().items()}
         offsets = np.append(0, np.cumsum(kept))[self.offsets].astype(np.int64)
         return type(self)(**columns, offsets=offsets, shape=self.shape)
@@ -339,6 +340,11 @@ class ScenePairs(Record):
         pairs = number_of(len(self), "pairs of instances")
         return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
 
+
+# Functions (values, source) that make results sooner than their classes do; see `filler`.
+hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
+all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
+points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
 
 # Deprecated: names that a scene's results and counted hits had in 0.2.0, also in its pickles.
 SceneHits = CountedHits = CountedSceneHits = Hits

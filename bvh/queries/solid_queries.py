@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.answers.solids import Intersections, Penetrations
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.query_arguments import affine_matrices
@@ -50,8 +51,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         """Decide how this solid and another are related.
 
         Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
-        edges cross edges and vertices lie on faces. Inside of a closed mesh is what a ray crosses
-        its faces an odd number of times to: shells in a shell are hollow, whichever way their
+        edges cross edges and vertices lie on faces. A point is inside a closed mesh if a ray
+        from it crosses an odd number of faces: shells in a shell are hollow, whichever way their
         normals point, and a wall that two parts of a mesh share is none.
 
         Parameters
@@ -77,8 +78,8 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Where boxes are apart, nothing else is looked at. Surfaces that cross take milliseconds,
-        as few rational numbers tell; faces that only touch are looked at one by one, some
+        Where boxes are apart, nothing else is examined. Surfaces that cross take milliseconds,
+        as few rational numbers decide; faces that only touch are examined one by one, some
         milliseconds each.
 
         Examples
@@ -308,10 +309,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             at = now.vertices[now.faces[own]].mean(axis=-2)
         shape = own.shape
         ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
-        a, b, c = (now.vertices[column] for column in now.faces[ids].T)
-        normals = np.cross(b - a, c - a)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            normals /= np.linalg.norm(normals, axis=1)[:, None]
+        normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, thread_count(threads))
         if now.is_closed:

@@ -1,6 +1,6 @@
 """Interface that searchable objects provide to queries: trees, scenes, meshes in parts.
 
-`RaySearch`, `PointSearch` and `RegionSearch` say what each does for trees and scenes.
+`RaySearch`, `PointSearch` and `RegionSearch` implement it for trees and scenes.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, check_options
+from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
-from bvh.runtime.arguments import CountResult, Cull, TruthResult, thread_count
+from bvh.runtime.arguments import CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 
-# Many kernels, which only queries of regions need.
+# Many kernels, for queries of regions alone.
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
 
 class RayTarget(Protocol):
-    """What rays are cast into. Results have the leading shape of the batch."""
+    """Target of rays. Results have the leading shape of the batch."""
 
     def side_to_cull(self, cull: Cull | None) -> int: ...
     def accepted_by(self, function: Filter, data: object) -> UserCall: ...
@@ -35,7 +35,7 @@ class RayTarget(Protocol):
 
 
 class PointTarget(Protocol):
-    """What points are compared with: the faces that count for one mask."""
+    """Target of points: the faces that count for one mask."""
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
@@ -54,7 +54,7 @@ class PointTarget(Protocol):
 
 
 class RegionTarget(Protocol):
-    """What regions overlap: the primitives that count for one mask."""
+    """Target of regions: the primitives that count for one mask."""
 
     @property
     def bounds(self) -> NDArray[np.float64]: ...
@@ -65,26 +65,15 @@ class RegionTarget(Protocol):
 
 
 def ray_target(of: Any) -> Any:
-    """Return what rays are cast into, of a tree, a scene or parts as they are now."""
+    """Return the target of rays of a tree, a scene or parts as they are now."""
     return of._ray_target()
 
 
 def point_target(of: Any, query: str, mask: int | None) -> Any:
-    """Return what points are compared with; a TypeError names a query that is not for it."""
+    """Return the target of points; raise a TypeError that names the query if it has none."""
     return of._point_target(query, mask)
 
 
 def region_target(of: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return what regions overlap; a TypeError names a query that is not for it."""
+    """Return the target of regions; raise a TypeError that names the query if it has none."""
     return of._region_target(query, mask, kinds)
-
-
-def ray_options(
-    target: RayTarget, cull: Cull | None, threads: int | None,
-    progress: Progress | None, sort: bool | None = None, filter: Filter | None = None,
-    data: object = None,
-) -> RayOptions:  # fmt: skip
-    """Check the options of a query of rays in a target."""
-    check_options(sort, False, filter, data)
-    accept = None if filter is None else target.accepted_by(filter, data)
-    return RayOptions(target.side_to_cull(cull), accept, thread_count(threads), progress, sort)

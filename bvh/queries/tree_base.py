@@ -59,10 +59,10 @@ class TreeBase:
     _face_ids: NDArray[np.int32] | None
     # The bits of each face, or None; `_arrays` have them, too, where a face has no bit.
     _groups: NDArray[np.uint32] | None
-    # What quick calls search: the arrays, and their addresses.
+    # Data of single calls: the arrays, and their addresses.
     _quick: Searched
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
-    # has been told that they do not, or need not be.
+    # has been warned of open edges, or if no warning is to be given.
     _closed: dict[int | str, bool]
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
@@ -126,7 +126,7 @@ class TreeBase:
 
     @property
     def groups(self) -> NDArray[np.uint32] | None:
-        """The bits of each face, by which `mask` of a query tells those that count.
+        """The bits of each face, which select the faces that count for the `mask` of a query.
 
         Read-only, shape (m,); None if the tree was built without (see `BVH.from_triangles`).
         """
@@ -227,7 +227,7 @@ class TreeBase:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tree's arrays, and of what it keeps for the next query or refit.
+        """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
         The latter are tables for winding numbers and distances of trees, bits of faces, the full
         leaves of a compact tree, and the arrays before the first refit. A new tree has none: its
@@ -244,14 +244,8 @@ class TreeBase:
         kept = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, kept)
 
-    def stats(self, *, epo: bool = False) -> TreeStats:
+    def stats(self) -> TreeStats:
         """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
-
-        Parameters
-        ----------
-        epo : bool
-            Also compute the effective partial overlap. This clips every triangle to every box that
-            it reaches into and takes ten times as long as building the tree.
 
         Examples
         --------
@@ -260,7 +254,7 @@ class TreeBase:
         >>> tree.stats().leaf_sizes
         (0, 1)
         """
-        return stats_of(self._arrays, self._build_seconds, epo, self._groups)
+        return stats_of(self._arrays, self._build_seconds, self._groups)
 
     def validate(self) -> None:
         """Check the structure of the tree; raise a ValueError that names the first error.
@@ -278,8 +272,8 @@ class TreeBase:
         """Write the tree to a file, for `bvh.load`.
 
         The file holds flat arrays and no code. It is written under a temporary name in the same
-        folder, flushed to the disk, and moved into place: whoever opens `path` finds the old file
-        or the new one, whole, and a save that fails or is interrupted changes nothing.
+        folder, flushed to the disk, and moved into place: `path` is always the complete old file
+        or the new one, and a save that fails or is interrupted changes nothing.
 
         Parameters
         ----------
@@ -315,7 +309,7 @@ class TreeBase:
 
     @property
     def _noun(self) -> str:
-        """What the primitives are: faces without area may be points or segments."""
+        """The noun of the primitives: faces without area may be points or segments."""
         primitives = self._arrays.primitives
         if isinstance(primitives, Triangles) and len(primitives.faces):
             a, b, c = primitives.faces.T
@@ -324,7 +318,7 @@ class TreeBase:
         return self.kind
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        """Return what identifies the tree's content to Dask: a checksum of its primitives."""
+        """Return the identity of the tree's content for Dask: a checksum of its primitives."""
         arrays = self._arrays
         token: str | None = vars(arrays).get("_token")
         if token is None:
@@ -350,7 +344,9 @@ class TreeBase:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
-        self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        self._build_seconds = state["_build_seconds"]
+        # Pickles of older versions have qualities that are not built any more.
+        self._quality = "high" if state["_quality"] == "high" else "medium"
         face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
         if state["_width"] == WIDTH:

@@ -1,4 +1,4 @@
-"""Queries of a tree: what it adds to those that trees and scenes share."""
+"""Queries of a tree: targets of the shared queries, picks, closedness."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bvh.tree.build import in_full
 from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
 
-# Many kernels, which only some queries need: they are imported by the first of these.
+# Many kernels, imported by the first query that needs them.
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.tree.winding_moments import WindingTerms
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Pairs = NDArray[np.int32]
 
 
-# Masks of which multipole moments are kept, and of which it is kept whether faces are closed.
+# Numbers of masks whose multipole moments are cached, and whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
 
@@ -155,9 +155,9 @@ class TreeQueries(
 
         bits, now = one_mask(mask), self._snapshot()
         if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
-            from bvh.queries.batches.solid_points import SolidSearch
+            from bvh.queries.batches.shape_points import ShapeSearch
 
-            return SolidSearch(now._arrays_for(bits))
+            return ShapeSearch(now._arrays_for(bits))
         now._must_hold(query, Triangles)
 
         def rays() -> RaySearch:
@@ -177,7 +177,7 @@ class TreeQueries(
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
-            # Two threads may both find out. After a refit nobody asks again.
+            # Two threads may both compute it. It is not computed again after a refit.
             closed = is_closed(self._counted_triangles(self._arrays, bits))
             if len(known) >= CLOSED:
                 known.clear()
@@ -191,7 +191,7 @@ class TreeQueries(
         """Return the multipole moments of the faces that count."""
         from bvh.tree.winding_moments import winding_terms
 
-        # Two threads may both sum them up: they find the same.
+        # Two threads may both compute them, with equal results.
         arrays = self._arrays
         known: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
         terms = known.get(mask)

@@ -93,7 +93,7 @@ def verb(
     arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
     merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
-    """Declare a query: a method that keeps its signature, and stays the function that it is."""
+    """Declare a query; the method itself is returned."""
 
     def declare(query: Query) -> Query:
         _declared[query] = Verb(query, arrays, returns, merge)

@@ -23,10 +23,10 @@ Cull = Literal["back", "front"]
 EdgeRule = Literal["closed", "once"]
 InsideRule = Literal["parity", "winding"]
 INSIDE_RULES = get_args(InsideRule)
-Quality = Literal["low", "medium", "high"]
+Quality = Literal["medium", "high"]
 Memory = Literal["full", "compact"]
 
-# What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
+# Types of results for type checkers: those of a batch, so that a batch's arrays can be used as they
 # are. `Any` stands for the number of a single query, and for arrays of other libraries.
 CountResult = NDArray[np.int64] | Any
 FloatResult = NDArray[np.float64] | Any
@@ -35,7 +35,7 @@ TruthResult = NDArray[np.bool_] | Any
 
 CULL_CODES: dict[Cull | None, int] = {None: 0, "back": 1, "front": -1}
 
-ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out
+ALL_BITS = 0xFFFFFFFF  # the mask of all faces
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
 LARGEST = float(np.finfo(np.float64).max)
 MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
@@ -294,8 +294,8 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
     """Return distances or radii as float64 of their shape."""
-    # One for all queries must be at least 0 and, where this is asked for, finite. One of many that
-    # is not is left to the kernels, in which it finds nothing.
+    # A single length must be at least 0 and, with `finite`, finite. Others are left to the kernels,
+    # where they find nothing.
     array = reals(name, value)
     if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
         kind = "a finite number" if finite else "a number"

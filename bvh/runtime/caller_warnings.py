@@ -1,7 +1,4 @@
-"""Warnings at the line of the caller, however many functions of ours are between.
-
-Or those of libraries that call ours, or that ours are called through.
-"""
+"""Warnings at the line of the caller, outside of this package and of libraries between."""
 
 import sys
 import warnings
@@ -38,7 +35,7 @@ def warn_caller(message: str) -> None:
 
 
 def warn_if_empty(tree: Any, kind: str = "triangles") -> None:
-    """Warn whoever has built a tree, or parts, over nothing that a query could find."""
+    """Warn the caller who has built a tree, or parts, without valid primitives."""
     if np.isnan(tree.bounds).any():
         why = f"of {number_of(len(tree), kind)} none is valid" if len(tree) else f"it has no {kind}"
         warn_caller(f"{tree!r} will find nothing: {why}")

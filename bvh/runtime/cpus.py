@@ -86,7 +86,7 @@ def cpu_quota(own: Path, mount: Path) -> int:
 
 
 def _group_of(own: Path, mount: Path) -> Path:
-    """Return the control group of this process; a path beside all groups if it has none."""
+    """Return the control group of this process; a path outside of all groups if it has none."""
     try:
         # Names of groups are any bytes.
         lines = own.read_text(errors="surrogateescape").splitlines()

@@ -1,4 +1,4 @@
-"""Arrays that are not numpy's: which they are, how they are read, and who answers for them.
+"""Arrays of other libraries: detection, conversion, and queries of them.
 
 Queries of lazy ones, such as Dask's, and of those of other libraries, such as PyTorch's and JAX's,
 are answered by upper folders, which are enrolled for them (see `registry`).
@@ -111,7 +111,7 @@ def as_numpy(name: str, value: Any) -> NDArray[Any]:
 
 
 def _is_on_host(value: Any) -> bool:
-    """Return whether the memory of an array is the CPU's; True where that is not known."""
+    """Return whether the memory of an array is the CPU's; True if unknown."""
     if not hasattr(value, "__dlpack_device__"):
         return True
     try:

@@ -33,8 +33,8 @@ class Activation:
 
 
 activation = Activation()
-# It, and Numba's and llvmlite's once they are there, in the order in which compilers take them: who
-# compiles a user's function may find a kernel in it, for which Numba is told of the others.
+# It, and Numba's and llvmlite's once they are there, in the order in which compilers take them: a
+# user's function may contain a kernel, whose compilation registers the others.
 _holders: list[Any] = [activation]
 
 

@@ -1,6 +1,6 @@
-"""What lower folders use of upper ones, enrolled by name, and all of optional libraries.
+"""Functions of upper folders for lower ones, enrolled by name; optional libraries.
 
-Both are imported at their first use. The package enrols when it is imported itself, so nothing
+Both are imported at their first use. The package enrols names when it is imported, so that nothing
 else is imported here.
 """
 
@@ -13,12 +13,12 @@ _homes: dict[str, tuple[str, str]] = {}
 
 
 def enrol(task: str, module: str, name: str) -> None:
-    """Have what a module defines, such as a function, do a task for lower folders."""
+    """Have a function of a module do a task for lower folders."""
     _homes[task] = module, name
 
 
 def enrolled(task: str) -> Any:
-    """Return what does a task; the first call imports its module."""
+    """Return the function that does a task; the first call imports its module."""
     module, name = _homes[task]
     return getattr(import_module(module), name)
 

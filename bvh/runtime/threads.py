@@ -5,20 +5,24 @@ child makes its own. During a long call of a kernel the calling thread only wait
 report progress and raise KeyboardInterrupt.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import mmap
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.interrupts import raise_lost_interrupts
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 try:
     import resource
@@ -35,7 +39,7 @@ _allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawF
 _allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
 
-# Memory that a thread may need to start, beside its stack; the size of unlimited stacks.
+# Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
@@ -61,6 +65,9 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 def _new_pool(size: int) -> ThreadPoolExecutor:
     """Return a pool whose threads have all been started."""
+    # Imported when threads are used: it brings the module of logging.
+    from concurrent.futures import ThreadPoolExecutor
+
     # A thread that finds no memory at its start leaves its starter waiting for ever.
     _check_address_space(size)
     executor = ThreadPoolExecutor(size, thread_name_prefix="bvh", initializer=_enter_pool)
@@ -120,6 +127,8 @@ def watch(
     """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
     # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
     # raised once they have stopped.
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
     waiting = list(enumerate(calls))[::-1]
     results: list[Any] = [None] * len(waiting)
 
@@ -258,7 +267,10 @@ def share(
         raise
     finally:
         # A helper that has not started is not needed any more; the others end their chunk.
-        wait([future for future in futures if not future.cancel()])
+        if futures:
+            from concurrent.futures import wait
+
+            wait([future for future in futures if not future.cancel()])
     for future in futures:
         if not future.cancelled():
             future.result()
@@ -271,8 +283,8 @@ def share_long(
     cancel: NDArray[np.int32], progress: Progress | None = None,
 ) -> None:  # fmt: skip
     """Call work(start, stop) as `share` does, where a chunk may take seconds."""
-    # The calling thread does none of it, unless there is nothing to share: it reports progress and
-    # can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    # The calling thread only waits, unless the work is a single chunk: it reports progress and can
+    # be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     if count == 0:
         if progress is not None:
             progress(0, 0)

@@ -44,7 +44,7 @@ def pointers_of(kind: type) -> Callable[[Function], Function]:
 def as_pointers(arrays):
     """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
 
-    Whoever calls a kernel keeps the arrays alive. Classes of which more must be known inside
-    kernels have a function of their own: see `pointers_of`.
+    The caller of a kernel keeps the arrays alive. Classes that need more than pointers have a
+    function of their own: see `pointers_of`.
     """
     return SPECIAL.get(arrays.instance_class, lambda arrays: all_pointers(arrays))

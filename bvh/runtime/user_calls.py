@@ -38,7 +38,7 @@ from bvh.runtime.compiler.lazy_modules import (
 )
 from bvh.runtime.jit import address_of, alone, llvm_operation
 
-# Compiled functions that are kept for the next query, one for each type of data.
+# Compiled functions cached for the next query, one for each type of data.
 MAX_KEPT = 256
 
 F8, I4, I8, VECTOR = np.float64, np.int32, np.int64, (np.float64,) * 3

@@ -22,7 +22,7 @@ from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
-from bvh.scene.table import InstanceHolder, Instances, nested_scenes, table_guard
+from bvh.scene.table import InstanceHolder, Instances, nested_scenes
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 
@@ -51,21 +51,6 @@ class SceneContent(InstanceHolder):
         self._seen = -1
         self._up, self._saved = "z", None
 
-    def __copy__(self) -> SceneContent:
-        """Return a copy that shares the trees and has copies of nested scenes.
-
-        Other threads may change the scene meanwhile: the gaps of its tables are not closed.
-        """
-        copies: dict[int, SceneContent] = {}
-        with table_guard.lock:
-            for part in nested_scenes(self, compact=False):
-                state = part._instances.state()
-                state["children"] = [copies.get(id(child), child) for child in state["children"]]
-                copies[id(part)] = copy = object.__new__(type(self))
-                copy._begin(Instances.of_state(state), dict(part._attributes))
-                copy._up = part._up
-        return copies[id(self)]
-
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """Return what identifies the scene's content to Dask."""
         table = self._instances.state()
@@ -82,16 +67,6 @@ class SceneContent(InstanceHolder):
         attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
         self._begin(Instances.of_state(state["table"]), attributes)
         self._up = state["up"]
-
-    @property
-    def revision(self) -> tuple[int, ...]:
-        """Numbers that differ after each change of the scene or of a nested one.
-
-        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
-        """
-        with table_guard.lock:
-            parts = nested_scenes(self, compact=False)
-            return tuple(part._instances.version for part in parts)
 
     def _current(self) -> SceneView:
         """Return the two levels that kernels traverse, up to date."""
@@ -152,13 +127,8 @@ class SceneContent(InstanceHolder):
         """
         return sum(scene_bytes(self))
 
-    def stats(self, *, epo: bool = False) -> SceneStats:
+    def stats(self) -> SceneStats:
         """Return statistics of the scene: instances, primitives shown and stored, depth, memory.
-
-        Parameters
-        ----------
-        epo : bool
-            Also compute the effective partial overlap of each tree, as in `BVH.stats`: slow.
 
         Examples
         --------
@@ -168,7 +138,7 @@ class SceneContent(InstanceHolder):
         >>> scene.stats()
         SceneStats(3 instances of 1 tree, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
         """
-        return scene_stats(self, epo)
+        return scene_stats(self)
 
     def view(self) -> SceneView:
         """Return the arrays that queries traverse, brought up to date.

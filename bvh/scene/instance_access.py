@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
-from bvh.scene.table import Instance
+from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
 
 
 class InstanceAccess(SceneContent):
@@ -229,6 +229,78 @@ class InstanceAccess(SceneContent):
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
         self._instances.rename(number, label("name", name))
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares the trees and has copies of nested scenes.
+
+        Other threads may change the scene meanwhile: the gaps of its tables are not closed.
+        """
+        copies: dict[int, Self] = {}
+        with table_guard.lock:
+            for part in nested_scenes(self, compact=False):
+                state = part._instances.state()
+                state["children"] = [copies.get(id(child), child) for child in state["children"]]
+                copies[id(part)] = copy = object.__new__(type(self))
+                copy._begin(Instances.of_state(state), dict(part._attributes))
+                copy._up = part._up
+        return copies[id(self)]
+
+    @property
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that differ after each change of the scene or of a nested one.
+
+        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
+        """
+        with table_guard.lock:
+            parts = nested_scenes(self, compact=False)
+            return tuple(part._instances.version for part in parts)
+
+    def follow(self, source: Self, revision: tuple[int, ...]) -> bool:
+        """Apply changes of transforms and masks of the scene that this one is a copy of.
+
+        Other threads may change that scene meanwhile.
+
+        Parameters
+        ----------
+        source : Scene
+            The scene that this one is a copy of.
+        revision : tuple of int
+            That of `source` when the copy was made, or last followed it.
+
+        Returns
+        -------
+        bool
+            False after other changes, which need a new copy.
+
+        Examples
+        --------
+        >>> import bvh, copy, numpy as np
+        >>> scene = bvh.Scene()
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        >>> other, revision = copy.copy(scene), scene.revision
+        >>> scene.set_transform(number, np.diag([2.0, 2.0, 2.0, 1.0]))
+        >>> other.follow(scene, revision), other.leaves.matrices[0].diagonal().tolist()
+        (True, [2.0, 2.0, 2.0])
+        """
+        with table_guard.lock:
+            tables, copies = (
+                [part._instances for part in nested_scenes(top, compact=False)]
+                for top in (source, self)
+            )
+            if not len(tables) == len(copies) == len(revision):
+                return False
+            pairs = list(zip(tables, copies, revision, strict=True))
+            if any(t.shape > old or len(t.column("ids")) != len(copy) for t, copy, old in pairs):
+                return False
+            if any(table.names != copy.names for table, copy, _ in pairs):
+                return False
+            for table, copy, version in pairs:
+                every = np.arange(len(copy))
+                moved, masked = table.changed_since(version) or (every, every)
+                for name, rows in (("maps", moved), ("masks", masked), ("visible", masked)):
+                    if len(rows):
+                        copy.write(name, rows, table.column(name)[rows])
+            return True
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
 from bvh.scene.table import nested_scenes
 from bvh.tree.primitives import Custom
-from bvh.tree.solids import Capsules, Spheres
+from bvh.tree.shapes import Capsules, Spheres
 
 IDENTITY = np.eye(3, 4)
 

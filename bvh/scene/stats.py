@@ -93,23 +93,21 @@ class SceneStats:
         >>> [line.split() for line in scene.stats().tree_lines()][0]
         ['tree', 'leaves', 'primitives', 'depth', 'SAH', 'cost', 'memory', 'build']
         """
-        heads = ("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")
+        heads = ("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build")
         table: list[tuple[str, ...]] = [heads]
         for k, (tree, placed) in enumerate(zip(self.trees, self.placed, strict=True)):
-            epo = "" if tree.epo is None else f"{tree.epo:.4g}"
             counts = map(str, (k, placed, tree.primitives, tree.depth))
-            cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s", epo)
+            cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s")
             table.append((*counts, *cost))
-        shown = 8 if any(line[-1] for line in table[1:]) else 7
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)][:shown]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return ["  ".join(map(str.rjust, line, widths)) for line in table] if self.trees else []
 
 
-def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
-    """Return the statistics of a scene; with `epo`, also that of each tree, which is slow."""
+def scene_stats(scene: Any) -> SceneStats:
+    """Return the statistics of a scene."""
     arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
     tree_bytes, instance_bytes = scene_bytes(scene)
-    trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
+    trees = tuple(tree.stats() for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)
     hidden = leaves.masks == 0

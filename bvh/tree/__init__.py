@@ -1,4 +1,4 @@
-"""What a tree is: layouts, primitives, how it is built, refitted and measured.
+"""Trees: memory layouts, primitives, construction, refits and statistics.
 
 Each file imports only from those above it.
 
@@ -9,11 +9,11 @@ Each file imports only from those above it.
 | `frame.py` | The local frame of a tree: its memory layout and accessors |
 | `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
 | `rows.py` | Tree rows: the one layout in which a tree stands in memory for kernels, and its accessors |
-| `solids.py` | Solids: kinds of primitives that are rows of numbers, such as boxes; a record for each |
+| `shapes.py` | Shapes: kinds of primitives that are rows of numbers, such as boxes; a class for each |
 | `instanced.py` | Instanced trees: arrays of the transforms and trees of a scene, as kernels read them |
 | `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
 | `nodes.py` | Binary nodes, which builders make: their memory layout and accessors, and float32 boxes |
-| `primitives.py` | Primitives of a tree: triangles, solids and users' own, with one ray test |
+| `primitives.py` | Primitives of a tree: triangles, shapes and users' own, with one ray test |
 | `open_edges.py` | Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
 | `compact_groups.py` | Compact groups: triangle groups of 16-bit numbers, of half the bytes, on a grid of their own |
@@ -24,7 +24,6 @@ Each file imports only from those above it.
 | `oriented_boxes.py` | Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |
-| `epo.py` | Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees |
 | `moving_boxes.py` | Refitting of a wide tree over moving boxes, one in each leaf, in place |
 | `refit.py` | Refit: new boxes for a tree whose primitives have moved, with the old topology |
 | `stats.py` | Statistics of a tree: its size, shape, SAH cost and memory; and the check of its structure |

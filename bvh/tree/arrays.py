@@ -16,7 +16,7 @@ from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles, arrays_of
-from bvh.tree.solids import SOLIDS, BoxRow, CapsuleRow, ObbRow, SphereRow
+from bvh.tree.shapes import SHAPES, BoxRow, CapsuleRow, ObbRow, SphereRow
 from bvh.tree.triangle_groups import first_id
 from bvh.tree.wide_nodes import WideNodes
 
@@ -61,7 +61,7 @@ TreeRow = TriangleRow | CompactRow | BoxRow | ObbRow | SphereRow | CapsuleRow | 
 
 ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),
-    **{solid.arrays: (solid.code, solid.row) for solid in SOLIDS},
+    **{shape.arrays: (shape.code, shape.row) for shape in SHAPES},
     Custom: (rows.USERS, CustomRow),
     Instanced: (rows.LEAVES, SceneRow),
 }
@@ -149,8 +149,8 @@ def _compact_pointers(arrays):
     return _pointers_with(row, rows.compact(row), Triangles(rows.points(row), rows.faces(row)))
 
 
-def _solid_pointers(kind: type) -> Callable[..., object]:
-    """Return what makes pointers of the row of a tree over a kind of solids."""
+def _shape_pointers(kind: type) -> Callable[..., object]:
+    """Return what makes pointers of the row of a tree over a kind of shapes."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)
@@ -159,8 +159,8 @@ def _solid_pointers(kind: type) -> Callable[..., object]:
     return make
 
 
-for solid in SOLIDS:
-    pointers_of(solid.row)(_solid_pointers(solid.arrays))
+for shape in SHAPES:
+    pointers_of(shape.row)(_shape_pointers(shape.arrays))
 
 
 @pointers_of(CustomRow)

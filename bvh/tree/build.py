@@ -1,6 +1,5 @@
 """Build of a tree: from primitives to records in a local frame, to nodes, to its arrays."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -14,7 +13,7 @@ from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.builders import binned_sah, hlbvh, sbvh
+from bvh.tree.builders import binned_sah, sbvh
 from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.builders.records import box_record, corner, join, nothing, outward, record, store
 from bvh.tree.builders.records import centre as doubled_centre
@@ -27,11 +26,7 @@ from bvh.tree.primitives import Primitives, Triangles, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
-# Builders of trees over triangles, by quality; "high" also splits triangles.
-BUILDERS: dict[str, Callable[..., Nodes]] = dict(
-    zip(get_args(Quality), (hlbvh.build, binned_sah.build, sbvh.build), strict=True)
-)
-
+QUALITIES = get_args(Quality)
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
 # Triangles between one and that whose vertices are prefetched with it.
@@ -178,7 +173,7 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
 
 def check_quality(quality: str) -> None:
     """Raise a ValueError unless it is the name of a builder."""
-    check_option("quality", quality, get_args(Quality))
+    check_option("quality", quality, QUALITIES)
 
 
 def build(
@@ -212,7 +207,7 @@ def build_binary(
             primitives, records, count, frame, boxes, threads=threads, progress=progress
         )
     elif isinstance(primitives, Triangles):
-        nodes = BUILDERS[quality](records, boxes, threads=threads, progress=progress)
+        nodes = binned_sah.build(records, boxes, threads=threads, progress=progress)
     else:
         # Other primitives are tested one by one, whatever the quality.
         nodes = binned_sah.build(
@@ -269,7 +264,7 @@ def _warm() -> None:
     points[: 2 * count] *= 1e-3
     faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
     triangles = frozen_primitives(Triangles(points, faces))
-    for quality in BUILDERS:
+    for quality in QUALITIES:
         build(triangles, quality, 1, None)
     _, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)

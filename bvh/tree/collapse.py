@@ -30,11 +30,12 @@ from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
 from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
-# What a node costs in any case, as a share of the area of the root: memory.
+# Cost of a node besides its visits, as a share of the area of the root: memory.
 NODE_SHARE = 1e-6
 # A root that is a point has an area that float32 cannot hold.
 SMALLEST_COST = 2.0**-126
-# One thread collapses subtrees up to a 16th of all rows of primitives, and of at least so many.
+# One thread collapses subtrees up to a 16th of all rows of primitives, and of at least
+# SMALLEST_TASK.
 SMALLEST_TASK = 1024
 TASKS = 16
 # More than the levels of any tree (see `subtrees.deepest_level`).
@@ -88,7 +89,7 @@ def order_node(data, node):
 
 
 class Plan(NamedTuple):
-    """What the collapse of a tree is decided by, a row for each binary node."""
+    """Costs that decide the collapse of a tree, a row for each binary node."""
 
     sums: NDArray[np.float64]  # least areas for 1 to WIDTH lanes (see above)
     rows: NDArray[np.int32]  # rows of primitives

@@ -22,7 +22,7 @@ from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.tree import rows as tree_rows
-from bvh.tree.solids import instanced_solid
+from bvh.tree.shapes import BoxShape, instanced_box_interval
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
 # columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -34,6 +34,8 @@ COLUMNS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRAN
 
 # Numbers of a map.
 MAP_SIZE = 12
+# The kind of trees over axis-aligned boxes.
+BOXES = BoxShape.code
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
@@ -119,11 +121,12 @@ def local_point(transforms, at, p):
 
 @kernel
 def instanced_interval(instanced, code, o, d):
-    """Return (hit, near, far) of a ray and an instanced solid."""
+    """Return (hit, near, far) of the line of a ray in an instanced box, oriented or not."""
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
-    return instanced_solid(tree_rows.kind(tree), tree_rows.points(tree), prim_of(code), rows, o, d)
+    is_box = tree_rows.kind(tree) == BOXES
+    return instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
 
 
 def primitives_class(tree: Any) -> type:

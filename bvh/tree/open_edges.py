@@ -1,9 +1,9 @@
 """Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts.
 
-They do if every edge belongs to an even number of faces. Edges are told by the positions of their
-ends, as files such as STL have vertices of its own for each face. Each gets a hash, and the hashes
-of all edges of all faces are combined by exclusive or: pairs cancel, and what is left over is 0 for
-an open mesh with a probability of some 2**-60. That takes one pass, and no sorting.
+They do if every edge belongs to an even number of faces. Edges are identified by the positions of
+their ends, because files such as STL repeat vertices in each face. Each gets a hash, and the hashes
+of all edges of all faces are combined by exclusive or: pairs cancel, and the rest is 0 for an open
+mesh with a probability of some 2**-60. That takes one pass, and no sorting.
 """
 
 import numpy as np

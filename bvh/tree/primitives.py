@@ -1,4 +1,4 @@
-"""Primitives of a tree: triangles, solids and users' own, with one ray test.
+"""Primitives of a tree: triangles, shapes and users' own, with one ray test.
 
 `intersect` is the test that every traversal and every brute-force check shares. It is chosen by
 type, so a traversal over triangles compiles no box code.
@@ -20,7 +20,7 @@ from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
 from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES
-from bvh.tree.solids import SOLIDS, Boxes, Capsules, Obbs, Spheres, solid_of
+from bvh.tree.shapes import SHAPES, Boxes, Capsules, Obbs, Spheres, shape_of
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -81,9 +81,9 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     return t, (side if t_min <= t <= t_max else MISS)
 
 
-def _solid_test(solid):
-    """Return the test of a ray against a solid, by the interval of its line in one."""
-    interval, part = solid.interval, _cross if solid.hollow else _stay
+def _shape_test(shape):
+    """Return the test of a ray against a shape, by the interval of its line in one."""
+    interval, part = shape.interval, _cross if shape.hollow else _stay
     return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: part(
         interval(primitives.points, prim, o, d), t_min, t_max
     )
@@ -124,7 +124,7 @@ def _stay(interval, t_min, t_max):
 
 @inlined
 def _cross(interval, t_min, t_max):
-    """Return (t, side) where a line first crosses the surface of a solid in a range."""
+    """Return (t, side) where a line first crosses the surface of a shape in a range."""
     hit, near, far = interval
     if hit and t_min <= near <= t_max:
         return near, FRONT
@@ -139,7 +139,7 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
-        **{solid.arrays: _solid_test(solid) for solid in SOLIDS},
+        **{shape.arrays: _shape_test(shape) for shape in SHAPES},
     }[primitives.instance_class]  # fmt: skip
 
 
@@ -220,4 +220,4 @@ def world_bounds(
         a, b, c = (points[column] for column in primitives.faces.T)
         valid = (np.isfinite(a) & np.isfinite(b) & np.isfinite(c)).all(axis=1)
         return np.minimum(a, np.minimum(b, c)), np.maximum(a, np.maximum(b, c)), valid
-    return solid_of(primitives).bounds(points)
+    return shape_of(primitives).bounds(points)

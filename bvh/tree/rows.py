@@ -7,7 +7,7 @@ by side. Batches, single rays, instances, contacts and distances all read it; on
 
 To add an array to trees: add its word to the list below, an accessor, and its address to `new_row`;
 where all traversals want its pointer, a field to `TreePointers`. The arrays of primitives are the
-words from PRIMITIVES on, in the order of their fields; `solids.py` says how to add a kind.
+words from PRIMITIVES on, in the order of their fields; `shapes.py` says how to add a kind.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ NODES, IDS, GROUPS, FRAME, BITS, KIND, PRIMITIVES = range(7)
 POINTS, FACES = PRIMITIVES, PRIMITIVES + 1
 LOWEST, BOXES, SIZE = 12, 13, 14
 
-# Kinds of primitives other than solids, whose records have their codes.
+# Kinds of primitives other than shapes, whose classes have their codes.
 TRIANGLES, USERS, LEAVES = 0, -1, -2
 
 # Values whose types pointers take.

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import number_of, thread_count
+from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import pack
-from bvh.tree.epo import overlap_of
 from bvh.tree.frame import FrameView
 from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import arrays_of, count_of, world_bounds
@@ -45,11 +44,6 @@ class TreeStats:
     leaf_sizes : tuple of int
         Entry k is the number of leaves with k primitives. A primitive that was split counts in each
         of its leaves.
-    epo : float or None
-        Effective partial overlap: over all boxes of nodes and leaves, the area of triangles inside
-        that belong to others, as a share of all area; a box counts as in `sah_cost`. None if it was
-        not requested, and for boxes (Aila, Karras and Laine 2013, "On quality metrics of
-        bounding volume hierarchies").
     groups : int or None
         Number of bits that faces have, of 32; None if no face was given groups.
 
@@ -74,7 +68,6 @@ class TreeStats:
     bytes_per_primitive: float
     leaf_depths: tuple[int, ...]
     leaf_sizes: tuple[int, ...]
-    epo: float | None = None
     groups: int | None = None
 
     def __repr__(self) -> str:
@@ -97,8 +90,6 @@ class TreeStats:
             ("leaves by depth", _pairs(self.leaf_depths)),
             ("leaves by size", _pairs(self.leaf_sizes)),
         ]
-        if self.epo is not None:
-            rows.insert(5, ("EPO", f"{self.epo:.4g}"))
         if self.groups is not None:
             rows.insert(1, ("groups", f"{self.groups} of 32 bits are used"))
         return "\n".join(f"{name:<16}{text}" for name, text in rows)
@@ -110,9 +101,8 @@ def _pairs(histogram: tuple[int, ...]) -> str:
 
 
 def stats_of(
-    arrays: TreeArrays, build_seconds: float, epo: bool = False,
-    bits: NDArray[np.uint32] | None = None,
-) -> TreeStats:  # fmt: skip
+    arrays: TreeArrays, build_seconds: float, bits: NDArray[np.uint32] | None = None
+) -> TreeStats:
     """Return the statistics of a tree, whose faces may have bits."""
     view = lanes_of(arrays.nodes.data)
     stored = *arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)
@@ -130,7 +120,6 @@ def stats_of(
         sah_cost=wide_cost(view, arrays.frame), bytes=size, build_seconds=build_seconds,
         bytes_per_primitive=size / max(count, 1), leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
-        epo=overlap_of(arrays, thread_count(None)) if epo else None,
         groups=None if bits is None else int(np.bitwise_or.reduce(bits)).bit_count(),
     )  # fmt: skip
 

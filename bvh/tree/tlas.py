@@ -29,7 +29,7 @@ from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.collapse import widen
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.moving_boxes import AREA, FIGURES, OUTGROWN
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 from bvh.tree.wide_nodes import WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the

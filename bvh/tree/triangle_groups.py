@@ -42,8 +42,8 @@ stands for M, which is less than M + 3 e P. The sum is below 24.1 e B (M + 3 e P
 25 e B * size with size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a
 triangle is small.
 
-Near origins. These bounds are of the frame, however small triangles are. What they leave undecided
-is tested once more from a point of the ray near the triangles, h + l, which is known to 2**-31 B
+Near origins. These bounds are of the frame, however small triangles are. Undecided candidates are
+tested once more from a point of the ray near the triangles, h + l, which is known to 2**-31 B
 (`test_edges_near`). With K the largest component of C = (v0 - h) - l, its error is e B from v0,
 0.01 e B from the point and 2 e K from the two differences; in place of 2 B stands K:
 
@@ -56,6 +56,10 @@ Underflow loses 2**-149 a few times: both sizes are kept above 2**-100, also les
 times nothing be no number, and 2**-126 is added to the bound of T.
 
 An unused lane has a negative tolerance, which fails every comparison, and the id -1.
+
+Copies: the filter is also in `compact_groups` (of int16), and in Warp for devices, in
+`devices.searches.local_rays` (rays: FILTER, SLACK_BOUND, TINY) and `devices.searches.points`
+(distances; bounds of `traversal.points.point_bounds`). A test holds their constants to those here.
 """
 
 from collections.abc import Callable

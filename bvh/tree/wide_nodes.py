@@ -64,7 +64,7 @@ node_at = inlined(lambda node: node * NODE_SIZE)
 child_at = inlined(lambda number: number // WIDTH * NODE_SIZE + number % WIDTH)
 # The node that a child is of, by the position of the child.
 node_of = inlined(lambda at: at // NODE_SIZE)
-# What a visiting order is shifted by to read it for an octant.
+# The shift of a visiting order that reads it for an octant.
 octant_shift = inlined(lambda octant: octant * LANE_BITS)
 
 # Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.

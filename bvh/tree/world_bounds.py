@@ -42,7 +42,7 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.hulls import mark_used, polytope
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 from bvh.tree.wide_nodes import lanes_of
 
 # Largest number of boxes, or vertices, of an extent.
@@ -218,7 +218,7 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
     if isinstance(arrays.primitives, Triangles) or len(used) == 0:
         return 0.0, 0.0
     points = arrays.primitives.points[used]
-    return solid_of(arrays.primitives).skew(points, FrameView(arrays.frame).farthest)
+    return shape_of(arrays.primitives).skew(points, FrameView(arrays.frame).farthest)
 
 
 def box_instance_bounds(

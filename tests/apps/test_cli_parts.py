@@ -132,7 +132,6 @@ ERRORS = {
     "view folder --no-open --flatten": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
-    "info folder --epo": "--epo",
     "render folder -o x.png --shade cost": 'shade "cost" is for trees',
     "render folder -o x.png --shade uv": "needs texture coordinates",
     "render folder -o x.png --camera scene": "no camera",

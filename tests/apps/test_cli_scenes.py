@@ -64,9 +64,9 @@ def test_info(run: Run, path: Path) -> None:
         code, out, err = run("info", given)
         assert (code, err) == (0, "") and "triangles 34" in " ".join(out.split())
         assert all(name in out for name in NAMES)
-        assert "EPO" not in out and told["shown_triangles"] == 34 and "tree_stats" not in told
-        code, out, _ = run("info", given, "--epo")
-        assert code == 0 and "EPO" in out and len(out.split("EPO\n")[1].splitlines()) == 2
+        assert told["shown_triangles"] == 34 and "tree_stats" not in told
+        code, out, _ = run("info", given, "--details")
+        assert code == 0 and len(out.split("build\n")[1].splitlines()) == 2
         told = strict_json(run("info", given, "--json", "--details")[1])
         assert sorted((each["placed"], each["primitives"]) for each in told["tree_stats"]) \
             == [(1, 10), (2, 12)]  # fmt: skip

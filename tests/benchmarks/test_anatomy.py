@@ -26,7 +26,7 @@ def trees(rng: np.random.Generator) -> list[BVH]:
     return [
         BVH.from_triangles(*geodesic_sphere(9)),
         BVH.from_triangles(corners, faces, quality="high"),
-        BVH.from_triangles(flat, faces, quality="low"),
+        BVH.from_triangles(flat, faces),
         BVH.from_triangles(corners[:3], faces[:1]),
         BVH.from_triangles(np.repeat([[1.0, 2.0, 3.0]], 60, axis=0), np.arange(60).reshape(-1, 3)),
         BVH.from_triangles([], []),

@@ -181,7 +181,8 @@ def arrays_of(answer: Any) -> Iterator[np.ndarray]:
             yield from arrays_of(part)
     elif hasattr(answer, "__dataclass_fields__"):
         for name in answer.__dataclass_fields__:
-            if not name.startswith("_"):
+            # Fields that mean nothing are None.
+            if not name.startswith("_") and getattr(answer, name) is not None:
                 yield from arrays_of(getattr(answer, name))
     else:
         array = np.asarray(answer)

@@ -1,4 +1,4 @@
-"""What families of hostile meshes and rays are made of: the registry, meshes, and aims.
+"""Parts of families of hostile meshes and rays: the registry, meshes, and aims.
 
 `FAMILIES` maps names to builders f(rng); `build` makes one family, `families` all of them. What
 the rays hit is not written down here: `oracle` tells. Families called "beyond" leave the range of

@@ -64,10 +64,7 @@ def saved_tree(tree: BVH, width: int) -> bytes:
 
 
 def saved_scene(tables: dict[str, Any], trees: list[bytes]) -> bytes:
-    """Return the file of a scene with some tables.
-
-    Without a column for up, in version 1; with one for materials, in version 3.
-    """
+    """Return the file of a scene with some tables, of version 4."""
     dtypes = {
         "scenes": "<i8", "ids": "<i8", "children": "<i4", "maps": "<f8", "masks": "<u4",
         "visible": "<u1", "named": "<u1", "lengths": "<i4", "text": "<u1", "trees": "<i8",
@@ -75,9 +72,8 @@ def saved_scene(tables: dict[str, Any], trees: list[bytes]) -> bytes:
     }  # fmt: skip
     entries = [(name, dtype, tables[name]) for name, dtype in dtypes.items()]
     size = 1024 + sum(-(-np.asarray(a, d).nbytes // 64) * 64 for _, d, a in entries)
-    version = np.shape(tables["scenes"])[1] - 1 + (np.shape(tables["trees"])[1] == 4)
     fields = struct.pack(
-        "<8s4I7Q", b"\x89BVS\r\n\x1a\n", version, 0x01020304, 1024, 12,
+        "<8s4I7Q", b"\x89BVS\r\n\x1a\n", 4, 0x01020304, 1024, 12,
         len(tables["scenes"]), len(trees), len(tables["ids"]), len(tables["text"]),
         len(tables["normals"]), len(tables["uv"]), size + sum(map(len, trees)),
     )  # fmt: skip

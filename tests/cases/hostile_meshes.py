@@ -89,7 +89,7 @@ def _no_data(count: int = 2**31) -> dict[str, Any]:
     return {"accessors": [accessor(count, componentType=5126)]}
 
 
-# What is written to `a`, and what the refusal says.
+# The content of `a`, and the message of the refusal.
 TOO_LARGE = rf"over {LIMIT} bytes more than 8 times the file: set BVH_MAX_UNPACKED"
 VIEW = {"buffer": 0, "byteLength": 1 << 20}
 MANY: dict[str, Any] = {

@@ -83,18 +83,17 @@ def test_a_mesh(rng: np.random.Generator) -> None:
     assert repr(there.closest_hit(o[0], d[0])) == repr(tree.closest_hit(o[0], d[0]))
 
 
-@pytest.mark.parametrize("quality", ["low", "medium"])
-def test_other_trees(quality: Any, rng: np.random.Generator) -> None:
+def test_other_trees(rng: np.random.Generator) -> None:
     """Compact trees, trees of one leaf and of nothing, refitted trees, trees deeper than stacks."""
     vertices, faces = organic(3)
     o, d = rng.normal(size=(2, 300, 3)) * np.abs(vertices).max()
     for tree in (
-        bvh.BVH.from_triangles(vertices, faces, quality=quality, memory="compact"),
-        bvh.BVH.from_triangles(vertices, faces[:3], quality=quality),
-        bvh.BVH.from_triangles(vertices, faces[:0], quality=quality),
+        bvh.BVH.from_triangles(vertices, faces, memory="compact"),
+        bvh.BVH.from_triangles(vertices, faces[:3]),
+        bvh.BVH.from_triangles(vertices, faces[:0]),
     ):
         compare(tree, tree.to(DEVICE), (o, d))
-    tree = bvh.BVH.from_triangles(vertices, faces, quality=quality)
+    tree = bvh.BVH.from_triangles(vertices, faces)
     there = tree.to(DEVICE)
     there.refit(vertices * [1.0, 2.0, 0.5])
     compare(tree, there, (o, d))

@@ -24,7 +24,7 @@ def test_files(ending: str, tmp_path: Path) -> None:
         trimesh.Scene(BOX).export(path)
     else:
         BOX.export(path)
-    tree = bvh.BVH.from_file(path, quality="low", threads=1)
+    tree = bvh.BVH.from_file(path, quality="high", threads=1)
     assert len(tree) == 12 and tree.groups is None
     assert tree.closest_hit([0.1, 0.2, 3.0], [0.0, 0.0, -1.0]).t == 2.5
     assert bvh.BVH.from_file(str(path), groups=2).groups is not None
@@ -52,7 +52,7 @@ def test_refusals(tmp_path: Path) -> None:
     [
         ((), {}, r"BVH\.from_triangles, from_mesh, from_file, from_boxes"),
         (("x.stl",), {}, r"call BVH\.from_file\(path\)"),
-        ((Path("x.stl"),), {"quality": "low"}, r"call BVH\.from_file\(path\)"),
+        ((Path("x.stl"),), {"quality": "high"}, r"call BVH\.from_file\(path\)"),
         ((BOX,), {}, r"call BVH\.from_mesh\(mesh\)"),
         ((BOX.vertices, BOX.faces), {}, r"call BVH\.from_triangles\(vertices, faces\)"),
         ((), {"vertices": 1, "faces": 2}, r"call BVH\.from_triangles\(vertices, faces\)"),

@@ -53,7 +53,7 @@ def ball(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 def test_a_closed_mesh_of_quads_stays_closed(rng: Rng) -> None:
     """Hits are those of brute force; from inside none is lost; and faces are the quads."""
     points, quads = ball(rng)
-    tree = bvh.BVH.from_mesh((points, quads), quality="low")
+    tree = bvh.BVH.from_mesh((points, quads))
     assert trimesh.Trimesh(tree.vertices, tree.faces, process=False).is_watertight
     assert tree.face_ids.dtype == np.int32 and not tree.face_ids.flags.writeable
     assert np.array_equal(tree.face_ids, np.repeat(np.arange(len(quads)), 2))
@@ -65,7 +65,7 @@ def test_a_closed_mesh_of_quads_stays_closed(rng: Rng) -> None:
     t, prim = brute.closest_hit(tree, np.tile(origins, (3, 1)), directions)
     assert hits.mask.all() and np.array_equal(hits.t, t) and np.array_equal(hits.prim_id, prim)
     assert np.array_equal(tree.face_of(hits.prim_id), hits.prim_id // 2)
-    plain = bvh.BVH.from_triangles(points, tree.faces, quality="low")
+    plain = bvh.BVH.from_triangles(points, tree.faces)
     again = plain.closest_hit(np.tile(origins, (3, 1)), directions)
     assert np.array_equal(again.t, hits.t) and np.array_equal(again.prim_id, hits.prim_id)
     assert tree.contains(origins[:5]).all()

@@ -1,4 +1,4 @@
-"""Which top-level statements of the package are part of kernels, found by their names.
+"""Top-level statements of the package that are part of kernels, found by their names.
 
 A kernel consists of the function that is compiled, and of all that it names, and that these name:
 functions, constants, and what constants were computed by. Names are followed through imports, also

@@ -1,4 +1,4 @@
-"""What a scene of several meshes answers to a ray, in rational arithmetic: slow and obvious."""
+"""Ray queries of a scene of several meshes in rational arithmetic: slow and obvious."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rays hit and where, in rational arithmetic, in the way trimesh tells it."""
+"""Hits of rays in rational arithmetic, in trimesh's form."""
 
 from __future__ import annotations
 

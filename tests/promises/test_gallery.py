@@ -18,7 +18,7 @@ from bvh.docs.programs.gallery.__main__ import home
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(gallery.__file__).parent
-# What is shared, and the program that writes all pictures.
+# Common modules, and the program that writes all pictures.
 SHARED = ("__init__", "__main__", "scenery", "sheet")
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED) | {"terrain"})
 

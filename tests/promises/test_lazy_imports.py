@@ -1,4 +1,4 @@
-"""What `import bvh` loads, and when the rest comes."""
+"""Modules that `import bvh` loads, and when the others are loaded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
     program = """
 import json
 import bvh
-from bvh.runtime.cache.kernel_versions import version_of
+from bvh.runtime.cache.fingerprint import version_of
 bvh.Scene, bvh.BVH, bvh.Viewer
 before = version_of.cache_info().currsize
 bvh.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
@@ -166,7 +166,7 @@ print(json.dumps(failed))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_is_told_of_half_an_import() -> None:
-    """What another thread has half imported will never be whole in the child."""
+    """A module that another thread has half imported stays so in the child."""
     program = """
 import json, os, signal, threading
 from importlib import import_module
@@ -207,7 +207,7 @@ print(json.dumps(type(pickle.loads(bytes.fromhex({data!r}))).__name__))
 
 
 def test_warmup_knows_all_recipes() -> None:
-    """Whatever is imported late, too."""
+    """Those of modules that are imported late, too."""
     call = re.compile(r"^@?warms\(\"(.*?)\"\)", re.M)
     having = [path for path in PACKAGE.rglob("*.py") if call.search(path.read_text())]
     names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in having}

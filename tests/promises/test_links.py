@@ -92,7 +92,7 @@ def test_each_page_is_in_the_navigation() -> None:
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:
-    """What the tests above rest on: links and headings as GitHub and the site read them."""
+    """The tests above read links and headings as GitHub and the site do."""
     text = tmp_path / "text.md"
     text.write_text(
         "# One `thing`: two, three\n## How it works\n```\n# no\n[a](no.md)\n```\n"

@@ -14,13 +14,13 @@ DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"
 # Where functions without a decorator are compiled, too.
 KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
 
-# What bounds every `while` that does not clear one bit of a mask in each round. A search for a
+# The bound of every `while` that does not clear one bit of a mask in each round. A search for a
 # number belongs here only as a `for` over a number of steps that is derived, as in
 # `geometry/arithmetic/roots.py`.
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
-        binned_sah.build_subtree closest_solid.nearest_solids collapse._collapse collapse._open
-        epo._overlap grid._split_cells hlbvh._build_cell hlbvh._cut_cells
+        binned_sah.build_subtree closest_shape.nearest_shapes collapse._collapse collapse._open
+        grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk point_walks._walk_float32 point_walks._walk_float64 points.closest_to
         points.closest_to rays._search rays._search rays._search_leaves rays._search_leaves
@@ -32,13 +32,13 @@ BOUNDS = {
         oriented_boxes._measure""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
-        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells hlbvh._cut
+        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
-        top_levels._choose winding_moments._widen""",
+        winding_moments._widen""",
     "insertion into a sorted list, from its end": """
-        all_hits._sort closest_solid._insert leaf_hits._insert near_pairs.sort_collected
+        all_hits._sort closest_shape._insert leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",
     "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
         polygons._clip_ears polygons._is_ear""",

@@ -1,4 +1,4 @@
-"""What the vector layer reads and writes, against numpy."""
+"""Reads and writes of the vector layer, against numpy."""
 
 from __future__ import annotations
 

@@ -58,7 +58,6 @@ def scene(tree):
 
 QUESTIONS = {
     "boxes": lambda tree: bvh.BVH.from_boxes(lower, lower + 0.01, **given),
-    "low": lambda tree: build("low"),
     "medium": lambda tree: build("medium"),
     "high": lambda tree: build("high"),
     "closest_hit": lambda tree: tree.closest_hit(*rays, **given),
@@ -109,7 +108,7 @@ for question in sys.argv[1].split(","):
     assert outcome(ask, tree, 1 << 22) == FINE
 """
 QUESTIONS = [
-    "boxes", "low", "medium", "high", "closest_hit", "all_hits", "closest_point",
+    "boxes", "medium", "high", "closest_hit", "all_hits", "closest_point",
     "signed_distance", "winding_number", "refit", "self_overlaps", "scene",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What results and what holds them say of themselves: short, true, one line."""
+"""The repr of results, trees and scenes: short, true, one line."""
 
 from __future__ import annotations
 

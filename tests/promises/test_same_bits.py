@@ -28,7 +28,7 @@ TARGETS = {
     "arm64-apple-macosx": "apple-m1",
     "x86_64-unknown-linux-gnu": "x86-64-v4",
 }
-# What joins a multiplication and an addition, on 64-bit Arm (`fmla.2d` is Apple's) and on x86-64.
+# Fused multiplications and additions, on 64-bit Arm (`fmla.2d` is Apple's) and on x86-64.
 FUSED = re.compile(r"^\s+(?:f[mn]\w*(?:add|sub)|v?fn?ml[as]\w*|vfn?m(?:add|sub)\w+)[.\s]", re.M)
 # The flags that let LLVM join or reorder operations of floats, or leave out NaN and signed zeros.
 LOOSE = re.compile(

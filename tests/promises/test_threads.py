@@ -142,7 +142,7 @@ def test_ctrl_c(what: str, threads: int) -> None:
 
 
 def test_a_helper_that_fails_ends_the_work() -> None:
-    """What is left is not worked off before the exception arrives."""
+    """The remaining work is dropped when the exception arrives."""
     failed = threading.Event()
     done: list[int] = []
 

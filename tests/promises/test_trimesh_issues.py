@@ -1,4 +1,4 @@
-"""What users of trimesh reported of it: shown on its own classes, and gone with the drop-in.
+"""Issues of trimesh that its users reported: shown on its classes, absent with the drop-in.
 
 Each test asks trimesh's own first and holds that it errs, so that it tells when it no longer
 does. Where trimesh has mended the very example of a thread, the same error is shown on another.

@@ -17,7 +17,7 @@ from tests.cases.soups import at_places, soup
 from tests.oracles import brute_points
 from tests.traversal.test_brute import OURS, SCAN_NAMES
 
-QUALITIES = ("low", "medium", "high")
+QUALITIES = ("medium", "high")
 
 
 def points_near(tree: bvh.BVH, n: int, rng: np.random.Generator) -> np.ndarray:

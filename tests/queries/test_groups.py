@@ -16,7 +16,7 @@ from tests.cases.families import FAMILIES, build
 
 ALL = 0xFFFFFFFF
 MASKS = (1, 6, 8, 0, 0x80000000, ALL)
-QUALITIES = ("low", "medium", "high")
+QUALITIES = ("medium", "high")
 EYE = np.eye(4)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.answers import hit_points
+from bvh.queries.answers import locations
 from tests.queries.test_hit_points import placed, rays_at, soup
 
 Rng = np.random.Generator
@@ -21,7 +21,7 @@ def same_bits(got: Any, wanted: Any) -> bool:
 
 def test_to_the_last_bit(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the formula says, of any number of hits and on threads; ties and zeros among vertices."""
-    monkeypatch.setattr(hit_points, "AT_ONCE", 64)
+    monkeypatch.setattr(locations, "AT_ONCE", 64)
     vertices, faces = soup(rng, 60)
     vertices[::2] = np.round(4.0 * vertices[::2]) / 4.0
     vertices[::3, 2] = 0.0
@@ -45,8 +45,8 @@ def test_to_the_last_bit(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
                 keys = zip(hits.leaf.tolist(), hits.prim_id.tolist(), strict=True)
                 corners = whole[index[[row.get(key, 0) for key in keys]]]
             corners[hits.prim_id < 0] = np.nan
-            assert same_bits(hits.position, hit_points.positions_on(corners, hits.u, hits.v))
-            assert same_bits(hits.normal, hit_points.normals_of(corners))
+            assert same_bits(hits.position, locations.positions_on(corners, hits.u, hits.v))
+            assert same_bits(hits.normal, locations.normals_of(corners))
     for k in range(len(origins)):
         for target in (tree, scene):
             one, many = (

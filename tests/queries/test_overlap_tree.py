@@ -54,7 +54,7 @@ def test_two_trees(name: str, scale: float, rng: np.random.Generator) -> None:
     v, w = v * scale, (w + 1.0) * scale
     wanted = brute(v[f], w[g], oracle.triangles_touch)
     assert len(wanted) > 0
-    b = BVH.from_triangles(w, g, quality="low")
+    b = BVH.from_triangles(w, g)
     for quality in QUALITIES:
         a = BVH.from_triangles(v, f, quality=quality)
         found = ways_to_ask(a, b)

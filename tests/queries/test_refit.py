@@ -12,7 +12,7 @@ import bvh
 from bvh import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.build import BUILDERS
+from bvh.tree.build import QUALITIES
 from bvh.tree.refit import refitted
 from tests.cases.soups import at_places, rays_at, same, soup
 from tests.oracles import brute
@@ -95,9 +95,9 @@ def assert_answers(tree: BVH, fresh: BVH, rng: Rng) -> None:
 def moves_of_builders() -> list[Any]:
     """Return moves and builders, of which ordinary runs take one a move."""
     return [
-        pytest.param(move, quality, marks=pytest.mark.long if (i + j) % len(BUILDERS) else ())
+        pytest.param(move, quality, marks=pytest.mark.long if (i + j) % len(QUALITIES) else ())
         for i, move in enumerate(MOVES)
-        for j, quality in enumerate(BUILDERS)
+        for j, quality in enumerate(QUALITIES)
     ]
 
 
@@ -115,7 +115,7 @@ def test_moves(move: str, quality: str, rng: Rng) -> None:
     assert not any(array.flags.writeable for array in (*other.arrays.nodes, other.arrays.groups))
 
 
-@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("quality", QUALITIES)
 def test_the_same_vertices_make_the_same_tree(quality: str, rng: Rng) -> None:
     """Nothing changes but boxes of triangles that were split; threads change nothing."""
     tree = BVH.from_triangles(*needles(rng, 30_000), quality=quality)
@@ -128,7 +128,7 @@ def test_the_same_vertices_make_the_same_tree(quality: str, rng: Rng) -> None:
         assert some.frame.tobytes() == others.frame.tobytes()
 
 
-@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("quality", QUALITIES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_triangles_that_are_not_finite_any_more(bad: float, quality: str, rng: Rng) -> None:
     """They miss, single or in whole branches of the tree, down to all of them."""

@@ -13,7 +13,7 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.tree.build import BUILDERS
+from bvh.tree.build import QUALITIES
 from bvh.tree.changes import changes
 from tests.cases.soups import rays_at, same, soup
 from tests.oracles import brute
@@ -41,7 +41,7 @@ def assert_like_new(tree: BVH, rng: Rng, n: int = 200) -> None:
         assert tree.closest_hit(o[i], d[i]).prim_id == prim[i]
 
 
-@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("quality", QUALITIES)
 def test_a_hundred_frames(quality: str, rng: Rng) -> None:
     """A surface that waves and drifts, until nothing is where it was."""
     points, faces = soup(rng, 1_200, 0.05)
@@ -75,7 +75,7 @@ def test_the_ratio(rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("quality", QUALITIES)
 def test_vertices_that_come_back(quality: str, bad: float, rng: Rng) -> None:
     """Faces leave with a vertex that is not finite, and are there again with it."""
     points, faces = soup(rng, 1_000, 0.1)

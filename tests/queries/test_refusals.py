@@ -118,8 +118,8 @@ def test_refused_options() -> None:
         assert other.any_hit(*ray, cull=None) is True
         with pytest.raises(ValueError, match="cull"):
             other.any_hit(*ray, cull="back")
-    for quality in ("best", "", None, 1, ["medium"]):
-        with pytest.raises((TypeError, ValueError), match="quality"):
+    for quality in ("low", "best", "", None, 1, ["medium"]):
+        with pytest.raises((TypeError, ValueError), match="quality must be 'medium' or 'high'"):
             BVH.from_triangles(*mesh, quality=quality)
 
 

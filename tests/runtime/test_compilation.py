@@ -222,7 +222,7 @@ def test_pipelines_that_fail() -> None:
 
 @pytest.mark.long
 def test_kernels_of_both_pipelines_are_apart(tmp_path: Any) -> None:
-    """What is stored is loaded without a trial; what Numba's compile is for this CPU alone."""
+    """Stored kernels are loaded without a trial; those of Numba's are for this CPU alone."""
     ways = {"": [], "compilation.EntryLibrary.finalize = fail": []}
     for before, told in ways.items():
         folder = tmp_path / str(len(before))

@@ -12,7 +12,7 @@ from bvh.runtime.compiler.compile_notice import CompileNotice
 
 
 class Terminal(io.StringIO):
-    """What a person reads."""
+    """A stream that a person reads."""
 
     def isatty(self) -> bool:
         return True

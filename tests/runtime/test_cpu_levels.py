@@ -1,4 +1,4 @@
-"""The CPU that kernels are compiled for: levels, what chooses them, and who else is concerned."""
+"""The CPU that kernels are compiled for: levels, their choice, and users' kernels."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_numpy_knows_the_cpu_as_llvm_does(x86: pytest.MonkeyPatch) -> None:
             assert host_levels()[-1] == level == wanted_target().level
     x86.setattr(cpu_levels, "numpy_features", lambda: dict.fromkeys(full, False) | {"ASIMD": True})
     assert host_levels() == ["aarch64"]
-    # What it does not know, LLVM does.
+    # LLVM knows features that numpy does not.
     x86.setattr(codegen, "get_host_cpu_features", lambda: ALL)
     for nothing in ({}, dict.fromkeys(full, False)):
         x86.setattr(cpu_levels, "numpy_features", lambda nothing=nothing: nothing)
@@ -202,7 +202,7 @@ def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
     assert wanted_target()[:2] == (NATIVE, "znver3")
 
 
-def test_what_numba_is_told(x86: pytest.MonkeyPatch) -> None:
+def test_settings_of_numba(x86: pytest.MonkeyPatch) -> None:
     """A level by name means its features; another CPU is Numba's business; both must agree."""
     # Whatever it says: the settings are those of the process.
     x86.setenv("NUMBA_CPU_NAME", "")

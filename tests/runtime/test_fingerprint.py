@@ -14,11 +14,11 @@ import pytest
 
 import bvh
 from bvh.runtime import jit
-from bvh.runtime.cache import kernel_cache, kernel_versions
+from bvh.runtime.cache import fingerprint as fingerprints
+from bvh.runtime.cache import kernel_cache
 from bvh.runtime.cache import kernel_sources as sources_of_kernels
 from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.kernel_roots import cache_root
 from bvh.runtime.cache.kernel_sources import KERNEL_FOLDERS, WITHOUT_KERNELS, kernel_sources
 from bvh.runtime.calls.entries import Entry
 from tests.children import answer, fork
@@ -84,7 +84,7 @@ def unedited(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_files_that_compile_are_recognised(text: str, tmp_path: Path) -> None:
-    """Whatever form the import has, in any folder."""
+    """By any form of the import, in any folder."""
     (tmp_path / "queries").mkdir()
     (tmp_path / "queries" / "a.py").write_text(text)
     assert list(kernel_sources(tmp_path)) == ["queries/a.py"]
@@ -189,7 +189,7 @@ def test_names_of_files_have_a_meaning(package: Path) -> None:
     before = fingerprint(kernel_sources(package))
     (package / "tree" / "kernel.py").rename(package / "tree" / "other.py")
     assert fingerprint(kernel_sources(package)) != before
-    # What cannot be parsed counts by its bytes.
+    # Files with a syntax error count by their bytes.
     assert fingerprint_with(package, "def") != fingerprint_with(package, "def ")
 
 
@@ -208,7 +208,7 @@ def test_sources_that_were_edited_after_the_import_are_unknown(
 
 
 def test_a_package_without_sources_is_unknown(tmp_path: Path) -> None:
-    assert kernel_versions.version_of.__wrapped__(tmp_path / "frozen").exact == ""
+    assert fingerprints.version_of.__wrapped__(tmp_path / "frozen").exact == ""
 
 
 PROBE = """
@@ -222,7 +222,7 @@ print(json.dumps([round(float(box[3])), kernel_cache.tally.compiled, kernel_cach
 
 
 def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
-    """What a kernel of another file freezes is; what stays the same, or is Python alone, is not."""
+    """Kernels that use a changed constant are; kernels of unchanged meaning are not."""
     # Also the function that calls all kernels.
     package = tmp_path / "bvh"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -263,13 +263,13 @@ def test_the_exact_fingerprint_finds_the_folder(
     """Nothing is parsed where a folder has a note; nobody else may write one."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "cache"))
     # Without the user's own folders, which may have notes.
-    roots = [cache_root(tmp_path / "cache")]
-    monkeypatch.setattr(kernel_versions, "cache_roots", lambda _: roots)
+    roots = [tmp_path / "cache"]
+    monkeypatch.setattr(fingerprints, "cache_roots", lambda _: roots)
     parsed: list[bool] = []
-    monkeypatch.setattr(kernel_versions, "fingerprint", lambda _: parsed.append(True) or "b" * 20)
+    monkeypatch.setattr(fingerprints, "fingerprint", lambda _: parsed.append(True) or "b" * 20)
 
-    def known() -> kernel_versions.KernelVersion:
-        return kernel_versions.version_of.__wrapped__(PACKAGE)
+    def known() -> fingerprints.KernelVersion:
+        return fingerprints.version_of.__wrapped__(PACKAGE)
 
     first = known()
     assert first.fingerprint == "b" * 20 and parsed

@@ -10,7 +10,7 @@ from tests.children import answer, fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-# What is written in a script cannot be kept.
+# Kernels of a script cannot be stored.
 OFF = {"BVH_CACHE_DIR": "off"}
 
 # Another thread is at a kernel whose compilation lingers; meanwhile this one forks.

@@ -63,7 +63,7 @@ def test_settings_of_numba_are_asked_for() -> None:
 
 @pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
 def test_users_functions_call_kernels(first: str) -> None:
-    """Whatever was imported first, and whether we have compiled anything or not."""
+    """In any order of imports, with and without kernels compiled before."""
     script = f"""
 import json, sys
 {first}
@@ -150,7 +150,7 @@ print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 
 
 def test_an_error_is_raised_again() -> None:
-    """What Numba could not be told is told at the next attempt, and Ctrl-C comes after it."""
+    """A registration that failed is tried again, and Ctrl-C comes after it."""
     script = """
 import json, os, signal, sys
 import bvh

@@ -112,7 +112,8 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 def directory() -> Path | None:
     """Choose the folder anew."""
-    return kernel_cache.cache_directory.__wrapped__()
+    folder = kernel_cache.cache_folder.__wrapped__()
+    return None if folder is None else folder.path
 
 
 @posix
@@ -172,7 +173,7 @@ def test_a_folder_of_another_user_is_refused(
 @posix
 @pytest.mark.parametrize("mask", [0o077, 0o022, 0o002, 0o000])
 def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
-    """Whatever the umask is."""
+    """With any umask."""
     before = os.umask(mask)
     try:
         assert directory() == roots["user"]

@@ -74,7 +74,7 @@ def test_without_sources_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     """A frozen program has none: kernels of its next version would be taken for these."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path / "frozen" / "bvh")
-    assert kernel_cache.cache_directory.__wrapped__() is None
+    assert kernel_cache.cache_folder.__wrapped__() is None
     assert not list(tmp_path.iterdir())
 
 
@@ -82,12 +82,12 @@ def test_without_sources_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_folder_stays_where_it_was_when_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever becomes the working directory; and ~ is somebody's home."""
+    """In any working directory later on; and ~ is a home."""
     monkeypatch.setattr("bvh.runtime.cache.starting_folder._folder", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for wanted, root in (("kernels", tmp_path / "kernels"), ("~/k", tmp_path / "home" / "k")):
         monkeypatch.setenv("BVH_CACHE_DIR", wanted)
-        folder = kernel_cache.cache_directory.__wrapped__()
+        folder = kernel_cache.cache_folder.__wrapped__().path
         assert folder == root / kernel_cache.fingerprint() and folder.is_dir()
 
 

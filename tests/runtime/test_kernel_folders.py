@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> KernelFolder:
 
 @pytest.mark.parametrize("setting", ["XDG_CACHE_HOME", "HOME"])
 def test_a_relative_home_does_not_move(setting: str, tmp_path: Path) -> None:
-    """Whoever fills the folder that becomes the working directory has nothing loaded."""
+    """Kernels in a folder that becomes the working directory are not loaded."""
     mark, before, later = tmp_path / "loaded", tmp_path / "before", tmp_path / "later"
     before.mkdir()
     below = "home" if setting == "XDG_CACHE_HOME" else "home/.cache"
@@ -85,7 +85,7 @@ import json, os
 os.chdir({str(tmp_path / "before")!r})
 import bvh
 os.chdir({str(tmp_path / "later")!r})
-from bvh.runtime.cache.kernel_roots import temporary_root
+from bvh.runtime.cache.kernel_folders import temporary_root
 print(json.dumps({{"folder": str(temporary_root().parent)}}))
 """
     assert answer(fork(script, TMPDIR="scrap"))["folder"] == str(tmp_path / "before" / "scrap")
@@ -177,10 +177,10 @@ def test_no_link_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     link = tmp_path / "temporary" / f"raybvh-{os.getuid()}"
     link.symlink_to(tmp_path / "ours")
-    assert kernel_cache.cache_directory.__wrapped__() is None
+    assert kernel_cache.cache_folder.__wrapped__() is None
     assert not list((tmp_path / "ours").iterdir())
     link.unlink()
-    assert kernel_cache.cache_directory.__wrapped__() == link / kernel_cache.fingerprint()
+    assert kernel_cache.cache_folder.__wrapped__().path == link / kernel_cache.fingerprint()
 
 
 def test_a_process_that_closes_all_files(folder: KernelFolder, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
 
 
 def test_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits too long goes on without."""
+    """A process that has waited too long goes on without the lock."""
     monkeypatch.setattr(kernel_files, "PATIENCE_SECONDS", 0.1)
     first, second, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
     path = tmp_path / NAME

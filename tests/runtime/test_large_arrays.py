@@ -42,7 +42,7 @@ def test_memory_is_given_back() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_fork_does_not_share_them() -> None:
-    """What the child writes."""
+    """Lines that the child writes."""
     array = aligned(LARGE, np.uint8)
     array[:] = 1
     child = os.fork()

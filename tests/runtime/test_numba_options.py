@@ -1,4 +1,4 @@
-"""What Numba may do to our kernels: said in one file, and to all of them."""
+"""Options of Numba: in one file, and for all kernels."""
 
 from __future__ import annotations
 

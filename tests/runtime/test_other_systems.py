@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache.kernel_roots import cache_roots
+from bvh.runtime.cache.kernel_folders import cache_roots
 from tests.children import answer, fork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for other systems")
@@ -103,7 +103,7 @@ def test_windows_without_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delattr(os, "getuid")
-    assert [root.path for root in cache_roots("")] == [tmp_path / "raybvh-somebody"]
+    assert cache_roots("") == [tmp_path / "raybvh-somebody"]
 
 
 @pytest.mark.long

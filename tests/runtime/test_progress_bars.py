@@ -1,4 +1,4 @@
-"""What is taken for progress: functions, True, bars of tqdm; by every question that takes some."""
+"""The argument `progress`: functions, True, bars of tqdm; in every query that has it."""
 
 from __future__ import annotations
 

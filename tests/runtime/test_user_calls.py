@@ -1,4 +1,4 @@
-"""Users' functions called by address: what they are handed and raise, and what is compiled."""
+"""Users' functions called by address: their data, their exceptions, and compilation."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_what_a_test_raises_arrives(rng: np.random.Generator) -> None:
 
 
 def test_functions_of_all_kinds(rng: np.random.Generator) -> None:
-    """Whatever numba.njit has been told, and whether or not they have been called before."""
+    """With any options of numba.njit, called before or not."""
     tree, o, d = tree_and_rays(rng)
     some = rng.random(N) < 0.5
     wanted = tree.closest_hit(o, d, filter=numba.njit(lambda r, p, t, u, v, data: data[p]),

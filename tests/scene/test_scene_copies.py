@@ -56,3 +56,21 @@ def test_a_copy_is_changed_alone() -> None:
     assert now.add(tree) == 3 and len(outer) == 2
     now.set_visible("a", False)
     assert outer.revision == before and outer["a"].visible
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_copy_follows_moves_and_masks(change: str, inside: bool) -> None:
+    """All else needs a new copy."""
+    outer, inner, _ = nested()
+    # A table with a gap is never followed: its rows are others.
+    assert copy.copy(outer).follow(outer, outer.revision) is False
+    assert outer.bounds.shape == (2, 3)
+    now, before = copy.copy(outer), outer.revision
+    CHANGES[change](inner if inside else outer)
+    assert now.follow(outer, before) == (change in ("move", "hide"))
+    if change in ("move", "hide"):
+        assert np.array_equal(now.leaves.matrices, outer.leaves.matrices)
+        assert np.array_equal(now.leaves.masks, outer.leaves.masks)
+        assert now.follow(outer, outer.revision)
+    assert now.follow(inner, inner.revision) is False

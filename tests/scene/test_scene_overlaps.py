@@ -49,7 +49,10 @@ def transforms(rng: Rng, n: int, far: float = 0.0, wide: float = 4.0) -> np.ndar
 
 def scene_of(rng: Rng, n: int, faces: int = 30, far: float = 0.0, wide: float = 4.0) -> Scene:
     """Return a scene of n leaves or more, some nested, some out of sight."""
-    trees = [tree_of(rng, faces, q, grid=q == "low") for q in ("low", "medium", "high")]
+    trees = [
+        tree_of(rng, faces, q, grid=grid)
+        for q, grid in (("medium", True), ("medium", False), ("high", False))
+    ]
     inner, scene = Scene(), Scene()
     for tree in trees:
         inner.add_many(tree, transforms(rng, 2, 0.0, wide), masks=[255, rng.integers(0, 2)])

@@ -24,7 +24,7 @@ Mesh = tuple[Array, Array]
 FIELDS = ("t", "prim_id", "u", "v", "front")
 NO_PERMUTATION = np.empty(0, np.int64)
 CULLS = [None, "back", "front"]
-QUALITIES = ["low", "medium", "high"]
+QUALITIES = ["medium", "high"]
 
 
 class Batch(NamedTuple):

@@ -129,7 +129,7 @@ def solid_angles(vertices: np.ndarray, faces: np.ndarray, points: np.ndarray) ->
     return np.array(found)
 
 
-@pytest.mark.parametrize("quality", ["low", "medium", "high"])
+@pytest.mark.parametrize("quality", ["medium", "high"])
 @pytest.mark.parametrize("scale", [1.0, 1e-140, 1e140])
 def test_winding_numbers(quality: str, scale: float, rng: np.random.Generator) -> None:
     """Exact sums are exact; the others are off by as much as they may, on any surface."""
@@ -229,17 +229,17 @@ def test_winding_numbers_are_the_same_everywhere() -> None:
     vertices, faces = corners.reshape(-1, 3), np.arange(9000).reshape(-1, 3)
     points = 1.5 * rng.random((500, 3)) - 0.25
     found = {}
-    for quality in ("low", "medium", "high"):
+    for quality in ("medium", "high"):
         tree = bvh.BVH.from_triangles(vertices, faces, quality=quality)
         found[quality] = [tree.winding_number(points, a) for a in (1.0, 2.0, 8.0, np.inf)]
     for numbers in found.values():
-        assert all(np.array_equal(a, b) for a, b in zip(numbers, found["low"], strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(numbers, found["medium"], strict=True))
     some = rng.permutation(500)[:77]
     assert np.array_equal(tree.winding_number(points[some], threads=2), found["high"][1][some])
     moved = bvh.BVH.from_triangles(vertices[::-1].copy(), faces)
     moved.refit(vertices)
-    assert np.array_equal(moved.winding_number(points), found["low"][1])
-    digests = [hashlib.sha256(numbers.tobytes()).hexdigest()[:16] for numbers in found["low"]]
+    assert np.array_equal(moved.winding_number(points), found["medium"][1])
+    digests = [hashlib.sha256(numbers.tobytes()).hexdigest()[:16] for numbers in found["medium"]]
     assert digests == [
         "7762c3911451c0ee", "569eee7116576874", "066cf307e7114d14", "ac278e621268a68e"
     ]  # fmt: skip

@@ -38,7 +38,7 @@ def least_area(nodes: Nodes) -> float:
 @pytest.mark.parametrize("n", [20, 300, 3_000])
 def test_the_area_is_the_least(n: int, rng: np.random.Generator) -> None:
     """That of all ways to collapse, but for rounding and the little that each node costs."""
-    nodes, _, _ = build_binary(triangles_of(random(rng, n)), "low", 1, None)
+    nodes, _, _ = build_binary(triangles_of(random(rng, n)), "medium", 1, None)
     view = lanes_of(widen(nodes, WIDTH).data)
     bounds = np.moveaxis(view.boxes, 1, 2)
     found = half_areas(nodes.bounds[:1])[0] + half_areas(bounds[view.inner]).sum()

@@ -11,17 +11,16 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.tree.build import BUILDERS
+from bvh.tree.build import QUALITIES
 from tests.cases.saved_trees import KINDS, tree_of
-from tests.cases.soups import FLAT, at_places, soup
+from tests.cases.soups import FLAT, soup
 from tests.oracles import storage as oracle_storage
-from tests.queries.test_refit import needles
 
 Rng = np.random.Generator
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("quality", QUALITIES)
 def test_histograms(kind: str, quality: str, rng: Rng) -> None:
     """They count every leaf once."""
     tree = tree_of(kind, rng, 3_000, quality)
@@ -38,21 +37,17 @@ def test_histograms(kind: str, quality: str, rng: Rng) -> None:
     assert stats.ignored > 0 and held >= 3_000 - stats.ignored
     assert held == 3_000 - stats.ignored or (kind, quality) == ("triangles", "high")
     assert stats.bytes_per_primitive == stats.bytes / 3_000
-    assert stats.epo is None
 
 
 def test_figures_of_small_trees() -> None:
     """None, one, and nothing that can be hit."""
-    none = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), int)).stats(epo=True)
-    assert (none.leaf_depths, none.leaf_sizes, none.bytes_per_primitive, none.epo) == ((), (), 0, 0)
-    one = BVH.from_triangles(FLAT, [[0, 1, 2]]).stats(epo=True)
-    assert (one.leaf_depths, one.leaf_sizes, one.epo) == ((0, 1), (0, 1), 0.0)
-    lost = BVH.from_triangles(FLAT * np.nan, [[0, 1, 2]]).stats(epo=True)
-    assert (lost.leaves, lost.ignored, lost.epo) == (0, 1, 0.0)
-    point = BVH.from_triangles(np.zeros((1, 3)), [[0, 0, 0]]).stats(epo=True)
-    assert (point.leaves, point.epo) == (1, 0.0)
-    for kind in ("boxes", "obbs"):
-        assert tree_of(kind, np.random.default_rng(0)).stats(epo=True).epo is None
+    none = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), int)).stats()
+    assert (none.leaf_depths, none.leaf_sizes, none.bytes_per_primitive) == ((), (), 0)
+    one = BVH.from_triangles(FLAT, [[0, 1, 2]]).stats()
+    assert (one.leaf_depths, one.leaf_sizes) == ((0, 1), (0, 1))
+    lost = BVH.from_triangles(FLAT * np.nan, [[0, 1, 2]]).stats()
+    assert (lost.leaves, lost.ignored) == (0, 1)
+    assert BVH.from_triangles(np.zeros((1, 3)), [[0, 0, 0]]).stats().leaves == 1
 
 
 def test_memory_counts_what_queries_keep(rng: Rng) -> None:
@@ -100,43 +95,12 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
 
 
 def test_text(rng: Rng) -> None:
-    """A line for each figure; EPO where it was asked for."""
+    """A line for each figure."""
     tree = tree_of("triangles", rng)
     text = str(tree.stats())
     for words in ("primitives      200, 3 of them ignored", "SAH cost", "leaves by depth"):
         assert words in text
-    assert "EPO" not in text and "EPO" in str(tree.stats(epo=True))
     empty = str(BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), int)).stats())
     assert "leaves by size  none" in empty
-    assert set(asdict(tree.stats())) >= {"epo", "leaf_depths", "sah_cost"}
+    assert set(asdict(tree.stats())) >= {"leaf_depths", "sah_cost"}
     assert isinstance(tree.stats(), bvh.TreeStats)
-
-
-@pytest.mark.parametrize("quality", BUILDERS)
-def test_overlap_is_what_clipping_in_rational_numbers_gives(quality: str, rng: Rng) -> None:
-    """For random triangles, long ones that are split, and such as lie in the planes of boxes."""
-    grid = rng.integers(0, 4, (60, 3, 3)).astype(float).reshape(-1, 3)
-    meshes = [
-        soup(rng, 60, 0.4),
-        needles(rng, 60),
-        (grid, np.arange(180).reshape(-1, 3)),
-        (np.where(rng.random((180, 1)) < 0.01, np.nan, grid), np.arange(180).reshape(-1, 3)),
-    ]
-    for vertices, faces in meshes:
-        tree = BVH.from_triangles(vertices * 1e3 + 1e4, faces, quality=quality)
-        assert tree.stats(epo=True).epo == pytest.approx(oracle_storage.epo(tree), rel=1e-9)
-
-
-def test_overlap_tells_good_trees_from_bad(rng: Rng) -> None:
-    """Nothing overlaps where triangles lie apart; a tree of shuffled places overlaps everywhere."""
-    from tests.queries.test_refit import moved
-
-    places = np.stack(np.meshgrid(*[np.arange(12.0)] * 3), axis=-1).reshape(-1, 3)
-    tree = BVH.from_triangles(*at_places(places, 0.5))
-    assert tree.stats(epo=True).epo == 0.0
-    shuffled = moved(tree, at_places(rng.permutation(places), 0.5)[0])
-    assert shuffled.stats(epo=True).epo > 10.0
-    # It does not depend on where a tree is, or how large.
-    p, f = soup(rng, 500, 0.2)
-    one, other = BVH.from_triangles(p, f), BVH.from_triangles(p * 2.0**30, f)
-    assert one.stats(epo=True).epo == other.stats(epo=True).epo > 0.0

@@ -60,20 +60,16 @@ def info(
     scene: files.PartsPath,
     details: Annotated[bool, Option(
         "--details", help="Also list the trees of a scene, or the parts.")] = False,
-    epo: Annotated[bool, Option(
-        "--epo", help="Also compute the effective partial overlap of trees: slow.")] = False,
     flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
 ) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
     source, read, _ = files.opened_parts(scene, threads, flatten)
     if isinstance(source, Parts):
-        if epo:
-            raise ValueError(f"--epo is for trees, and {scene} holds parts")
         figures: dict[str, Any] = _parts_figures(source, details)
     elif isinstance(source, Scene):
-        figures = _scene_figures(source, read, epo, details or epo)
+        figures = _scene_figures(source, read, details)
     else:
-        figures = _mesh_figures(source, read, epo)
+        figures = _mesh_figures(source, read)
     figures = {"file": scene} | figures
     lines = figures.pop("tree_lines", [])
     if as_json:
@@ -197,7 +193,7 @@ def _main(version: Annotated[bool, Option("--version", help="Print the version."
         raise Exit
 
 
-def _mesh_figures(tree: BVH, read: object, epo: bool) -> dict[str, Any]:
+def _mesh_figures(tree: BVH, read: object) -> dict[str, Any]:
     """Return the figures of a mesh and its tree."""
     figures: dict[str, Any] = {}
     if tree.kind == "triangles":
@@ -205,12 +201,12 @@ def _mesh_figures(tree: BVH, read: object, epo: bool) -> dict[str, Any]:
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
-    return figures | {k: v for k, v in asdict(tree.stats(epo=epo)).items() if k != "primitives"}
+    return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
 
 
-def _scene_figures(scene: Scene, read: Any, epo: bool, details: bool) -> dict[str, Any]:
+def _scene_figures(scene: Scene, read: Any, details: bool) -> dict[str, Any]:
     """Return the figures of a scene and its instances; with details, also of each tree."""
-    found = scene.stats(epo=epo)
+    found = scene.stats()
     figures = {
         "instances": found.instances, "levels": found.levels, "leaves": found.leaves,
         "hidden": found.hidden, "trees": len(found.trees), "triangles": found.primitives,

@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable
+from copy import copy as copied
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from bvh.camera.camera import Camera
 from bvh.pictures import render
 from bvh.pictures.shading import Shade
 from bvh.runtime.jit import notice
+from bvh.scene.scene import Scene
 
 # Seconds for a picture while the camera moves, and of rest before the fine one.
 MOVING, RESTING = 0.08, 0.25
@@ -78,6 +80,7 @@ class Tracer:
         self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
+        self._scene, self._version = copy.scene, -1
         self._draw = Latest(self._cast)
 
     def choose(self, shade: Shade | None) -> None:
@@ -148,8 +151,7 @@ class Tracer:
         size = reduced(view.width, view.height, int(pixels))
         began = notice.clock()
         try:
-            self._copy.follow()
-            scene, view = self._copy.scene, view.resized(*size)
+            scene, view = self._current(), view.resized(*size)
             picture = render(scene, view, shade, ground=False, threads=self.threads, progress=check)
         except _OutdatedError:
             return
@@ -167,6 +169,14 @@ class Tracer:
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
+
+    def _current(self) -> Scene:
+        """Return a copy of the scene as it is now, which nothing changes while it is rendered."""
+        with self._copy.lock:
+            self._copy.follow()
+            if self._version != self._copy.version:
+                self._scene, self._version = copied(self._copy.scene), self._copy.version
+            return self._scene
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from bvh.compat.collisions.contact_data import (
     common_points,
 )
 from bvh.geometry.transforms import moved
-from bvh.queries.answers.hit_points import normals_of
+from bvh.queries.answers.locations import normals_of
 from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import thread_count
 from bvh.scene.instance_contacts import candidates, find_closest, find_touching

@@ -26,10 +26,11 @@ from bvh.devices.exact.arithmetic import (
     scale_by,
 )
 from bvh.devices.layout import Part, Target
-from bvh.traversal.rays import ray_setup
+from bvh.traversal.rays import instanced_rays, ray_setup
+from bvh.tree import triangle_groups
+from bvh.tree.triangle_groups import UNIT
 
 f4 = wp.float32
-UNIT = 2.0**-24
 
 # Whether a ray meets the box of a tree, or is left to the CPU.
 MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -37,13 +38,13 @@ MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
 FAR_ORIGIN = f8(ray_setup.NEAR_ORIGIN)
 STEEPEST, LEAST_SLOPE = f8(ray_setup.STEEPEST), f8(1.0 / ray_setup.STEEPEST)
 MARGIN = f8(ray_setup.MARGIN)
-CLIP_MARGIN, CLIP_SHARE = f8(2.0**-18), f8(2.0**-50)
+CLIP_MARGIN, CLIP_SHARE = f8(ray_setup.CLIP_MARGIN), f8(2.0**-50)
 T_ULP, LENGTH_UP, LENGTH_SHARE = f8(2.0**-52), f8(ray_setup.UP), f8(2.0**-20)
 SLACK_ENTRY, SLACK_BOUND = f8(2.0**-51), f8(32.0 * UNIT)
 FILTER = f8(32.0 * UNIT)
 # What a ray may be off by in a leaf, as a share of the size of its tree.
-WORST, OVER_UNIT = f8(2.0**-10), f8(1.0 / UNIT)
-TINY = f4(2.0**-126)
+WORST, OVER_UNIT = f8(instanced_rays.WORST), f8(1.0 / UNIT)
+TINY = f4(float(triangle_groups.TINY))
 ZERO4 = f4(0.0)
 LOW_K, HIGH_K = i8(-900), i8(900)
 

@@ -69,7 +69,7 @@ def partition(
         Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
         libraries come on top. It determines the size of parts: at most a triangle for each 400
         bytes.
-    quality : {"low", "medium", "high"}
+    quality : {"medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
         Threads of builds; one for each CPU by default, -1 for all.

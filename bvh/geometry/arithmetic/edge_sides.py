@@ -123,7 +123,7 @@ def passing(o, d, d_scaled, v):
     return Passing(v, NOWHERE, moment, sizes, through)
 
 
-# What no vertex is equal to.
+# Unequal to every vertex.
 passing_nothing = inlined(
     lambda: Passing(NOWHERE, NOWHERE, ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
 )
@@ -166,7 +166,7 @@ def _moment_side(near, floor, a, b):
     """Return the side of an edge of a vertex, 0 where rounding could have changed it."""
     # It is m . (b-a), with the moment m. Each component of m is off by 8 * 2**-106 of its size
     # (see `floats.difference_of_products`) and is rounded; with the rounding of an edge, of
-    # products and of two sums: 5 * 2**-53 of the terms. What underflows, less than 16 times
+    # products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than 16 times
     # 2**-1075 a component of m and what `scaled_ray` tells of d, is below `floor`, too.
     x, y, z = near.moment
     m, e = (x[0] + x[1], y[0] + y[1], z[0] + z[1]), minus(b, a)

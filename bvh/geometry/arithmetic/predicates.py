@@ -8,7 +8,7 @@ The bounds. A difference of two doubles is off by 2**-53 of itself, so a product
 three such units, the difference of two products by four of the sum of their sizes, and with a third
 factor and two more sums by eight: AREA_ERROR and VOLUME_ERROR are larger by half, which also covers
 for the rounding of the sizes. A product that underflows loses 2**-1075, times the third factor of a
-volume; TINY times that factor covers six of them. What overflows is infinite or no number in both
+volume; TINY times that factor covers six of them. Values that overflow are infinite or NaN in both
 value and size, and is left undecided.
 """
 
@@ -119,7 +119,7 @@ def _integer(x, s):
     """Return x * s of a double as an integer, and whether it is one below 2**60."""
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
-    # What underflows is no zero.
+    # A value that underflows is not zero.
     return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 

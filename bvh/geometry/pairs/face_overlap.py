@@ -159,7 +159,7 @@ def _overlap_repeated(a, b):
         if _corner_index(a[i], b) >= 0 and not repeated:
             shared, other, v = shared + 1, i, a[i]
     if shared != 1:
-        # An edge, with no area beside it.
+        # An edge, which bounds no area.
         return False
     a, b = turned(a, other), turned(b, _corner_index(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

@@ -11,7 +11,7 @@ distance.
 Which features these are is decided in double-doubles. A wrong decision is off to the side by 2**-98
 of what is compared, over the sine of the angle between edges. With sines above PARALLEL, distances
 above 2**-66 of the triangles' size change by less than 2**-55 of themselves; at smaller angles,
-edges count as parallel and faces as their edges. What is nearer is not `sure`, and
+edges count as parallel and faces as their edges. Results that are nearer are not `sure`, and
 rational arithmetic decides it.
 
 Pairs of segments: Lumelsky 1985, "On fast computation of distance between line segments"; triangles

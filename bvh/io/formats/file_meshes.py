@@ -12,7 +12,7 @@ from bvh.io.gltf.files import NAMED, numbered
 Ints = NDArray[np.integer]
 
 # Metadata keys of meshes of trimesh that were made of polygons: the polygon of each triangle, and
-# the colour of each, beside what else they look like.
+# the colour of each, besides their materials.
 FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 

@@ -48,7 +48,7 @@ class _Faces(NamedTuple):
 
 
 class _State:
-    """What has been read of a file."""
+    """Content of a file as far as it has been read."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
@@ -82,7 +82,7 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
 
 
 class _BadLine(ValueError):
-    """What is wrong with a line: among those that begin with a word, that of a row."""
+    """An error in a line, given by its row among those that begin with a word."""
 
     def __init__(self, word: bytes, row: int, what: str) -> None:
         super().__init__(what)

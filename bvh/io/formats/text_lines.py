@@ -83,7 +83,7 @@ def _lines(text: bytes) -> Lines:
 def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | None:
     """Return the numbers in a text with `count` words, or None if not all are numbers."""
     with warnings.catch_warnings():
-        # What cannot be read ends it, which is a warning now, and an error later.
+        # It stops at text that is no number, which is a warning now, and an error later.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             found = np.fromstring(b"%b %d" % (text, _LAST), kind, sep=" ")
@@ -121,7 +121,7 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
     raise ValueError("some of its numbers cannot be read")
 
 
-# What is behind a word: white space, or a remark.
+# Behind a word: white space, or a comment.
 GAP = rb"(?=[\0-\x20#])"
 
 

@@ -154,7 +154,7 @@ class Accessors:
         return values
 
     def indices(self, k: object, vertices: int) -> NDArray[np.uint32]:
-        """Return indices of vertices, of which there are so many."""
+        """Return indices, which are below the number of vertices."""
         values = self.raw(k, ("SCALAR",), may_be_empty=False)[:, 0]
         kind = self._content["accessors"][k]["componentType"]
         if kind not in UNSIGNED:

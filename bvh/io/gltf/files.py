@@ -1,9 +1,8 @@
-"""glTF files as trimesh reads them rightly: checked, plain, and with names.
+"""glTF files rewritten for trimesh: checked, with plain arrays and names.
 
-What they hold is decoded here (`accessors`, `meshes`), and trimesh is given plain arrays:
-it leaves out or misreads what is rare, and has materials, images and the graph. It also calls an
-unnamed node by its number, whatever the name of its mesh, and finds the transform of a node by
-walking up to the root.
+Meshes are decoded here (`accessors`, `meshes`), because trimesh leaves out or misreads rare
+features; it reads materials, images and the graph. It also calls an unnamed node by its number,
+whatever the name of its mesh, and finds the transform of a node by walking up to the root.
 """
 
 import json
@@ -51,7 +50,7 @@ def plain(
 ) -> tuple[bytes, GltfFiles]:
     """Return the JSON of a glTF file for trimesh, and the files that it refers to.
 
-    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has the files beside it.
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has its folder.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.

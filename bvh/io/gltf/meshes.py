@@ -21,7 +21,7 @@ INSTANCING = "EXT_mesh_gpu_instancing"
 # Bytes of a node, with what trimesh makes of it.
 NODE_SIZE = 1024
 
-# Vertex attributes that are read, beside positions.
+# Vertex attributes that are read besides positions.
 ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", "VEC4")}
 # Numbers in each part of the transform of a node.
 TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
@@ -46,7 +46,7 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 
 
 class Meshes:
-    """The meshes and nodes of a file, rewritten; `arrays` are added to the files beside it."""
+    """The meshes and nodes of a file, rewritten; `arrays` are added to its other files."""
 
     def __init__(
         self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
@@ -58,7 +58,7 @@ class Meshes:
         self.meshes: list[Json] = []
         # By what it was made of: the number of an array, or of a mesh.
         self._known: dict[Any, int] = {}
-        # What is ignored, and where.
+        # Ignored elements, and where they are.
         self._ignored: dict[str, list[str]] = {}
         # Nodes that hold no triangles.
         self._empty: list[str] = []
@@ -78,12 +78,12 @@ class Meshes:
         """Add an array as an accessor."""
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        told: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
+        record: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
         if kind == 5125:
-            told |= {"count": array.size, "type": "SCALAR"}
+            record |= {"count": array.size, "type": "SCALAR"}
         else:
-            told |= {"count": len(array), "type": f"VEC{array.shape[1]}"}
-        self.accessors.append(told)
+            record |= {"count": len(array), "type": f"VEC{array.shape[1]}"}
+        self.accessors.append(record)
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
@@ -166,8 +166,8 @@ class Meshes:
             parts = [self._primitive(part, weights, where) for part in mesh["primitives"]]
             if None in parts and any(parts):
                 self._ignore("points, lines and parts without triangles are left out", where)
-            told = {k: v for k, v in mesh.items() if k == "name"}
-            self.meshes.append({**told, "primitives": [part for part in parts if part]})
+            record = {k: v for k, v in mesh.items() if k == "name"}
+            self.meshes.append({**record, "primitives": [part for part in parts if part]})
             self._known[key] = len(self.meshes) - 1
         found = self._known[key]
         return found if self.meshes[found]["primitives"] else None

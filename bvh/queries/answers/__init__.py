@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `other_libraries.py` | Queries of other libraries' arrays, such as PyTorch's: results are arrays of the same library |
 | `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
-| `hit_points.py` | Positions and normals of hits, found when they are asked for |
+| `locations.py` | Positions and normals of hits, and of points on faces; those of hits are computed on first access |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: distances and nearest points |
 | `solids.py` | `Intersections` of meshes, and of a mesh with a plane; `Penetrations` of closed meshes |
 """

@@ -46,7 +46,7 @@ class Library(NamedTuple):
         import array_api_compat as compat
 
         if not (found.flags.c_contiguous and found.flags.writeable):
-            # Neither is known to all: some would write to it, or end the process.
+            # Some libraries support neither: they would write to it, or end the process.
             found = found.copy()
         try:
             given = self.namespace.from_dlpack(found)
@@ -67,7 +67,7 @@ class Library(NamedTuple):
         self, found: Any, ids: type[np.generic] = np.int32, whole: type[np.generic] = np.int64
     ) -> Any:
         """Return the result of a query with its arrays in the library, numbers as arrays, too."""
-        # `ids` is the type of a `prim_id`, `whole` that of an integer which is all of a result.
+        # `ids` is the type of a `prim_id`, `whole` that of an integer result.
         if isinstance(found, np.ndarray):
             return self.array(found)
         if is_dataclass(found) and not isinstance(found, type):
@@ -78,7 +78,7 @@ class Library(NamedTuple):
                     columns[name] = self._column(columns[name], kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
-                # What positions and normals of hits follow from.
+                # For positions and normals of hits.
                 vars(made)["_source"] = vars(found)["_source"]
             return made
         if isinstance(found, tuple):

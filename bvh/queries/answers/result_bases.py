@@ -26,7 +26,7 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
     Those in `without` are None.
     """
-    # `source` is what positions of hits follow from, if anything. As fast as an assignment for each
+    # `source` is for positions of hits (see `locations`). As fast as an assignment for each
     # field; the `__init__` of a frozen class takes longer than a ray.
     names = [f.name for f in fields(kind) if f.name not in without]  # type: ignore[arg-type]
     targets = ", ".join(f"entries[{name!r}]" for name in names)
@@ -113,8 +113,8 @@ class PerQuery(Table):
     """Base of results with one entry a query: all fields have the leading shape of the batch."""
 
     prim_id: IdResult
-    _noun = "found"  # What entries are called in a repr, after their number.
-    # By name, how many axes a field has beside those of the batch.
+    _noun = "found"  # The noun of entries in a repr.
+    # By name, the number of axes of a field after those of the batch.
     _more_axes: ClassVar[dict[str, int]] = {}
 
     def __bool__(self) -> bool:
@@ -160,11 +160,11 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return how many instances are hit, where that is known."""
+        """Return the number of instances that are hit, for a repr."""
         return ""
 
     def _costs(self) -> str:
-        """Return the average cost of a ray, where that is known."""
+        """Return the average cost of a ray, for a repr."""
         return ""
 
     def _columns(self) -> dict[str, Any]:

@@ -4,12 +4,12 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `distance_batches.py` | Batches of distances between two trees: chunks on threads; what kernels leave undecided |
-| `scratch.py` | Scratch memory of a thread for rays and points, kept from call to call |
+| `distance_batches.py` | Batches of distances between two trees: chunks on threads; exact decisions |
+| `scratch.py` | Scratch memory of a thread for rays and points, reused from call to call |
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
-| `quick_calls.py` | Quick calls: a single ray or point, or a small batch of rays, with little around the kernel |
+| `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
-| `solid_points.py` | Batches of points that are compared with spheres or capsules |
+| `shape_points.py` | Batches of points against spheres or capsules |
 """

@@ -23,7 +23,6 @@ from bvh.runtime.threads import Progress
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.frame import FrameView
 from bvh.tree.instanced import Instanced
 
 # Points whose rays are in memory at a time.
@@ -98,9 +97,8 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
-    frame = FrameView(arrays.frame)
+    lower, upper = np.reshape(_corners(arrays), (2, 3))
     with np.errstate(all="ignore"):
-        lower, upper = frame.centre + frame.box * 2.0**-frame.exponent
         depths = np.hstack([points - lower, upper - points])
         soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
     return np.asarray(DIRECTIONS[soonest])
@@ -108,16 +106,21 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
     """Return the direction that `ways_out` has for one finite point."""
-    corners = vars(arrays).get("_corners")
+    (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
+    depths = (x - a, y - b, z - c, d - x, e - y, f - z)
+    return WAYS[depths.index(min(depths))]
+
+
+def _corners(arrays: TreeArrays) -> list[float]:
+    """Return the lower and the upper corner of the box of a tree, cached."""
+    corners: list[float] | None = vars(arrays).get("_corners")
     if corners is None:
         centre, (exponent, *_), *box = arrays.frame.tolist()
         corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
         # That of a scene changes in place.
         if not isinstance(arrays.primitives, Instanced):
             vars(arrays)["_corners"] = corners
-    (a, b, c, d, e, f), (x, y, z) = corners, point
-    depths = (x - a, y - b, z - c, d - x, e - y, f - z)
-    return WAYS[depths.index(min(depths))]
+    return corners
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
@@ -127,8 +130,8 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
     # Of few points at once, as the query takes longer than its rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
         turned = rays.directions[:, turns].swapaxes(0, 1)
-        whole = np.broadcast_to(rays.origins, turned.shape), turned
-        origins, turned = (kernel_input(rows.reshape(-1, 3)) for rows in whole)
+        origins = np.broadcast_to(rays.origins, turned.shape).reshape(-1, 3)
+        origins, turned = kernel_input(origins), kernel_input(turned.reshape(-1, 3))
         short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
         hits = search.any_hits(RayBatch(short, (len(origins),)), options)
         result |= np.reshape(hits, (-1, n)).any(axis=0)

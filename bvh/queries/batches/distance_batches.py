@@ -1,4 +1,4 @@
-"""Batches of distances between two trees: chunks on threads; what kernels leave undecided."""
+"""Batches of distances between two trees: chunks on threads; exact decisions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
 
 Reals = NDArray[np.float64]
 
-# Kept from call to call: to make scratch takes longer than a query.
+# Reused from call to call: new scratch takes longer than a query.
 SHELF = Shelf(layout.new_search_memory)
-# To fit the oriented boxes of so many nodes takes about as long as one query.
+# Oriented boxes of this many nodes take about as long to fit as one query takes.
 NODES_A_QUERY = 16
 
 
@@ -141,7 +141,7 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """What searches need of a tree besides its arrays, which keep it, and the row of both."""
+    """Tables for searches, cached with the arrays of a tree, and the row of both."""
 
     def __init__(self, arrays: TreeArrays) -> None:
         # To fit oriented boxes takes as long as many queries; until there have been as many, boxes
@@ -151,12 +151,12 @@ class KnownTree:
         self.put(arrays, plain_boxes(arrays))
 
     def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Keep boxes, and the row with their address."""
+        """Store boxes, and the row with their address."""
         self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the table of a tree for some queries, and boxes to be kept until they have ended."""
+    """Return the table of a tree for some queries, and boxes, to be referenced until they end."""
     known: KnownTree | None = vars(arrays).get("_distances")
     if known is None:
         known = vars(arrays).setdefault("_distances", KnownTree(arrays))
@@ -168,7 +168,7 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
 
 
 def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
-    """Return the tables that are kept with a tree, once it has been asked for a distance."""
+    """Return the tables that are cached with a tree by its first distance."""
     known: KnownTree | None = vars(arrays).get("_distances")
     return () if known is None else (known.lowest, *known.kept)
 

@@ -1,6 +1,6 @@
 """Batches of overlap queries: chunks on threads, growing buffers, sorted results.
 
-What kernels cannot decide is decided here in rational numbers.
+Cases that kernels leave undecided are decided here in rational numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Primitives, Triangles
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -51,20 +51,20 @@ class RegionSearch(NamedTuple):
     """How a tree, or a scene, is searched for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    # Lower and upper corner of what can be found, shape (2, 3).
+    # Lower and upper corner of all that counts, shape (2, 3).
     bounds: NDArray[np.float64]
     # The instance of each leaf of a scene, whose codes have a leaf.
     owners: Ids | None
     # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     corners: Callable[[int], Any]
-    # Of the overlaps that are found, those that count for a mask.
+    # Selects the overlaps that count for a mask.
     counted: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return what each region overlaps and counts, of a tree or a scene."""
+        """Return the primitives that overlap each region and count."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -258,7 +258,7 @@ def pairs_that_meet(
 
 @warms("overlaps")
 def _warm() -> None:
-    """Compile what the queries of overlap need."""
+    """Compile the kernels of overlaps."""
     kinds: tuple[Primitives, ...] = (
         Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)),
         Boxes(np.array([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.queries.batches.containment import inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import PointBatch
-from bvh.queries.results import ClosestPoints
+from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
@@ -25,10 +25,10 @@ from bvh.tree.winding_moments import WindingTerms
 Floats = NDArray[np.float64]
 
 # Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
-# threads and to notice Ctrl-C at once.
+# threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
-# Kept from batch to batch: to make scratch takes longer than one point.
+# Reused from batch to batch: new scratch takes longer than one point.
 SHELVES: dict[type, Shelf[PointScratch]] = {
     TreeTarget: Shelf(new_scratch),
     SceneTarget: Shelf(partial(new_scratch, scene=True)),
@@ -36,9 +36,9 @@ SHELVES: dict[type, Shelf[PointScratch]] = {
 
 
 class PointSearch(NamedTuple):
-    """What points are compared with: faces of a tree, or of a scene's leaves, within a mask."""
+    """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
-    # The arrays as rays search them, and what keeps them alive.
+    # The target of rays, which also keeps the arrays alive.
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
@@ -49,7 +49,7 @@ class PointSearch(NamedTuple):
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> Any:
+    ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
         found = self._run(batch, count, True, threads, progress)
         shape = batch.shape if count is None else (*batch.shape, count)
@@ -57,12 +57,12 @@ class PointSearch(NamedTuple):
         u, v = weights[:, 0], weights[:, 1]
         if self.metrics is None:
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-            return ClosestPoints(d, position, *rest)
+            return points_of((d, position, *rest))
         leaf, prim = hit_codes(found.names)
         instanced: Any = self.rays().arrays.primitives
         owners = owners_of(instanced, leaf)
         d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
-        return ClosestPoints(d, position, *rest)
+        return scene_points_of((d, position, *rest))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -106,12 +106,14 @@ class PointSearch(NamedTuple):
         found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
         def work(begin: int, end: int) -> None:
-            with shelf.scratch() as scratch:
-                given = searched, batch.points, batch.limits, scratch, begin, end
-                if count is None:
-                    closest_points(*given, found)
-                else:
-                    nearest_points(*given, count, found)
+            # After an exception it is not used again.
+            scratch = shelf.take()
+            given = searched, batch.points, batch.limits, scratch, begin, end
+            if count is None:
+                closest_points(*given, found)
+            else:
+                nearest_points(*given, count, found)
+            shelf.give_back(scratch)
 
         in_chunks(batch.size, work, threads, progress)
         return found
@@ -121,5 +123,8 @@ def in_chunks(
     count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
 ) -> None:
     """Call work on chunks of points."""
-    chunk = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
-    share(count, chunk, work, threads, progress)
+    if progress is None:
+        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
+    else:
+        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
+        share(count, size, work, threads, progress)

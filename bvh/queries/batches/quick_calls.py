@@ -1,7 +1,7 @@
-"""Quick calls: a single ray or point, or a small batch of rays, with little around the kernel.
+"""Single rays and points, and small batches of rays, with little overhead.
 
-To check and convert arguments takes as long as a hundred rays. So arguments that are already as
-kernels take them are not checked, and the arrays of a thread are kept (`scratch.py`).
+Checking and converting arguments takes as long as a hundred rays. So arguments that are already as
+kernels take them are not checked, and the memory of a thread is reused (`scratch.py`).
 
 Kernels and answers are those of batches. Each query here returns None where these are needed: to
 check arguments, or for more hits than there is memory for.
@@ -15,14 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.hit_points import source_of
-from bvh.queries.answers.result_bases import filler
+from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
 from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
-from bvh.queries.results import AllHits, ClosestPoints, Hits
-from bvh.queries.verbs import COSTS, OF_SCENES
+from bvh.queries.results import (
+    AllHits,
+    Hits,
+    all_hits_of,
+    hits_of,
+    points_of,
+    scene_all_hits_of,
+    scene_hits_of,
+    scene_points_of,
+)
 from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
@@ -35,7 +42,7 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
-# Rays of a small batch; faces that are found for a single point.
+# Most rays of a small batch; most faces for a single point.
 MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
@@ -44,13 +51,9 @@ COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
 # Makes named tuples, sooner than their classes do.
 new = tuple.__new__
 
-hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
-all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
-points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
-
 
 class Searched:
-    """What quick calls search: arrays of a tree or scene, and where kernels find them in memory."""
+    """Arrays of a tree or scene for single calls, and their arguments of kernels in memory."""
 
     __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
 
@@ -60,11 +63,10 @@ class Searched:
     kind: type
     # A primitive may be in several leaves of a tree.
     split: bool
-    # What casts a single ray (see `cast_function`), for trees over triangles also with hits as
-    # objects; None before the first.
+    # Casts a single ray (see `cast_function`), for trees over triangles also with hits as objects;
+    # None before the first.
     cast: Callable[..., Any] | None
-    # In memory, what rays are cast into, and what points are compared with; None before the first
-    # of them.
+    # Targets of rays and of points in memory; None before the first of them.
     _rays: First | None
     _near: First | None
 
@@ -78,7 +80,7 @@ class Searched:
         self.cast = self._rays = self._near = None
 
     def first_cast(self) -> Callable[..., Any]:
-        """Return what casts a single ray; the first call compiles it."""
+        """Return the function that casts a single ray; the first call compiles it."""
         while True:
             arrays = self.arrays
             forms = HIT if self.kind is Triangles else BLOCKED
@@ -111,7 +113,7 @@ class Searched:
         return near
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return what points are compared with; None if primitives are not triangles."""
+        """Return the target of points; None if primitives are not triangles."""
         from bvh.traversal.points.closest_point import TreeTarget
 
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None

@@ -9,11 +9,18 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.hit_points import source_of
+from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
-from bvh.queries.results import AllHits, Hits
+from bvh.queries.results import (
+    AllHits,
+    Hits,
+    all_hits_of,
+    hits_of,
+    scene_all_hits_of,
+    scene_hits_of,
+)
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
@@ -40,10 +47,13 @@ from bvh.tree.instanced import Instanced, hit_codes, owners_of
 from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
-# enough to balance threads, to notice Ctrl-C at once, and to report progress often.
+# enough to balance threads, to notice Ctrl-C immediately, and to report progress often.
 MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 16, 512, 128
-# Rays from which on it is found out whether they are those of an image.
+# Rays of a batch from which on it is tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
+
+# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
+LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
@@ -62,7 +72,7 @@ class MergedTree(Protocol):
 
 
 class RaySearch(NamedTuple):
-    """What rays are cast into: the arrays of a tree, or of a scene's top level."""
+    """Target of rays: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
     # A primitive may be in several leaves of a tree.
@@ -90,15 +100,14 @@ class RaySearch(NamedTuple):
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, and its cost."""
         arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
-        goal, n = _goals(False, options, arrays), batch.size if counters else 0
-        counted = CountGoal(False, options.cull, np.zeros(n, np.int32), np.zeros(n, np.int32))
         if counters:
-            goal, options = lambda: counted, options._replace(sort=False)
-        hits = _closest(arrays, batch, goal, options)
-        fields = vars(hits)
-        fields["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
-        if counters:
-            fields["nodes"], fields["tests"] = shaped(batch.shape, counted.nodes, counted.tests)
+            costs = np.zeros((2, batch.size), np.int32)
+            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
+            hits = _closest(arrays, batch, lambda: goal, options)
+            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, *costs)
+        else:
+            hits = _closest(arrays, batch, _goals(False, options, arrays), options)
+        vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits if whole is None else whole.named(hits)
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
@@ -148,17 +157,35 @@ def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
     """Return the hits that a goal leads to."""
-    out = scratch.result_columns(batch.size, ids_of(arrays.primitives))
+    out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
-        # The kernel leaves results alone; progress is reported all the same.
+        # The kernel writes no results; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
-        return Hits(*shaped(batch.shape, *out))
+        return hits_of(shaped(batch.shape, *out))
     leaf, prim_id = hit_codes(out.prim_id)
     owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
-    return Hits(*shaped(batch.shape, *out, owners, leaf))
+    return scene_hits_of(shaped(batch.shape, *out, owners, leaf))
+
+
+def result_columns(n: int, ids: Any) -> Columns:
+    """Return columns for the hits of n rays."""
+    if n < LARGE:
+        front = np.empty(n, np.bool_)
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
+    kinds = [np.dtype(kind) for kind in (np.float64, ids, np.float64, np.float64, np.bool_)]
+    # From the beginning of a large page on, so that it is filled with few of them: where results
+    # are cached, to touch them first as small pages takes as long as to find them. The rest of the
+    # memory is never touched.
+    memory = np.empty(sum(n * kind.itemsize + 64 for kind in kinds) + LARGE_PAGE, np.uint8)
+    at = -memory.__array_interface__["data"][0] % LARGE_PAGE
+    columns = []
+    for kind in kinds:
+        columns.append(np.ndarray(n, kind, memory, at))
+        at += -(-n * kind.itemsize // 64) * 64
+    return Columns._make(columns)
 
 
 def ids_of(primitives: object) -> Any:
@@ -179,7 +206,7 @@ def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[
 def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
-    """Trace all rays of a batch, in the order that is best for them, or wanted."""
+    """Trace all rays of a batch, sorted where that is faster or requested."""
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     n, rays, row = batch.size, batch.rays, arrays.row
@@ -262,9 +289,9 @@ def _listed(
         t, prim_id, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
-        return AllHits(prim_id, *hits)
+        return all_hits_of((prim_id, *hits))
     leaf, prim_id = hit_codes(prim_id)
-    return AllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
+    return scene_all_hits_of((prim_id, *hits, owners_of(arrays.primitives, leaf), leaf))
 
 
 def _gather(

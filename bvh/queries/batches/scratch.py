@@ -1,4 +1,4 @@
-"""Scratch memory of a thread for rays and points, kept from call to call."""
+"""Scratch memory of a thread for rays and points, reused from call to call."""
 
 from functools import partial
 from typing import Any
@@ -20,22 +20,20 @@ from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
 NO_PERMUTATION = np.empty(0, np.int64)
-FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+BOOL = np.dtype(np.bool_)
 # More hits than any ray has.
 ALL = 2**62
 # Hits of a ray block that there is memory for at first.
 FIRST_CAPACITY = 16 * BLOCK
-# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
-LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-# Lists of so few hits have views of the memory that they are copied from.
+# Lists of at most this many hits have views of the memory that they are copied from.
 FEW = 8
 
-# What is wanted of all hits of a ray: to count them, to list them for that, or to keep them.
-# One more where each crossing is one hit.
+# Modes of `all_hits`: count hits, list them to count them, or return them; plus one where each
+# crossing is one hit.
 COUNTED, LISTED, KEPT = 0, 2, 4
 WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
 
-# Kept from batch to batch; what is measured is shared by the threads of one batch alone.
+# Reused from batch to batch; measured times are shared by the threads of one batch alone.
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
@@ -50,7 +48,7 @@ class HitMemory:
         self.out: Columns = new_columns(FIRST_CAPACITY, ids)
         self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
         self.grown = False
-        # How a single ray is given this memory; None before the first.
+        # This memory as the kernel takes it for a single ray; None before the first.
         self.single: OneRay | None = None
 
     def reserve(self, capacity: int) -> None:
@@ -65,31 +63,14 @@ class HitMemory:
         self.grown = True
 
 
-# Kept from batch to batch, by the type of ids, as long as it has not grown.
+# Reused from batch to batch, by the type of ids, unless it has grown.
 HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
     ids: Shelf(partial(HitMemory, 0, ids)) for ids in (np.int32, np.int64)
 }
 
 
-def result_columns(n: int, ids: Any) -> Columns:
-    """Return columns for the hits of n rays."""
-    if n < LARGE:
-        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
-    kinds = (FLOAT, np.dtype(ids), FLOAT, FLOAT, BOOL)
-    # From the beginning of a large page on, so that it is filled with few of them: where results
-    # are kept, to touch them first as small pages takes as long as to find them. The rest of the
-    # memory is never touched.
-    memory = np.empty(sum(n * kind.itemsize + 64 for kind in kinds) + LARGE_PAGE, np.uint8)
-    at = -memory.__array_interface__["data"][0] % LARGE_PAGE
-    columns = []
-    for kind in kinds:
-        columns.append(np.ndarray(n, kind, memory, at))
-        at += -(-n * kind.itemsize // 64) * 64
-    return Columns._make(columns)
-
-
 class OneRay:
-    """One ray, and what its hits are written to, as the kernel takes them."""
+    """One ray, and the memory of its hits, as the kernel takes them."""
 
     def __init__(self, memory: HitMemory) -> None:
         numbers, counts = np.zeros(8), np.zeros(1, np.int64)
@@ -123,7 +104,7 @@ class OneRay:
 
 
 class OnePoint:
-    """One point, and what is written about it, as the kernels take them."""
+    """One point, and the memory of its answer, as the kernels take them."""
 
     def __init__(self, scene: bool) -> None:
         from bvh.traversal.points.closest_point import Nearest, closest_points, nearest_points

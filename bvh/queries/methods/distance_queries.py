@@ -38,7 +38,7 @@ class DistanceQueries(TreeBase):
 
         It is 0 exactly where the meshes touch, as real arithmetic on their vertices decides it
         (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance;
-        what is too large or too small for a double is the largest or the smallest positive one.
+        a distance too large or too small for a double is the largest or the smallest positive one.
         Both trees are searched together, nearest pairs of boxes first (Larsen, Gottschalk, Lin,
         Manocha 1999, "Fast proximity queries with swept sphere volumes").
 
@@ -52,7 +52,7 @@ class DistanceQueries(TreeBase):
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
             these; faces whose vertices are not finite, or overflow, count for nothing.
         max_distance : array_like, shape (...)
-            What is farther apart is a miss; broadcast against the transforms. One for all must be
+            Meshes farther apart are a miss; broadcast against the transforms. One for all must be
             at least 0; of several, those that are negative or NaN find nothing.
         hint : Clearances or array_like of int, shape (..., 2), optional
             An earlier result for the same trees, such as the last one of a moving pair, or pairs of

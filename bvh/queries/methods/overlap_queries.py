@@ -17,9 +17,9 @@ from bvh.runtime.arguments import common_shape, corner_points, lengths, points, 
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 
-# Many kernels, which only these queries need: they are imported by the first query.
+# Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
@@ -31,9 +31,9 @@ FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], P
 
 
 class RegionQueries:
-    """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
+    """Queries of regions of `BVH`, `Scene` and `Parts`, which supply the target.
 
-    All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
+    All sets are closed: sets that touch, overlap. In a scene, leaves that are not visible, or whose
     mask is 0, are ignored; all others must be over triangles.
     """
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch
+from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch, reported
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
@@ -17,16 +17,16 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, shaped, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike
 
 PARITY = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
-    "(told once for a tree)"
+    "(this warning is given once for each tree)"
 )
 
 
 class PointQueries:
-    """Point queries of `BVH` and `Scene` over triangles, which say what is searched."""
+    """Point queries of `BVH` and `Scene` over triangles, which supply the target."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class PointQueries:
 
     @property
     def _quick(self) -> Searched | None:
-        """What quick calls search; None where there are none."""
+        """Data of single calls; None without them."""
         return None
 
     @verb({"points": (3,), "max_distance": ()}, ClosestPoints, Merge.LEAST)
@@ -68,7 +68,7 @@ class PointQueries:
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
             32 bits; faces whose `groups`, and instances whose mask, share none of them are ignored.
-            What has no groups has all bits; that is also the default.
+            Faces without groups have all bits, as queries have by default.
         threads, progress
             As in `closest_hit`; progress counts points.
 
@@ -117,8 +117,9 @@ class PointQueries:
         target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else arguments.whole_number("k", k)
-        with heard(progress) as report:
-            return target.closest_points(batch, count, workers, report)
+        return reported(
+            lambda report: target.closest_points(batch, count, workers, report), progress
+        )
 
     @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
@@ -152,8 +153,7 @@ class PointQueries:
             return foreign_answer(self.distance, locals())
         target = self._point_target("distance", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.distances(batch, workers, report)
+        flat = reported(lambda report: target.distances(batch, workers, report), progress)
         return shaped(batch.shape, flat)[0]
 
     @verb({"points": (3,)}, np.float64)
@@ -172,7 +172,7 @@ class PointQueries:
         points, mask, threads, progress
             As in `closest_point`.
         method : {"parity", "winding"}
-            As in `contains`, with its `BVHWarning` where parity is asked of open edges.
+            As in `contains`, with its `BVHWarning` for parity with open edges.
 
         Returns
         -------
@@ -206,8 +206,7 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.distances(batch, workers, report)
+        flat = reported(lambda report: target.distances(batch, workers, report), progress)
         # A point on the surface is neither: its distance is 0.
         if method == "winding":
             inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
@@ -233,10 +232,10 @@ class PointQueries:
             a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
             half: for meshes with holes, gaps and overlaps whose normals point outward, and
             instances that are closed only together; the faces of reflected ones are turned back.
-            Of open meshes parity depends on the way out of the tree's whole box, whatever the mask.
-            Where parity is asked of a tree with an edge that an odd number of faces share, by the
-            positions of its ends, a `BVHWarning` tells so, once for each tree. The first such query
-            finds out, in some 20 ms for each million faces.
+            For open meshes parity depends on the direction of the ray, which depends on the tree's
+            box, whatever the mask.
+            A `BVHWarning` is given, once for each tree, for parity with a tree that is not closed
+            (see `is_closed`). The first such query checks, in some 20 ms for each million faces.
         mask, threads, progress
             As in `closest_point`.
 
@@ -274,19 +273,20 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            if method == "winding":
-                numbers = target.winding_numbers(batch.points, 2.0, workers, report, turned=True)
-                return shaped(batch.shape, numbers > 0.5)[0]
-            flat = target.inside(batch.points, workers, report)
-        return shaped(batch.shape, flat)[0]
+
+        def search(report: Progress | None) -> NDArray[np.bool_]:
+            if method == "parity":
+                return target.inside(batch.points, workers, report)
+            return target.winding_numbers(batch.points, 2.0, workers, report, turned=True) > 0.5
+
+        return shaped(batch.shape, reported(search, progress))[0]
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
         self, points: ArrayLike, accuracy: float = 2.0, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return how often the surface winds around each point.
+        """Return the winding number of the surface around each point.
 
         The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
         outward, 0 outside of it, and for a surface with holes a smooth function in between. In a
@@ -316,8 +316,8 @@ class PointQueries:
         where errors add up, are 0.0008 and 0.00001. The result is the same bit for bit on every
         CPU, and depends on the point and the faces alone, not on the tree, threads or batch.
 
-        Solid angles change under affine maps, so this query alone flattens a scene: a tree of the
-        whole is built by the first one and kept until the scene changes.
+        Solid angles change under affine maps, so this query alone flattens a scene: the first one
+        builds a tree of all faces, which is cached until the scene changes.
 
         Examples
         --------
@@ -331,8 +331,9 @@ class PointQueries:
             return foreign_answer(self.winding_number, locals())
         target, limit = self._point_target("winding_number", mask), _accuracy(accuracy)
         batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = target.winding_numbers(batch.points, limit, workers, report)
+        flat = reported(
+            lambda report: target.winding_numbers(batch.points, limit, workers, report), progress
+        )
         return shaped(batch.shape, flat)[0]
 
 
@@ -344,7 +345,7 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _accuracy(accuracy: float) -> float:
-    """Check what must be a number of at least 1; below it, the far-field series diverges."""
+    """Check an accuracy: at least 1, below which the far-field series diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:

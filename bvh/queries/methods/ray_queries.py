@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, edge_rule, is_foreign, one_mask, ray_batch
+from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, one_mask, ray_batch
 from bvh.queries.results import AllHits, Hits
-from bvh.queries.targets import RayTarget, ray_options
+from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 
 
 class Cast(Protocol):
@@ -52,7 +52,7 @@ SCENE_CAST = DESCRIPTION.format("scene, as it is at every call", ", leaf", ", in
 
 
 class RayQueries:
-    """Ray queries of `BVH`, `Scene` and `Parts`, which say what is searched."""
+    """Ray queries of `BVH`, `Scene` and `Parts`, which supply the target."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class RayQueries:
 
     @property
     def _quick(self) -> Searched | None:
-        """What quick calls search; None where there are none."""
+        """Data of single calls; None without them."""
         return None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
@@ -95,7 +95,7 @@ class RayQueries:
             make a line.
         mask : int or array_like of int, shape (...), optional
             32 bits for each ray, which ignores faces whose `groups`, and instances whose mask,
-            share none of them. What has no groups has all bits; that is also the default.
+            share none of them. Faces without groups have all bits, as rays have by default.
         exclude : int, str or array_like of these, optional
             Ids or names of a scene's instances that the rays ignore, with all that is in them. The
             scene is not changed, so several threads may exclude different instances.
@@ -127,8 +127,8 @@ class RayQueries:
         Returns
         -------
         Hits
-            Fields have the rays' leading shape; scalars for a single ray. `mask` tells hits from
-            misses, which have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
+            Fields have the rays' leading shape; scalars for a single ray. `mask` is True for hits;
+            misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
         Notes
@@ -177,9 +177,10 @@ class RayQueries:
             return foreign_answer(self.closest_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, sort, filter, data)
-            return target.closest_hits(batch, options, counters)
+        return ask_rays(
+            lambda options: target.closest_hits(batch, options, counters),
+            target, cull, threads, progress, sort, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -230,9 +231,10 @@ class RayQueries:
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, sort, filter, data)
-            return target.any_hits(batch, options)
+        return ask_rays(
+            lambda options: target.any_hits(batch, options),
+            target, cull, threads, progress, sort, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -253,7 +255,7 @@ class RayQueries:
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
-            Keep only so many hits of each ray, the closest; what is behind is not visited.
+            Keep at most this many hits of each ray, the closest; the search ends behind them.
         edges : {"closed", "once"}
             Which faces are hit by a ray through a shared edge or vertex: "closed", all that it
             touches; "once", those that it would cross if it were moved by an infinitesimal that is
@@ -291,9 +293,10 @@ class RayQueries:
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, None, filter, data)
-            return target.all_hits(batch, options, once, limit)
+        return ask_rays(
+            lambda options: target.all_hits(batch, options, once, limit),
+            target, cull, threads, progress, None, filter, data,
+        )  # fmt: skip
 
     @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -337,9 +340,10 @@ class RayQueries:
             return foreign_answer(self.count_hits, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        with heard(progress) as report:
-            options = ray_options(target, cull, threads, report, None, filter, data)
-            return target.count_hits(batch, options, once)
+        return ask_rays(
+            lambda options: target.count_hits(batch, options, once),
+            target, cull, threads, progress, None, filter, data,
+        )  # fmt: skip
 
 
 class CasterQueries(RayQueries):

@@ -36,7 +36,7 @@ class SightQueries:
         cull: Cull | None = None, threads: int | None = None, progress: ProgressLike | None = None,
         sort: bool | None = None, filter: Filter | None = None, data: object = None,
     ) -> TruthResult:  # fmt: skip
-        """Return for each pair of points whether they see each other: nothing is in between.
+        """Return for each pair of points whether nothing is between them.
 
         The end points are left out, so that a point on a surface sees and is seen. With `any_hit`
         that is easily done wrong: from p along q - p up to ``t_max=1``, a target on a surface is
@@ -55,7 +55,7 @@ class SightQueries:
         mask, cull, threads, progress, sort
             As in `closest_hit`.
         filter, data
-            As in `any_hit`; what the filter does not accept is transparent.
+            As in `any_hit`; hits that the filter rejects are transparent.
 
         Returns
         -------
@@ -65,10 +65,10 @@ class SightQueries:
 
         Notes
         -----
-        What counts has a t, rounded to the nearest double, strictly between 0 and 1, and further
-        from both than the margin. No margin helps two points of the same oblique plane, rounded to
-        different sides of it: the line crosses it anywhere. Move them off along `Hits.normal`.
-        Boxes are solid: they hide whatever is inside.
+        A hit counts if its t, rounded to the nearest double, is strictly between 0 and 1, and
+        further from both than the margin. No margin helps two points of the same oblique plane,
+        rounded to different sides of it: the line crosses it anywhere. Move them off along
+        `Hits.normal`. Boxes are solid: they hide whatever is inside.
 
         Examples
         --------

@@ -3,8 +3,8 @@
 Numba's own cache looks only at the file of the function that it stores, so a kernel would go stale
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
 kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
-fill a folder at once: each compiled kernel is one file, and what one process compiles the others
-wait for.
+fill a folder at the same time: each compiled kernel is one file, and other processes wait for the
+kernel that one is compiling.
 """
 
 import contextlib
@@ -18,11 +18,10 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import Any
 
+from bvh.runtime.cache.fingerprint import VERSION, no_collection, version_of
 from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
-from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.kernel_roots import cache_root, cache_roots
+from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_folder
 from bvh.runtime.cache.kernel_sources import PACKAGE
-from bvh.runtime.cache.kernel_versions import VERSION, no_collection, version_of
 from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.compile_notice import notice
@@ -43,7 +42,6 @@ def fingerprint() -> str:
     return version_of(PACKAGE).fingerprint
 
 
-@known_of_target
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
@@ -52,29 +50,28 @@ def cache_directory() -> Path | None:
     in memory only. So does a package without its sources, as in frozen programs, because the
     fingerprint of its next version would be the same; and one that was edited after its import.
     """
-    wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
-        return None
-    folders = (root.folder(fingerprint()) for root in cache_roots(wanted))
-    found = next((folder for folder in folders if folder.prepare()), None)
-    path = None if found is None else found.path
-    if wanted and (path is None or path.parent != absolute(wanted)):
-        warnings.warn(
-            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are kept in {path or 'memory only'}",
-            BVHWarning,
-            stacklevel=2,
-        )
-    if found is not None:
-        version_of(PACKAGE).remember(found)
-    return path
+    folder = cache_folder()
+    return None if folder is None else folder.path
 
 
 @known_of_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
-    path = cache_directory()
-    return None if path is None else cache_root(path.parent).folder(path.name)
+    wanted = os.environ.get("BVH_CACHE_DIR", "")
+    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
+        return None
+    folders = (version_folder(root, fingerprint()) for root in cache_roots(wanted))
+    found = next((folder for folder in folders if folder.prepare()), None)
+    if wanted and (found is None or found.path.parent != absolute(wanted)):
+        warnings.warn(
+            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
+            f"write to; kernels are kept in {found.path if found else 'memory only'}",
+            BVHWarning,
+            stacklevel=2,
+        )
+    if found is not None:
+        version_of(PACKAGE).remember(found)
+    return found
 
 
 def prune_cache() -> list[Path]:
@@ -124,7 +121,7 @@ class KernelCache:
         return KernelFiles(cache_folder(), name)
 
     def _key(self, signature: Any) -> object:
-        """Return what, beside the fingerprint, tells compiled functions of one name apart."""
+        """Return the key of a compiled function among those of one name and fingerprint."""
         function: Any = self._function
         closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)
@@ -141,7 +138,7 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        # A user's function is identified by its address, which differs in each process.
+        # A user's function has no name that other processes know.
         kept = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
@@ -221,7 +218,7 @@ def _has_function(kinds: Any) -> bool:
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Return what a function does. The only text of kernels is their docstrings."""
+    """Return the instructions of a function, without docstrings."""
     constants = (
         instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts

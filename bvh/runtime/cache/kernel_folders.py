@@ -1,4 +1,4 @@
-"""Trusted folders of compiled kernels.
+"""Trusted folders of compiled kernels, and where they are.
 
 A kernel is code that will run, so it is loaded only from a file and a folder that nobody but the
 user or root can write to. A folder is opened once and used by its descriptor, so that its name may
@@ -11,10 +11,13 @@ import contextlib
 import errno
 import os
 import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from bvh.runtime.cache.plain_files import BY_DESCRIPTOR, FOLDER, NO_LINK, PLAIN, READ, PlainFolder
+from bvh.runtime.cache.starting_folder import absolute
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
@@ -126,3 +129,34 @@ class KernelFolder(PlainFolder):
             return False
         finally:
             self.close()
+
+
+def cache_roots(wanted: str) -> list[Path]:
+    """Return the folders where kernels may be stored, the first choice first."""
+    paths = [absolute(wanted)] if wanted else []
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if base and not base.startswith("~"):
+        paths.append(absolute(base) / "raybvh")
+    return [*paths, temporary_root()]
+
+
+def version_folder(root: Path, name: str) -> KernelFolder:
+    """Return the folder of a version of the kernels."""
+    # In a folder that everyone can write to, a link may be anyone's.
+    return KernelFolder(root / name, link=root != temporary_root())
+
+
+def temporary_root() -> Path:
+    """Return the user's own folder in the system's temporary folder."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    # `tempfile` would look for a relative one in the folder where the process is by now.
+    paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
+    usable = (path for path in relative if os.access(path, os.W_OK))
+    folder = next(usable, None) or absolute(tempfile.gettempdir())
+    return folder / f"raybvh-{user}"

@@ -19,16 +19,14 @@ IMPORTED = time.time()
 
 # All files of these folders are hashed: a constant of any of them may be part of machine code.
 KERNEL_FOLDERS = ("geometry", "runtime", "traversal", "tree")
-# So is a file elsewhere that compiles kernels; all that these import for kernels is hashed, too.
+# So are files elsewhere that compile kernels; all that these import for kernels is hashed, too.
 _COMPILES = re.compile(
     rb"\b(?:jit|entries) import (?:\([^)]*?|[^\n(]*?)\b"
     rb"(?:by_type|entry|inlined|kernel|literal_operation|llvm_operation|stay_outlined)\b"
     rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
 )
-# Nor is there a kernel in these, which therefore need not be read.
-WITHOUT_KERNELS = (
-    "apps", "benchmarks", "compat", "distributed", "docs", "examples", "meshes", "pictures",
-)  # fmt: skip
+# These hold no kernels, and are not read.
+WITHOUT_KERNELS = "apps", "benchmarks", "compat", "distributed", "docs", "meshes", "pictures"
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -36,7 +34,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
     """Return the contents of all files that machine code is made of, or of those named."""
     # None, if the package has no sources, as in frozen programs, or if one has been edited since
-    # the import: then it is not what this process compiles.
+    # the import: this process compiles the old one.
     sources: dict[str, bytes] = {}
     known = [(name, os.path.join(package, name)) for name in names]
     for name, path in known or sorted(_python_files(package)):
@@ -63,12 +61,12 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def by_bytes(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
-    """Return a hash of the sources' bytes, and of what else counts."""
+    """Return a hash of the sources' bytes and of the surroundings."""
     return _hashed(sources, surroundings, lambda content: content)
 
 
 def by_syntax(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
-    """Return a hash of the sources' syntax, and of what else counts."""
+    """Return a hash of the sources' syntax and of the surroundings."""
     return _hashed(sources, surroundings, _syntax)
 
 

@@ -1,7 +1,7 @@
 """Calls of kernels from Python: a built-in function takes arguments apart, and calls by address.
 
-Numba does so by functions that it compiles for each kernel. This is one for all: a program, made
-from the first arguments of a kernel, tells what the others must be (see `words.program_of`).
+Numba compiles such a function for each kernel. This is one for all: a program, made from the first
+arguments of a kernel, describes the arguments that it takes (see `words.program_of`).
 """
 
 import ctypes
@@ -40,7 +40,7 @@ Call = Callable[..., Any]
 MOST_WORDS, MOST_TUPLES = 512, 64
 WORD_BYTES, TUPLE_BYTES = 8 * MOST_WORDS, 16 * MOST_TUPLES
 
-# What the function finds in memory: the kernel, the program and its number of steps, the numbers of
+# Layout of the function's memory: the kernel, the program and its number of steps, the numbers of
 # arguments and of the words before them, the kinds of results and whether they are a tuple;
 KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE = range(calls.OWN, calls.OWN + 7)
 # objects that it compares with or calls, and the words of dtypes of bytes and of truths.
@@ -61,7 +61,7 @@ class Specialisation(NamedTuple):
     address: int  # of a function of words
     results: tuple[str, ...]  # their structures
     in_tuple: bool  # whether they are one
-    kept: object  # what owns the machine code
+    kept: object  # owner of the machine code
 
 
 @kernel
@@ -183,7 +183,7 @@ def _failed(words, memory):
 
 @method
 def call_kept(held, given, count, names):
-    """Call a kernel with arguments that are kept, and numbers: for single rays and points."""
+    """Call a kernel with stored arguments, and numbers: for single rays and points."""
     # Arguments: the addresses of `First` and `Others`; numbers.
     words, arguments = calls.words_of(held), pointer_to(given, I8)
     first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
@@ -243,7 +243,7 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
 
 
 def _word(like: object) -> int:
-    """Return what a step compares with: of a dtype its word, of other objects their address."""
+    """Return the operand of a step: of a dtype its word, of other objects their address."""
     if not isinstance(like, np.dtype):
         return id(like)
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
@@ -292,14 +292,14 @@ class First(Kept):
 
     def __init__(self, kernel: Specialisation, argument: Any, owner: object) -> None:
         super().__init__((kernel.address, len(Kept((), argument)._words)), argument)
-        # What the argument has only addresses of.
+        # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
         # With its address, that of the others, and numbers.
         self.call = _kept_call()
 
 
 class Others(Kept):
-    """The other arguments, after so many words, and where numbers are written to."""
+    """The other arguments, after `first` words, and the array for the numbers."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """Kernels linked ahead of time: the library in the package, if it has one for this CPU.
 
-A wheel carries a library for each level of CPUs, and beside it a manifest: for which entry and
+A wheel carries a library for each level of CPUs, and a manifest: for which entry and
 which arguments each function is, and of which sources it was made. A package without them, or with
 other sources, compiles its kernels. ``BVH_KERNELS=off`` makes any package do so, and
 ``BVH_KERNELS=linked`` raises an error where no library can be used.

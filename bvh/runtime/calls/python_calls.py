@@ -26,7 +26,7 @@ I4, I8, F8 = np.int32(0), np.int64(0), 0.0
 # The flag of an array whose numbers are at multiples of their size.
 ALIGNED = 0x100
 
-# What a method finds in memory: the bytes that objects begin with, and those before the items of a
+# Layout of a method's memory: the bytes that objects begin with, and those before the items of a
 # tuple; addresses of types, those of `known_types`, and of other objects; then of functions of
 # Python's; from OWN on, what it is given by `new_function`.
 HEAD, ITEMS, FLOAT, TUPLE, LIST, ARRAY, FLOAT64, INTEGER, NONE, TYPE_ERROR, MESSAGE, API = range(12)
@@ -62,12 +62,12 @@ new_instance, fields_of = _api("PyType_GenericAlloc", I8), _api("PyObject_Generi
 set_item, set_field = _api("PyTuple_SetItem", I4), _api("PyDict_SetItem", I4)
 OWN = API + len(_functions)
 
-# What is before the address of the memory in the object that a method belongs to.
+# Mark before the address of the memory, in the object that a method belongs to.
 MARK = np.int64(0x7B76_6820_776F_7264)
 
 
 class Held(bytes):
-    """The address of what a method finds in memory, after a mark; the memory is kept alive."""
+    """The address of a method's memory, after a mark; keeps the memory alive."""
 
     kept: Any
 
@@ -93,14 +93,14 @@ def new_function(
 ) -> Callable[..., Any]:
     """Return the function that a method is; the first compiles it.
 
-    What it finds in memory from OWN on are integers, and the addresses of other objects; `doc`
+    The memory from OWN on has integers, and the addresses of other objects; `doc`
     begins with its name and signature.
     """
     key = method, doc
     if key not in _definitions:
         address = linked_method(method.py_func) or c_address(method, (types.int64,) * ARGUMENTS)
         name = doc.partition("(")[0]
-        # Of two threads that make it, both get what is kept.
+        # Of two threads that make it, both get the same.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
     objects = None, TypeError, message, *_functions, *own
@@ -148,7 +148,7 @@ def _words(at: int, count: int) -> list[int]:
 
 @inlined
 def words_of(held):
-    """Return what a method finds in memory."""
+    """Return the memory of a method."""
     at, thing = 2, pointer_to(held, I8)
     # Some versions have more before the bytes of an object than others.
     while peek(thing, at) != MARK:

@@ -3,7 +3,7 @@
 | words | contents |
 |---|---|
 | `STATUS` | 0, or the status of a kernel that has raised: only users' functions do |
-| `ERROR` | the address of what Numba knows of that exception |
+| `ERROR` | the address of Numba's description of that exception |
 | from `RESULTS` on | results, one word each |
 | then | arguments, with nested tuples flattened |
 
@@ -39,7 +39,7 @@ def is_stored(kind: Type) -> bool:
 
 
 def canonical(kind: Type) -> Type:
-    """Return the type for which kernels are compiled: arrays may be written, no value is known."""
+    """Return the type that kernels are compiled for: of writable arrays, without constants."""
     if isinstance(kind, types.BaseTuple):
         return types.BaseTuple.from_types(
             tuple(map(canonical, kind)), getattr(kind, "instance_class", None)
@@ -212,7 +212,7 @@ def structure_for(kind: Type) -> str:
     return str(numpy_support.as_dtype(kind).str[1:])
 
 
-# Steps of a program that takes arguments apart: what the next object in order must be.
+# Steps of a program that takes arguments apart: the kind of the next object.
 TUPLE, ARRAY, INTEGER, FLOAT, TRUTH, SCALAR, OBJECT = range(7)
 TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
 

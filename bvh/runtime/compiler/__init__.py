@@ -10,7 +10,7 @@ Each file imports only from those above it.
 | `lazy_modules.py` | Modules of Numba and LLVM for code that runs when kernels are compiled |
 | `cpu_levels.py` | The CPU that kernels are compiled for: a level that many CPUs share, or the host itself |
 | `code_generator.py` | The code generator of kernels: a second one of Numba's, for another CPU |
-| `warming.py` | Parts of the package compiled by several processes: who compiles what, and who waits for whom |
+| `warming.py` | Parts of the package compiled by several processes |
 | `front_end.py` | From bytecode to typed instructions: Numba's steps, without what no kernel needs |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |

@@ -43,7 +43,7 @@ def leave_to_numba() -> None:
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
     wanted = chosen_target()
-    # What is compiled must run, also where Numba and numpy disagree about the CPU.
+    # Kernels must run, also where Numba and numpy disagree about the CPU.
     runs = wanted.level == NATIVE or wanted.level in levels_of(*numba_features())
     known = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
     return target_of(NATIVE) if _left_to_numba or not known else wanted

@@ -22,6 +22,6 @@ __all__ = [
 
 Values: TypeAlias = Sequence[Value]
 CodeGenerator: TypeAlias = Callable[[Context, Builder, Signature, Values], Value]
-# What an intrinsic returns for types of arguments; None for those that it does not take.
+# Result of an intrinsic for types of arguments; None for those that it does not take.
 TypedCode: TypeAlias = tuple[Signature, CodeGenerator]
 Operation: TypeAlias = TypedCode | None

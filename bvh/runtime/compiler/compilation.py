@@ -5,7 +5,7 @@ at the end of a chain of thirty calls is optimised thirty times, although only t
 from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
 is optimised and emitted once, as a translation unit in C is.
 
-All this is internal to Numba: see `pipelines`, which finds out whether it works.
+All this is internal to Numba: `pipelines` tests whether it works.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
 def _simplifier(
     generator: codegen.CPUCodegen,
 ) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
-    """Return what makes helpers shorter, as quickly as they then are linked and optimised."""
+    """Return passes that shorten helpers, as cheaply as they save time later."""
     manager = newpassmanagers.create_new_function_pass_manager()
     manager.add_sroa_pass()
     manager.add_simplify_cfg_pass()
@@ -140,7 +140,7 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
 
 
 def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> None:
-    """Pass on what must be run when cached code is loaded (older versions have none)."""
+    """Pass on initializers to run when cached code is loaded (older versions have none)."""
     if hasattr(library, "_reload_init"):
         library._reload_init.update(initializers)
 
@@ -153,7 +153,7 @@ def _short_name(name: str) -> str:
 
 
 class KernelLower(lowering.Lower):
-    """Numba's lowering without what kernels do not need.
+    """Numba's lowering without steps that kernels do not need.
 
     No error message is prepared before each instruction. Variables whose types count no references
     are neither counted nor cleared: Numba takes tuples apart each time to look for references,

@@ -7,7 +7,7 @@ on all machines of a cluster, and one wheel for all users of a platform. ``BVH_C
 level of the host, or for Numba's CPU if one is set.
 
 numpy knows the features of the host as well as LLVM does, so that no import waits for Numba; where
-it does not, or Numba is told of a CPU, Numba is asked.
+it does not, or if Numba has settings of a CPU, Numba's are used.
 """
 
 import os
@@ -68,7 +68,7 @@ def parsed(features: str) -> dict[str, bool]:
 
 
 class Settings(NamedTuple):
-    """What Numba is told of the CPU; None where it finds that out."""
+    """Numba's settings of the CPU; None where it detects that."""
 
     name: str | None = None
     features: str | None = None
@@ -86,7 +86,7 @@ def numba_settings() -> Settings | None:
 
 
 def numpy_features() -> dict[str, bool]:
-    """Return the features of this CPU by numpy's names; empty where it is not known."""
+    """Return the features of this CPU by numpy's names; empty if unknown."""
     # The latter name is that of numpy 1.
     core: Any = getattr(np, "_core", None) or np.core
     core = core._multiarray_umath
@@ -189,23 +189,23 @@ def wanted_target() -> Target:
 
 @lru_cache(maxsize=1)
 def chosen_target() -> Target:
-    """Return `wanted_target`, as it was when it was first wanted."""
+    """Return `wanted_target`, as it was at the first call."""
     return wanted_target()
 
 
-# What forgets all that is known of the target; see `code_generator.leave_to_numba`.
+# Functions that clear caches of the target; see `code_generator.leave_to_numba`.
 _forgets: list[Callable[[], None]] = []
 
 
 def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Keep what a function finds, which depends on the CPU that kernels are compiled for."""
+    """Cache results of a function that depend on the CPU that kernels are compiled for."""
     kept = lru_cache(maxsize=2)(find)
     _forgets.append(kept.cache_clear)
     return kept
 
 
 def forget_target() -> None:
-    """Find all anew that depends on the CPU that kernels are compiled for."""
+    """Clear all caches that depend on the CPU that kernels are compiled for."""
     for forget in _forgets:
         forget()
 

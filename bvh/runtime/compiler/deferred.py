@@ -1,7 +1,7 @@
 """Functions that Numba makes when they are first needed, so that imports do without it.
 
-*Activation* is the import of Numba, and of what it must be told before it compiles a kernel. It is
-done once, by the first thread that needs it.
+*Activation* imports Numba, and registers with it all that it needs to compile a kernel. It is done
+once, by the first thread that needs it.
 """
 
 import sys
@@ -18,20 +18,20 @@ from bvh.runtime.registry import enrolled
 
 Function = Callable[..., Any]
 
-# What Numba is to be told, in order.
+# Registrations with Numba, in order.
 _pending: deque[Callable[[], object]] = deque()
 _begun = _done = False
 
 
 def at_activation(tell: Callable[[], object]) -> None:
-    """Call a function at the activation; at once where that has been."""
+    """Call a function at the activation, or now if it is done."""
     _pending.append(tell)
     if _done:
         _tell()
 
 
 def activate() -> None:
-    """Import Numba and tell it what it must know; other threads wait until that is done."""
+    """Import Numba and register with it; other threads wait until that is done."""
     global _begun, _done
     if _done:
         return
@@ -51,7 +51,7 @@ def activate() -> None:
             _done = True
         finally:
             _begun = _done
-    # What other threads have added meanwhile.
+    # Registrations that other threads have added meanwhile.
     _tell()
 
 
@@ -84,7 +84,7 @@ class Deferred:
 
     @property
     def real(self) -> Any:
-        """What it stands for; the first use makes it."""
+        """The function or intrinsic; the first use makes it."""
         if self._real is None:
             activate()
             # Of two threads, both get the same.
@@ -93,7 +93,7 @@ class Deferred:
 
     @property
     def _numba_type_(self) -> Any:
-        """The type by which Numba knows what it stands for."""
+        """Numba's type of it."""
         if self._type is None:
             self._type = numba_type_of(self.real)
         return self._type
@@ -138,7 +138,7 @@ def numba_type_of(value: object) -> Any:
 
 
 def real_of(value: Any) -> Any:
-    """Return what a deferred function stands for, and any other value as it is."""
+    """Return the function of a deferred one, and any other value as it is."""
     return real_of(value.real) if isinstance(value, Deferred) else value
 
 

@@ -2,7 +2,7 @@
 
 Left out are `with` blocks, closures, array expressions, texts of errors that nobody reads, and the
 lives of variables, which Numba finds after each step. Results that Numba computes each time are
-kept. As internal to Numba as `compilation`, which tells what happens with another version.
+cached. All this is internal to Numba, as `compilation` is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ class KernelInterpreter(interpreter.Interpreter):
 
 
 class KernelTypeInferer(typeinfer.TypeInferer):
-    """Numba's type inference, with what is known already."""
+    """Numba's type inference, with cached signatures."""
 
     def resolve_call(
         self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
@@ -91,7 +91,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
 
 
 class NoWarnings:
-    """In the place of what collects warnings: those of a function are, not of each constraint."""
+    """Replaces the collector of warnings of each constraint: those of the function suffice."""
 
     def catch_warnings(self, **place: object) -> nullcontext[None]:
         return nullcontext()

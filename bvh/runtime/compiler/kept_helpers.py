@@ -1,8 +1,8 @@
 """Helpers that another process, or another entry of this one, has lowered: they are only linked.
 
-A helper is known by its code, the values that it closes over, the types of its arguments and its
-flags; the folder of kernels stands for all else. What cannot be named so in another process, such
-as a user's function, is lowered in each.
+A helper is identified by its code, the values that it closes over, the types of its arguments and
+its flags; the folder of kernels stands for all else. Helpers that have no such name in another
+process, such as a user's function, are lowered in each.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from bvh.runtime.compiler.code_types import Context, Type
 from bvh.runtime.compiler.compilation import HelperCompiler, HelperLibrary, callable_of
 from bvh.runtime.compiler.deferred import real_of
 
-# Numba's own functions whose name and types tell what they do.
+# Numba's own functions that are identified by name and types.
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")
 
 # The helpers of this process.
@@ -31,7 +31,7 @@ _known: dict[str, compiler.CompileResult] = {}
 
 
 class KeptHelperCompiler(HelperCompiler):
-    """A compiler of helpers that lowers only what is not stored."""
+    """A compiler of helpers that lowers only those that are not stored."""
 
     def compile_extra(self, func: Any) -> compiler.CompileResult:
         state, parts = self.state, _identity(func)
@@ -51,7 +51,7 @@ class KeptHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return what tells functions apart in all processes, or None."""
+    """Return the identity of a function in all processes, or None."""
     cells = []
     for cell in function.__closure__ or ():
         value = real_of(cell.cell_contents)

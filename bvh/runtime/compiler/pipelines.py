@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 
 class Own(NamedTuple):
-    """What the package compiles by."""
+    """The package's own pipelines."""
 
     helper: Function
     entry: Function
@@ -38,7 +38,7 @@ def own_pipelines() -> Own | None:
     with global_compiler_lock:
         if _decided:
             return _own
-        # What is tried asks, too.
+        # The trial calls this, too.
         _decided = True
         try:
             if os.environ.get("BVH_PLAIN_COMPILER") == "1":
@@ -71,8 +71,7 @@ def _try() -> None:
     """Compile a small kernel with a helper."""
 
     def dispatcher(function: Function, pipeline: Function) -> Dispatcher:
-        options = {"nopython": True, "no_cpython_wrapper": True}
-        return registry.CPUDispatcher(function, targetoptions=options, pipeline_class=pipeline)
+        return registry.CPUDispatcher(function, targetoptions={}, pipeline_class=pipeline)
 
     def twice(pair, axis):
         return 2.0 * pair[axis]
@@ -88,13 +87,13 @@ def _try() -> None:
 
 
 def helper_compiler(*state: object) -> Any:
-    """Return what compiles a helper."""
+    """Return the compiler of a helper."""
     own = own_pipelines()
     return (own.helper if own else compiler.Compiler)(*state)
 
 
 def entry_compiler(*state: object) -> Any:
-    """Return what compiles an entry."""
+    """Return the compiler of an entry."""
     own = own_pipelines()
     return (own.entry if own else compiler.Compiler)(*state)
 

@@ -1,4 +1,4 @@
-"""Parts of the package compiled by several processes: who compiles what, and who waits for whom."""
+"""Parts of the package compiled by several processes."""
 
 import contextlib
 import multiprocessing
@@ -11,8 +11,8 @@ class Plan:
     """Schedule of parts: families of parts that share helpers.
 
     A process stays in one family while parts are left, continues with a family that is not begun,
-    and then takes parts of the longest one. What two parts share is compiled by one process; the
-    other waits for the file.
+    and then takes parts of the longest one. Helpers that two parts share are compiled by one
+    process; the other waits for the file.
     """
 
     def __init__(self, parts: list[list[str]]) -> None:

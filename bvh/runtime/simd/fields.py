@@ -1,4 +1,4 @@
-"""What the accessors of `accessors.py` compile to.
+"""Code of the accessors of `accessors.py`.
 
 They are intrinsics, which take Numba no longer than `peek` and a sum; a function takes it five
 milliseconds.

@@ -1,4 +1,4 @@
-"""What `tuple_references` names: references, and tuples without arrays, imported when needed."""
+"""Operations of `tuple_references`, which import Numba: references, and tuples of pointers."""
 
 from __future__ import annotations
 

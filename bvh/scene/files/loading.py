@@ -40,7 +40,7 @@ from bvh.scene.table import nested_scenes
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import KINDS
+from bvh.tree.shapes import KINDS
 from bvh.tree.triangle_groups import GROUP_SIZE
 from bvh.tree.wide_nodes import WideNodes
 

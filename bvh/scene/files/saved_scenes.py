@@ -42,19 +42,19 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     known = [scene.attributes(tree) for tree in trees]
     normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
     looks = [material for material in materials if material is not None]
-    shown = 4 if any(its.reversed for its in known) else 3 if looks else 2
-    tables: dict[str, Any] = _instance_tables(parts, trees, looks if shown > 2 else None) | {
-        "scenes": _scene_table(parts, shown > 2),
+    ups = [file_formats.UPS.index(part._up) for part in parts]
+    held = [part._instances for part in parts]
+    tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
+        "scenes": [(len(t), t.next_id, up) for t, up in zip(held, ups, strict=True)],
         "trees": [
-            (size, *(a is not None for a in its), its.reversed)[: 1 + shown]
+            (size, *(a is not None for a in its), its.reversed)
             for (size, _), its in zip(files, known, strict=True)
         ],
         "normals": _joined(normals, 3),
         "uv": _joined(uv, 2),
     }
     counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-    has = tables["scenes"].shape[1] == 3, shown > 2, shown > 3
-    blank = file_formats.SceneHeader._make((*counts, 0, (), *has))
+    blank = file_formats.SceneHeader._make((*counts, 0, ()))
     end = file_formats.tables_end(blank) + sum(size for size, _ in files)
     header = blank._replace(size=end)
     start = file_pieces(
@@ -65,7 +65,7 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
 
 
 def _instance_tables(
-    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material] | None
+    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
     """Return the concatenated tables of instances of all scenes, and materials."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
@@ -80,21 +80,12 @@ def _instance_tables(
     names_of = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
     # Strings may contain surrogates.
     texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names_of]
-    looks = b"" if materials is None else packed_materials(materials)
     return columns | {
         "children": np.concatenate(children),
         "named": [name is not None for name in names_of],
         "lengths": [len(text) for text in texts],
-        "text": np.frombuffer(b"".join([*texts, looks]), np.uint8),
+        "text": np.frombuffer(b"".join([*texts, packed_materials(materials)]), np.uint8),
     }
-
-
-def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64]:
-    """Return instances, next id and, where needed, the up axis of each scene."""
-    ups = [file_formats.UPS.index(part._up) for part in parts]
-    tables = [part._instances for part in parts]
-    rows = np.array([(len(t), t.next_id, up) for t, up in zip(tables, ups, strict=True)], np.int64)
-    return rows if with_up or rows[:, 2].any() else rows[:, :2]
 
 
 def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
@@ -138,8 +129,7 @@ def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
     _refuse(lengths < 0, "a name is shorter than nothing")
     _refuse(lengths[tables["named"] == 0], "something without a name has letters")
     beyond = header.text - int(lengths.sum(dtype=np.int64))
-    fits = beyond >= 0 if header.has_materials else beyond == 0
-    _refuse(not fits, "its names do not share all letters")
+    _refuse(beyond < 0, "its names do not share all letters")
     _refuse((trees[:, 1:] < 0) | (trees[:, 1:] > 1), "a tree has half an attribute")
     end = file_formats.tables_end(header)
     _refuse((trees[:, 0] < HEADER_SIZE) | (trees[:, 0] > header.size), "a tree cannot be its size")
@@ -195,9 +185,8 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    columns = tables["trees"].shape[1]
-    found.append(_materials(tables, headers) if columns > 3 else [None] * len(headers))
-    turned: NDArray[np.bool_] = np.any(tables["trees"][:, 4:], axis=1)
+    found.append(_materials(tables, headers))
+    turned: NDArray[np.bool_] = tables["trees"][:, 4] == 1
     _refuse(turned & ~kinds, "something without faces has them reversed")
     kinds_of = [ReversedAttributes if its else Attributes for its in turned.tolist()]
     return [kind(*its) for kind, *its in zip(kinds_of, *found, strict=True)]
@@ -222,7 +211,7 @@ def _assembled(
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
     useful = [one.reversed or any(given is not None for given in one) for one in known]
-    for count, next_id, *up in tables["scenes"].tolist():
+    for count, next_id, up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
@@ -246,7 +235,7 @@ def _assembled(
         own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = new_scene()
         scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
-        scene._up = file_formats.UPS[up[0]] if up else file_formats.UPS[0]
+        scene._up = file_formats.UPS[up]
         scenes.append(scene)
     try:
         check_nesting(nested_scenes(scenes[-1]))

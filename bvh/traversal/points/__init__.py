@@ -5,7 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `point_bounds.py` | Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32 |
-| `closest_solid.py` | The nearest spheres or capsules of points, in float64 throughout |
+| `closest_shape.py` | The nearest spheres or capsules of points, in float64 throughout |
 | `scratch.py` | Scratch memory of a thread for point queries: a stack, and candidates |
 | `winding_number.py` | Winding numbers of points: multipoles of far nodes, solid angles of near faces |
 | `world_metric.py` | The world metric of an instance, and distances from points to its boxes and triangles by it |

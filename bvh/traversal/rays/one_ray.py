@@ -34,7 +34,7 @@ from bvh.tree.arrays import (
 )
 from bvh.tree.instanced import leaf_of, prim_of
 from bvh.tree.primitives import Custom, is_ray
-from bvh.tree.solids import SOLIDS
+from bvh.tree.shapes import SHAPES
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -204,7 +204,7 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
 
 CASTS: dict[type, Any] = {
     row: _cast_in(row)
-    for row in (TriangleRow, CompactRow, SceneRow, *(solid.row for solid in SOLIDS))
+    for row in (TriangleRow, CompactRow, SceneRow, *(shape.row for shape in SHAPES))
 }
 
 

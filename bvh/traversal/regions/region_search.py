@@ -28,7 +28,7 @@ from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import Instanced, code_of, row_of
 from bvh.tree.primitives import Triangles
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, child_boxes, child_code, leaf_rows, node_at
 

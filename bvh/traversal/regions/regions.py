@@ -24,7 +24,7 @@ from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
-from bvh.tree.solids import Boxes
+from bvh.tree.shapes import Boxes
 
 F = np.float32
 # The largest finite float32 corner: an unused lane, from +inf to -inf, is beyond it.

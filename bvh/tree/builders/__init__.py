@@ -7,15 +7,13 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `record_layout.py` | What is where in a box record |
+| `record_layout.py` | Lanes of a box record |
 | `record_operations.py` | Vector operations on box records, as `records` names them; imported when one is compiled |
 | `records.py` | Box records, the input of builders, and vector operations on them |
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
 | `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
 | `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |
-| `grid.py` | Grid of cells: the top of a tree over many records, split between cells in two passes |
-| `top_levels.py` | The top of a tree, built level by level; threads share the chunks of all ranges of a level |
+| `grid.py` | The top of a tree, split between the cells of a grid; threads share the passes |
 | `binned_sah.py` | Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based bounding volume hierarchies") |
-| `hlbvh.py` | HLBVH builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010, "HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry") |
 | `sbvh.py` | Builder with spatial splits (Stich, Friedrich and Dietrich 2009, "Spatial splits in bounding volume hierarchies") |
 """

@@ -21,9 +21,9 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
+from bvh.tree.builders.grid import bound_all, split_top
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
-from bvh.tree.builders.top_levels import bound_all, split_top
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
@@ -34,7 +34,7 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: int  # ranges of so many records are left as tasks
+    grain: int  # ranges of at most this many records are left as tasks
     deepest: int  # depth of the tree
     group_bits: int  # leaves cost one for each started group of 1 << group_bits records
     max_leaf: int  # records in a leaf

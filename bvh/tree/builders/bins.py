@@ -1,8 +1,7 @@
 """Bins: equal intervals of the centres of a range of records, and the split between two of them.
 
-Records move back and forth between the two halves of one array and keep their order, so the result
-does not depend on the chunks that threads move. The bins give the boxes of both sides and the rows
-that each chunk's records move to; the move itself bounds the centres, which the next split needs.
+Records move back and forth between the two halves of one array and keep their order. The bins give
+the boxes of both sides; the move itself bounds the centres, which the next split needs.
 """
 
 from typing import NamedTuple

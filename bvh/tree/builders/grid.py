@@ -1,9 +1,12 @@
-"""Grid of cells: the top of a tree over many records, split between cells in two passes.
+"""The top of a tree over many records, split between the cells of a grid; threads share the passes.
 
 One pass counts and bounds the records of each cell, so that ranges of cells can be split between
 any two layers of cells, by the surface area heuristic, without touching a record. A second pass
 moves each record to its range. Level by level, each record would be counted and moved each time.
+A cell with too many records for one thread gets a grid of its own.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +22,7 @@ from bvh.tree.builders.bins import bound, sweep
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
-# Fewer records are split level by level.
-LEAST = 2 * subtrees.SMALLEST_TASK
-# There are up to 2**MOST_BITS cells, that many that each has some 2**RECORD_BITS records.
+# There are up to 2**MOST_BITS cells, so that each has about 2**RECORD_BITS records.
 MOST_BITS = 15
 RECORD_BITS = 3
 AXIS_BITS = 8
@@ -30,15 +31,33 @@ LAYERS = 1 << AXIS_BITS
 CHUNK = 32768
 
 
-def halved_axes(extents: NDArray[np.float64], count: int, most: int) -> NDArray[np.int64]:
-    """Return the axes across which nearly cubic cells are halved, each `most` times at most."""
-    sizes, left, axes = extents.tolist(), [most] * 3, []
+def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return how often nearly cubic cells, 2**count in all, are halved across each axis."""
+    sizes, bits = (
+        (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist(),
+        [0] * 3,
+    )
     for _ in range(count):
-        axis = max(range(3), key=lambda a: sizes[a] if left[a] else -1.0)
+        axis = max(range(3), key=lambda a: sizes[a] if bits[a] < AXIS_BITS else -1.0)
         sizes[axis] *= 0.5
-        left[axis] -= 1
-        axes.append(axis)
-    return np.array(axes, np.int64)
+        bits[axis] += 1
+    return np.array(bits, np.int64)
+
+
+@entry
+def _bound_chunk(records, begin, end, boxes):
+    """Write the box of a range of records and that of their centres."""
+    bound(records, begin, end, boxes, 0, 1)
+
+
+def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
+    """Return the box of all records and that of their centres."""
+    boxes = np.empty((-(-count // CHUNK), 2, record.WIDTH), np.float32)
+    share(
+        count, CHUNK,
+        lambda begin, end: _bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
+    )  # fmt: skip
+    return np.asarray(boxes.max(axis=0))
 
 
 @entry
@@ -69,8 +88,9 @@ def _layer(cell, axis, bits):
 @entry
 def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
     """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
-    # `limits` are (grain, deepest level, group bits). `range_of` tells the range of each cell.
-    grain, deepest, group_bits = limits
+    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` is the range of
+    # each cell.
+    grain, level, deepest, group_bits = limits
     order, pending, layers, layer_counts, costs = scratch
     used_cells, total = 0, 0
     for cell in range(len(counts)):
@@ -78,9 +98,9 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
             order[used_cells] = cell
             used_cells += 1
             total += counts[cell]
-    pending[0, NODE], pending[0, BEGIN], pending[0, END], pending[0, DEPTH] = 0, 0, used_cells, 0
-    pending[0, LIMIT] = total
-    waiting, used, found = 1, 1, 0
+    pending[0, NODE], pending[0, BEGIN], pending[0, END] = 0, 0, used_cells
+    pending[0, DEPTH], pending[0, LIMIT] = level, total
+    waiting, used, n = 1, 1, 0
     while waiting > 0:
         waiting -= 1
         node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
@@ -102,9 +122,9 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
                     best, best_axis, best_layer, best_count = cost, axis, k, count
         if best_axis < 0:
             for i in range(begin, end):
-                range_of[order[i]] = found
-            ranges[found, NODE], ranges[found, DEPTH], ranges[found, END] = node, depth, total
-            found += 1
+                range_of[order[i]] = n
+            ranges[n, NODE], ranges[n, DEPTH], ranges[n, END] = node, depth, total
+            n += 1
             continue
         low, high = begin, end
         while low < high:
@@ -123,7 +143,7 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
             pending[at, LIMIT] = total - best_count if k else best_count
         waiting += 2
         used += 2
-    return used, found
+    return used, n
 
 
 @entry
@@ -135,81 +155,124 @@ def _count_ranges(cells, begin, end, range_of, counts):
 
 
 @entry
-def _move_to_ranges(records, cells, begin, end, range_of, rows):
-    """Move the records begin..end to the next row of their range."""
+def _move_to_ranges(records, cells, begin, end, range_of, rows, out):
+    """Move the records begin..end to the next row of their range in `out`."""
     for i in range(begin, end):
         r = range_of[cells[i]]
-        record.store(records, rows[r], record.load(records, i))
+        record.store(out, rows[r], record.load(records, i))
         rows[r] += 1
 
 
 @entry
-def _bound_ranges(records, ranges, begin, end, boxes):
-    """Write the boxes of the centres of the ranges begin..end, and those of their records."""
-    half = len(records) >> 1
+def _bound_ranges(records, ends, begin, end, boxes):
+    """Write the boxes of the records of the ranges begin..end, and those of their centres."""
     for i in range(begin, end):
-        shift = ranges[i, SIDE] * half
-        bound(records, shift + ranges[i, BEGIN], shift + ranges[i, END], boxes, 2 * i, 2 * i + 1)
+        bound(records, ends[i - 1] if i > 0 else 0, ends[i], boxes, 2 * i, 2 * i + 1)
 
 
-def split_by_cells(
-    records: NDArray[np.float32], boxes: NDArray[np.float32], limits: tuple[int, int, int],
-    threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
-    """Split all records, whose box and that of their centres are `boxes`, into ranges."""
-    # `limits` are the records of a range that need not be split, the deepest level and the bits of
-    # a group. Returns the links of the nodes above the ranges, (t, 2), the ranges (see `subtrees`),
-    # and the box of each and that of its centres, (k, 2, 8).
-    half = len(records) // 2
-    extents = boxes[1, record.UPPER : record.UPPER + 3].astype(np.float64) + boxes[1, :3]
-    count_bits = min(half.bit_length() - RECORD_BITS, MOST_BITS)
-    bits = np.bincount(halved_axes(extents, count_bits, AXIS_BITS), minlength=3)
+class _Ranges(NamedTuple):
+    """Ranges that some records were split into, and the nodes above them."""
+
+    links: NDArray[np.int32]  # (nodes, 2); 0 is the root
+    columns: NDArray[np.int64]  # see `subtrees`; rows count from that of the first record
+    boxes: NDArray[np.float32]  # (ranges, 2, 8): of the records and of their centres
+
+
+def _split_by_cells(
+    records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
+    limits: tuple[int, int, int, int], threads: int,
+) -> _Ranges | None:  # fmt: skip
+    """Split records, whose box and that of their centres are `boxes`, and move them to `out`."""
+    # Returns None, and moves nothing, where there is no split. For the limits see `_split_cells`.
+    n = len(records)
+    bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
-    cells, shelf = aligned(half, np.uint16), Shelf(lambda: _new_cells(size))
+    cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
 
     def fill(begin: int, end: int) -> None:
         with shelf.scratch() as (cell_boxes, counts):
             _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts)
 
-    share(half, CHUNK, fill, threads)
+    share(n, CHUNK, fill, threads)
     cell_boxes, cell_counts = _new_cells(size)
     for some_boxes, counts in shelf.pieces():
         np.maximum(cell_boxes, some_boxes, out=cell_boxes)
         cell_counts += counts
-    # On each level fewer than half / grain ranges are split, each into two.
-    most = min(2 * (half // limits[0] + 1) * (subtrees.deepest_level(half) + 1), 2 * size)
-    links, ranges = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
+    # On each level fewer than n / grain ranges are split, each into two.
+    most = min(2 * (n // limits[0] + 1) * (limits[2] + 1), 2 * size)
+    links, columns = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
     range_of = np.empty(size, np.int32)
     scratch = (
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
         np.empty((LAYERS, record.WIDTH), np.float32), np.empty(LAYERS, np.int64),
         np.empty(LAYERS, np.float32),
     )  # fmt: skip
-    used, found = _split_cells(
-        cell_boxes, cell_counts, bits, limits, links, ranges, range_of, scratch
+    used, ranges = _split_cells(
+        cell_boxes, cell_counts, bits, limits, links, columns, range_of, scratch
     )
-    ranges, range_boxes = ranges[:found], np.empty((2 * found, record.WIDTH), np.float32)
-    ranges[:, END] = np.cumsum(ranges[:, END])
-    ranges[1:, BEGIN] = ranges[:-1, END]
-    ranges[:, LIMIT], ranges[:, SIDE] = ranges[:, END], 1
-    rows = np.empty((-(-half // CHUNK), found), np.int64)
+    if ranges == 1:
+        return None
+    columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)
+    ends = np.cumsum(columns[:, END])
+    columns[1:, BEGIN], columns[:, END] = ends[:-1], ends
+    rows = np.empty((-(-n // CHUNK), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
         _count_ranges(cells, begin, end, range_of, rows[begin // CHUNK])
 
     def move(begin: int, end: int) -> None:
-        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK])
+        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK], out)
 
-    share(half, CHUNK, count, threads)
-    rows[:] = np.cumsum(rows, axis=0) - rows + half + ranges[:, BEGIN]
-    share(half, CHUNK, move, threads)
+    share(n, CHUNK, count, threads)
+    rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
+    share(n, CHUNK, move, threads)
+    flat = range_boxes.reshape(-1, record.WIDTH)
     share(
-        found, found // (4 * threads) + 1,
-        lambda begin, end: _bound_ranges(records, ranges, begin, end, range_boxes), threads,
+        ranges, ranges // (4 * threads) + 1,
+        lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
     )  # fmt: skip
-    return links[:used], ranges, range_boxes.reshape(-1, 2, record.WIDTH)
+    return _Ranges(links[:used], columns, range_boxes)
 
 
 def _new_cells(size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return the boxes and counts of cells without records."""
     return np.full((size, record.WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)
+
+
+def split_top(
+    records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
+    """Split all records into ranges that are small enough for one thread."""
+    # `boxes` are the box of all and that of their centres. Returns the links of the nodes above
+    # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
+    # and that of its centres, (k, 2, 8). Ranges that no grid splits stay large.
+    half = len(records) // 2
+    grain = subtrees.task_size(half)
+    links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []
+    waiting = [(np.array([0, 0, half, 0, 0, half], np.int64), boxes)]
+    while waiting:
+        task, boxes = waiting.pop()
+        begin, end, side = task[BEGIN], task[END], task[SIDE]
+        ranges = None
+        if end - begin > grain:
+            here, there = side * half, (1 - side) * half
+            ranges = _split_by_cells(
+                records[here + begin : here + end], records[there + begin : there + end], boxes,
+                (grain, int(task[DEPTH]), deepest, group_bits), threads,
+            )  # fmt: skip
+        if ranges is None:
+            tasks.append(task)
+            task_boxes.append(boxes)
+            continue
+        # The root of the ranges is the node of the task; their other nodes come after all others.
+        shift = len(links) - 1
+        below = np.where(ranges.links > 0, ranges.links + shift, 0).astype(np.int32)
+        links[task[NODE]] = below[0]
+        links = np.concatenate([links, below[1:]])
+        columns = ranges.columns
+        columns[:, NODE] += shift
+        columns[:, [BEGIN, END]] += begin
+        columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
+        waiting.extend(zip(columns[::-1], ranges.boxes[::-1], strict=True))
+    return links, np.array(tasks), np.array(task_boxes)

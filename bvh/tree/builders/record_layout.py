@@ -1,4 +1,4 @@
-"""What is where in a box record."""
+"""Lanes of a box record."""
 
 # Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, unused.
 WIDTH, ID, UPPER = 8, 3, 4

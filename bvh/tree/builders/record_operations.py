@@ -229,7 +229,7 @@ def outward(builder: Builder, v: Value) -> Value:
     size = builder.and_(b, _constant(INTS8, 0x7FFFFFFF))
     up = builder.select(builder.icmp_signed("<", b, infinity), builder.add(b, one), b)
     b = builder.select(builder.icmp_signed(">=", b, zero), up, builder.sub(b, one))
-    # What is near either zero becomes the smallest plane.
+    # Values near either zero become the smallest plane.
     b = builder.select(builder.icmp_signed("<", size, smallest), smallest, b)
     stepped = builder.bitcast(b, V8)
     return _shuffle(builder, stepped, v, [0, 1, 2, 8 + ID, 4, 5, 6, 15])

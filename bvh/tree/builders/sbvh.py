@@ -16,10 +16,10 @@ from bvh.runtime.threads import Progress, Shelf, watch
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_scratch, no_tasks
 from bvh.tree.builders.bins import BINS, GROUP_BITS
+from bvh.tree.builders.grid import bound_all
 from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.space import Spatial
 from bvh.tree.builders.subtrees import BuildState, SubtreeNodes
-from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles
 

@@ -32,7 +32,7 @@ NO_PLANE = (-1, 0, 0, 0)
 
 
 class Spatial(NamedTuple):
-    """What spatial splits of a range need beside its records."""
+    """Input and scratch of spatial splits."""
 
     triangles: Triangles
     frame: NDArray[np.float64]  # of the records
@@ -182,7 +182,7 @@ def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
 def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     """Move records to the side of a plane that they are on, and pieces of them to both."""
     # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
-    # the number of records on each. A record that crosses the plane stays whole where that is
+    # the number of records on each. A record that crosses the plane is not cut where that is
     # cheaper.
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane

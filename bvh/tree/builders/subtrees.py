@@ -24,10 +24,10 @@ from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
 # One thread builds ranges up to a 64th of all primitives, which fit into a cache, and of at least
-# so many.
+# SMALLEST_TASK.
 SMALLEST_TASK = 4096
 TASKS = 64
-# At most so many parts of a tree are named, for threads (see `Nodes`).
+# Most parts of a tree that threads can share (see `Nodes`).
 PARTS = 32
 # Numbers that pieces are copied to side by side.
 SLAB = 1 << 20

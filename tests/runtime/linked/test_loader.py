@@ -1,4 +1,4 @@
-"""Which library is used, and when none is."""
+"""The choice of a library of linked kernels, and cases without one."""
 
 from __future__ import annotations
 

@@ -377,5 +377,5 @@ def test_limits_are_those_of_the_kernels() -> None:
 
 def _blank() -> Any:
     return bvh.io.file_formats.Header(
-        "boxes", "low", WIDTH, 0, 0, 0, 0, 0.0, (0.0,) * 6, (b"",) * 5
+        "boxes", "medium", WIDTH, 0, 0, 0, 0, 0.0, (0.0,) * 6, (b"",) * 5
     )

@@ -102,7 +102,7 @@ def test_a_graph(rng: Rng) -> None:
     assert len(scene) == 32 and [one.name for one in scene] == list(wanted.graph.nodes_geometry)
     total = sum(len(tree) for tree in scene.leaves.trees)
     assert len(scene.leaves.trees) == 4 and calls[-1] == (total, total) and calls == sorted(calls)
-    assert Scene.from_trimesh(wanted, quality="low")[0].child.stats().primitives == 12
+    assert Scene.from_trimesh(wanted, quality="high")[0].child.stats().primitives == 12
 
 
 def test_what_is_left_out(rng: Rng) -> None:

@@ -1,7 +1,8 @@
-"""Saved files of older versions: read or refused, and those without triangles still written."""
+"""Saved files of older versions: read or refused; the bytes of files that are written."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
+from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
+from bvh.io.file_formats import UPS
 from bvh.runtime.simd import WIDTH
 from tests.cases.frozen_files import saved_scene, saved_tree
 from tests.cases.saved_scenes import matrices, told
@@ -39,9 +42,9 @@ def test_trees(kind: str, tmp_path: Path, rng: Rng) -> None:
     assert (tmp_path / "new.bvh").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("up", [None, "-y"])
-def test_scenes(up: str | None, tmp_path: Path, rng: Rng) -> None:
-    """Nested scenes with names, masks, attributes and gaps, with and without an axis for up."""
+@pytest.mark.parametrize("up", ["z", "-y"])
+def test_scenes(up: str, tmp_path: Path, rng: Rng) -> None:
+    """Nested scenes with names, masks, attributes and gaps; older versions are refused."""
     trees, maps = [tree_of("triangles", rng, 9), tree_of("boxes", rng, 9)], matrices(rng, 5)
     normals = rng.normal(size=(27, 3))
     inner, scene = Scene(), Scene()
@@ -53,10 +56,10 @@ def test_scenes(up: str | None, tmp_path: Path, rng: Rng) -> None:
     scene.add(trees[1], maps[4], "box")
     for part in (inner, scene):
         part._attributes[id(trees[0])] = trees[0], bvh.Attributes(normals)
-    scene.up = up or "z"
+    scene.up = up
     files = [bytes_of(tree) for tree in trees]
     tables = {
-        "scenes": [(2, 2), (3, 4)] if up is None else [(2, 2, 0), (3, 4, 4)],
+        "scenes": [(2, 2, 0), (3, 4, UPS.index(up))],
         "ids": [0, 1, 0, 2, 3],
         "children": [0, 1, 0, ~0, 1],
         "maps": maps[:, :3].reshape(5, 12),
@@ -64,8 +67,8 @@ def test_scenes(up: str | None, tmp_path: Path, rng: Rng) -> None:
         "visible": [1, 1, 1, 0, 1],
         "named": [1, 0, 0, 1, 1],
         "lengths": [2, 0, 0, 0, 3],
-        "text": list("ébox".encode()),
-        "trees": [(len(files[0]), 1, 0), (len(files[1]), 0, 0)],
+        "text": list("ébox".encode() + bytes(4)),
+        "trees": [(len(files[0]), 1, 0, 0, 0), (len(files[1]), 0, 0, 0, 0)],
         "normals": normals,
         "uv": np.empty((0, 2)),
     }
@@ -76,4 +79,11 @@ def test_scenes(up: str | None, tmp_path: Path, rng: Rng) -> None:
         assert isinstance(loaded, Scene) and told(loaded) == told(scene)
     scene.save(tmp_path / "new.bvh")
     assert told(bvh.load(tmp_path / "new.bvh")) == told(scene)
-    assert (tmp_path / "new.bvh").read_bytes()[8:12] == path.read_bytes()[8:12]
+    assert (tmp_path / "new.bvh").read_bytes() == path.read_bytes()
+    fields = bytearray(path.read_bytes()[: HEADER_SIZE - DIGEST_SIZE])
+    for version in (1, 2, 3):
+        fields[8] = version
+        checksum = blake2b(fields, digest_size=DIGEST_SIZE).digest()
+        path.write_bytes(bytes(fields) + checksum + path.read_bytes()[HEADER_SIZE:])
+        with pytest.raises(ValueError, match=rf"format version {version}, .* build the scene"):
+            bvh.load(path)

@@ -63,7 +63,7 @@ def looks_of(scene: Scene) -> list[Any]:
 
 @pytest.mark.parametrize("mmap", [False, True])
 def test_materials_come_back(mmap: bool, tmp_path: Path, rng: Rng) -> None:
-    """Read and mapped; saved again, it is the same file; without them, versions are old ones."""
+    """Read and mapped; saved again, it is the same file."""
     scene, path = scene_of(rng), tmp_path / "scene.bvh"
     scene.save(path)
     again = bvh.load(path, mmap=mmap)
@@ -72,17 +72,14 @@ def test_materials_come_back(mmap: bool, tmp_path: Path, rng: Rng) -> None:
     images = {id(one.image) for one in found if one is not None and one.image is not None}
     assert len(images) == 2
     before = path.read_bytes()
-    assert before[8:12] == b"\3\0\0\0" and SceneParts(before).joined() == before
+    assert before[8:12] == b"\4\0\0\0" and SceneParts(before).joined() == before
     again.save(path)
     assert path.read_bytes() == before
     for part in (scene, scene[3].child):
         part._attributes = {k: (t, a._replace(material=None)) for k, (t, a) in
                             part._attributes.items()}  # fmt: skip
-    for up, version in (("z", 1), ("y", 2)):
-        scene.up = up
-        scene.save(path)
-        assert path.read_bytes()[8] == version
-        assert looks_of(bvh.load(path, mmap=mmap)) == looks_of(scene)
+    scene.save(path)
+    assert looks_of(bvh.load(path, mmap=mmap)) == looks_of(scene)
 
 
 def test_pictures_are_the_same(tmp_path: Path) -> None:
@@ -119,7 +116,7 @@ def png(pixels: bytes, width: int, height: int) -> bytes:
 
 
 def frozen(rng: Rng, spoil: Any = lambda parts: parts) -> bytes:
-    """Return a file of version 3 with a painted tree that has an image, and one without either."""
+    """Return a file with a painted tree that has an image, and one without either."""
     trees = [tree_of("triangles", rng, 2), tree_of("triangles", rng, 2)]
     files = [bytes_of(tree) for tree in trees]
     image = png(b"\0" + bytes(range(6)), 2, 1)
@@ -130,14 +127,14 @@ def frozen(rng: Rng, spoil: Any = lambda parts: parts) -> bytes:
         "scenes": [(2, 2, 0)], "ids": [0, 1], "children": [0, 1],
         "maps": np.tile(np.eye(3, 4).reshape(12), (2, 1)), "masks": [1, 1], "visible": [1, 1],
         "named": [0, 1], "lengths": [0, 3], "text": list(b"abc" + blob),
-        "trees": [(len(files[0]), 0, 0, 1), (len(files[1]), 0, 0, 0)],
+        "trees": [(len(files[0]), 0, 0, 1, 0), (len(files[1]), 0, 0, 0, 0)],
         "normals": np.empty((0, 3)), "uv": np.empty((0, 2)),
     }  # fmt: skip
     return saved_scene(tables, files)
 
 
 @pytest.mark.unaudited
-def test_version_3_is_read(tmp_path: Path, rng: Rng) -> None:
+def test_a_frozen_file_is_read(tmp_path: Path, rng: Rng) -> None:
     """As it was written first, byte by byte; a newer version is refused."""
     path, data = tmp_path / "old.bvh", frozen(rng)
     path.write_bytes(data)

@@ -122,7 +122,7 @@ HOSTILE: dict[str, tuple[Callable[[SceneParts], Any], str]] = {
     "small trees": (put("trees", (0, 0), 1024), "not its size"),
     "shifted trees": (
         lambda parts: parts.tables["trees"].__setitem__(
-            slice(0, 2), parts.tables["trees"][:2] + [[64, 0, 0], [-64, 0, 0]]
+            slice(0, 2), parts.tables["trees"][:2] + [[64, 0, 0, 0, 0], [-64, 0, 0, 0, 0]]
         ),
         "header says|not a saved tree",
     ),
@@ -155,7 +155,7 @@ def test_hostile_tables(name: str, tmp_path: Path, rng: Rng) -> None:
         ({"trees": 2**63}, "more than the file"),
         ({"instances": 2**40}, "more than the file"),
         ({"normals": 2**64 - 1}, "more than the file"),
-        ({"text": 5000}, "share all letters|contradicts itself"),
+        ({"text": 5000}, "behind its materials|contradicts itself"),
         ({"size": 0}, "its header says 0"),
         ({"size": 2**63}, "more than the file"),
     ],

@@ -25,7 +25,7 @@ from bvh.io.file_formats import entries_of, unpacked
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading
 from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.tree.build import BUILDERS
+from bvh.tree.build import QUALITIES
 from tests.cases.saved_trees import KINDS, Parts, tree_of
 from tests.cases.soups import FLAT, rays_at, same, soup
 
@@ -33,7 +33,7 @@ Rng = np.random.Generator
 
 TREES: dict[str, Callable[[Rng], BVH]] = {
     **{f"{kind} {quality}": lambda rng, k=kind, q=quality: tree_of(k, rng, 500, q)
-       for kind in KINDS for quality in BUILDERS},
+       for kind in KINDS for quality in QUALITIES},
     "no triangles": lambda rng: BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), int)),
     "vertices alone": lambda rng: BVH.from_triangles(rng.random((7, 3)), np.empty((0, 3), int)),
     "nothing to hit": lambda rng: BVH.from_triangles(np.full((3, 3), np.nan), [[0, 1, 2]]),
@@ -94,7 +94,7 @@ def test_a_refitted_tree_is_saved(tmp_path: Path, rng: Rng) -> None:
     """Its frame and boxes are those of the moved vertices; lanes may have lost their triangles."""
     from tests.queries.test_refit import moved
 
-    for quality in BUILDERS:
+    for quality in QUALITIES:
         tree = tree_of("triangles", rng, 500, quality)
         points = tree.vertices + rng.normal(size=tree.vertices.shape)
         points[300:330] = np.nan

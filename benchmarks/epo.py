@@ -17,12 +17,12 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.arithmetic.vectors import cross, minus
-from bvh.runtime.arguments import kernel_input
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import kernel, warms
+from bvh.runtime.jit import kernel
 from bvh.runtime.simd import WIDTH, sqrt
 from bvh.runtime.threads import Shelf, share
-from bvh.tree.arrays import TreeArrays
 from bvh.tree.builders.space import local_triangle
 from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import child_code, child_lower, child_upper, leaf_rows, node_at, node_count
@@ -144,11 +144,16 @@ def _overlap(triangles, frame, data, members, begin, end, scratch):
     return whole, over
 
 
-def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
+def overlap_of(tree: BVH, threads: int | None = None) -> float | None:
     """Return the effective partial overlap of a tree; None for boxes, which have no area."""
     # Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
-    (data, _), _, primitives, frame, _ = arrays
-    ids = arrays.nodes.ids
+    arrays = tree._arrays
+    data, ids, primitives, frame = (
+        arrays.nodes.data,
+        arrays.nodes.ids,
+        arrays.primitives,
+        arrays.frame,
+    )
     if not isinstance(primitives, Triangles):
         return None
     nodes = arrays.nodes.size
@@ -172,15 +177,6 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
             part = _overlap(primitives, frame, data, members, begin, end, scratch)
         totals[begin // CHUNK] = part
 
-    share(count, CHUNK, work, threads)
+    share(count, CHUNK, work, thread_count(threads))
     whole, over = (math.fsum(column) for column in totals.T)
     return over / whole if whole > 0.0 else 0.0
-
-
-@warms("figures of trees")
-def _warm() -> None:
-    """Compile what the overlap needs."""
-    from bvh.tree.build import build
-
-    triangles = Triangles(kernel_input(np.eye(3)), kernel_input(np.array([[0, 1, 2]], np.int32)))
-    overlap_of(build(triangles, "medium", 1, None)[0], 1)

@@ -8,20 +8,20 @@ from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.points.point_bounds import EVEN, local_point, push_near, square_limit
 from bvh.tree import frame as frames
 from bvh.tree.arrays import is_empty
-from bvh.tree.solids import KINDS
+from bvh.tree.shapes import KINDS
 from bvh.tree.wide_nodes import leaf_rows
 
 
 @by_type(inline=True)
 def _distance(primitives, i, p):
-    """Return the distance of a point from the surface of a solid."""
+    """Return the distance of a point from the surface of a shape."""
     measure = KINDS[primitives.instance_class].distance
     return lambda primitives, i, p: measure(primitives.points, i, p)
 
 
 @inlined
 def _insert(distance, ids, at, count, d, prim):
-    """Insert a solid into rows that are sorted by (distance, id); the last drops out."""
+    """Insert a shape into rows that are sorted by (distance, id); the last drops out."""
     k = at + count - 1
     while k > at and (
         peek(distance, k - 1) > d or (peek(distance, k - 1) == d and peek(ids, k - 1) > prim)
@@ -34,8 +34,8 @@ def _insert(distance, ids, at, count, d, prim):
 
 
 @entry
-def nearest_solids(row, points, limits, scratch, begin, end, count, distances, names):
-    """Find the `count` nearest solids within a limit of the points begin..end; -1 for none."""
+def nearest_shapes(row, points, limits, scratch, begin, end, count, distances, names):
+    """Find the `count` nearest shapes within a limit of the points begin..end; -1 for none."""
     tree, memory = as_pointers(row), as_pointers(scratch)
     where, within, step = pointer(points), pointer(limits), len(limits) > 1
     distance, ids, empty = pointer(distances), pointer(names), is_empty(row)

@@ -12,17 +12,17 @@ from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf
-from bvh.traversal.points.closest_solid import nearest_solids
+from bvh.traversal.points.closest_shape import nearest_shapes
 from bvh.traversal.points.scratch import new_scratch
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
 SHELF = Shelf(new_scratch)
 
 
-class SolidSearch(NamedTuple):
+class ShapeSearch(NamedTuple):
     """Spheres or capsules that points are compared with, for closest points and distances alone."""
 
     arrays: TreeArrays
@@ -33,8 +33,7 @@ class SolidSearch(NamedTuple):
         """Return the closest point for each point, or `count` of them on one more axis."""
         distance, ids = self._run(batch, count or 1, threads, progress)
         position, hit = np.full((len(ids), 3), np.nan), ids >= 0
-        nearest = solid_of(self.arrays.primitives).nearest
-        assert nearest is not None
+        nearest = shape_of(self.arrays.primitives).nearest
         points: Any = self.arrays.primitives[0]
         given = np.repeat(batch.points, count or 1, axis=0)[hit]
         position[hit] = nearest(points[ids[hit]], given)
@@ -54,7 +53,7 @@ class SolidSearch(NamedTuple):
 
         def work(begin: int, end: int) -> None:
             with SHELF.scratch() as scratch:
-                nearest_solids(
+                nearest_shapes(
                     self.arrays.row, batch.points, batch.limits, scratch, begin, end, count, *found
                 )
 

@@ -1,10 +1,10 @@
-"""Positions and normals of hits, found when they are asked for: both at once on triangles.
+"""Positions and normals of hits, computed on first access, and of points on faces.
 
-Hits keep their *source*: the primitives of a tree, or the instanced trees of a scene with the
-number of their moves so far, and the rays where a position does not follow from u and v; or what
-finds the parts of a mesh that were hit, by `leaves_of`, and their numbers. A refit
-replaces the arrays of a tree, so that those kept are as they were; maps of a scene change in place,
-and hits on a leaf that has moved since are refused.
+Hits refer to their *source*: the primitives of a tree, or the view of a scene with the number of
+its moves so far, and the rays where a position does not follow from u and v; or the parts of a
+mesh, which open those that were hit by `leaves_of`, and their numbers. A refit replaces the arrays
+of a tree, so hits still refer to those before it; maps of a scene change in place, and hits on a
+leaf that has moved since are refused.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles
-from bvh.tree.solids import solid_of
+from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# What hits are of (see above); how often its leaves had moved; the rays: six numbers, or origins
+# The object that was searched (see above); its count of moves; the rays: six numbers, or origins
 # and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, for speed.
 Source = tuple[Any, int, Any]
 
 # Hits that a thread takes at a time, and solids that are in memory at a time.
 AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
-# What pickles of hits do without: the source, and which of the two was found but not asked for.
-UNKNOWN = ("_source", "_unasked")
+# Entries that are not pickled: the source, and the one of the two that has not been accessed.
+UNPICKLED = ("_source", "_unread")
 
 
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
@@ -67,7 +67,7 @@ def taken(source: Source, index: Any) -> Source:
 
 
 class Located:
-    """Base of results whose hits have positions and normals, which can be asked for."""
+    """Base of results whose hits have positions and normals."""
 
     prim_id: IdResult
     t: FloatResult
@@ -85,10 +85,10 @@ class Located:
         Raises
         ------
         AttributeError
-            If the hits do not know what they hit: those of Dask arrays, pickled ones, and those
-            that were put together from columns.
+            If the hits have no source: those of Dask arrays, pickled ones, and those that were made
+            from columns.
         RuntimeError
-            If an instance that is hit has moved since: ask before it moves.
+            If an instance that is hit has moved since: read them before it moves.
         ValueError
             If the file of a part that is hit is no longer there, or is another one.
 
@@ -124,7 +124,7 @@ class Located:
 
     def __getstate__(self) -> dict[str, Any]:
         # A tree may be much larger than its hits.
-        return {name: value for name, value in vars(self).items() if name not in UNKNOWN}
+        return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
     def __copy__(self) -> Self:
         found = object.__new__(type(self))
@@ -187,22 +187,22 @@ class LocatedPerQuery(Located, PerQuery):
 
 def located(hits: Any, name: str) -> Any:
     """Return `position` or `normal` of hits, (..., 3), in the library of their arrays."""
-    # On triangles the other one is found beside it.
-    unasked = vars(hits).pop("_unasked", None)
-    if unasked is not None:
-        return unasked
+    # On triangles both are computed together.
+    unread = vars(hits).pop("_unread", None)
+    if unread is not None:
+        return unread
     source: Source | None = vars(hits).get("_source")
     if source is None:
         raise AttributeError(
             "these hits do not know what they hit: position and normal are of hits that "
-            "closest_hit or all_hits has returned, and must be asked for before hits are pickled; "
+            "closest_hit or all_hits has returned, and must be read before hits are pickled; "
             "hits of Dask arrays have none"
         )
     if type(hits.t) is float:
         both = of_one_ray(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
             asked = NAMES.index(name)
-            vars(hits)["_unasked"] = both[1 - asked]
+            vars(hits)["_unread"] = both[1 - asked]
             return both[asked]
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
     both, whole = _of_columns(source, hits, name, prim_id.reshape(-1), *map(np.ravel, (t, u, v)))
@@ -212,14 +212,14 @@ def located(hits: Any, name: str) -> Any:
             # Of hits that were rounded.
             array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
             array.flags.writeable = False
-            vars(hits)[each if each == name else "_unasked"] = given_like(array, hits.prim_id)
+            vars(hits)[each if each == name else "_unread"] = given_like(array, hits.prim_id)
     return vars(hits)[name]
 
 
 def _of_columns(
     source: Source, hits: Any, name: str, ids: Any, t: Floats, u: Floats, v: Floats
 ) -> tuple[tuple[Floats, Floats], bool]:
-    """Return positions and normals of hits, and whether both are there, not `name` alone."""
+    """Return positions and normals of hits, and whether both are computed, not `name` alone."""
     view, moves, kept = source
     if isinstance(view, Triangles):
         return on_faces(view, NO_LEAVES, ids, u, v), True
@@ -252,17 +252,16 @@ def _of_columns(
                 at = rays[0, some] + t[some, None] * rays[1, some]
             both[0][some] = at
             if name == "normal" and isinstance(tree, Custom):
-                raise AttributeError("custom primitives have no normals but those that you know of")
+                raise AttributeError("custom primitives have no normals")
             if name == "normal":
-                both[1][some] = solid_normals(tree, ids[some], at, transform)
+                both[1][some] = shape_normals(tree, ids[some], at, transform)
     return both, False
 
 
 def of_one_ray(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
-    """Return where one hit is, and the normal there; None where other ways must tell."""
-    # Where it may be on no triangle.
+    """Return the position and normal of one hit on a triangle; None where it may be on another."""
     view, moves, _ = source
     primitives: Any = view
     if type(view) is not Triangles:
@@ -285,14 +284,14 @@ def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
         if len(late):
             instance = int(view.owners[leaf[late[0]]])
             raise RuntimeError(
-                f"instance {instance} has moved since it was hit: ask for position and normal first"
+                f"instance {instance} has moved since it was hit: read position and normal first"
             )
 
 
 def on_faces(
     primitives: Triangles | Instanced, leaf: Any, prim_id: Any, u: Any, v: Any
 ) -> tuple[Floats, Floats]:
-    """Return where hits are on triangles and the unit normals there, (n, 3) each; else NaN."""
+    """Return positions and unit normals of hits on triangles, (n, 3) each; NaN elsewhere."""
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
     weights = (kernel_input(np.asarray(column, np.float64)) for column in (u, v))
@@ -321,16 +320,16 @@ def normals_of(corners: Floats) -> Floats:
     return unit(np.cross(edges[..., 0, :], edges[..., 1, :]))
 
 
-def solid_normals(
+def shape_normals(
     solids: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return the unit normals of solids where points (n, 3) are, under affine maps (..., 3, 4)."""
+    """Return the unit normals of shapes at points (n, 3), under affine maps (..., 3, 4)."""
     rows = np.eye(3, 4)
     if transform is not None:
         rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = solids.points[prim_id]
     every = np.broadcast_to(rows, (len(points), 3, 4))
-    return unit(solid_of(solids).normals(points, position, every))
+    return unit(shape_of(solids).normals(points, position, every))
 
 
 def unit(vectors: Floats) -> Floats:

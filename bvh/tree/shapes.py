@@ -1,0 +1,358 @@
+"""Shapes: kinds of primitives that are rows of numbers, such as boxes; a class for each.
+
+All that builds, casts, transforms, saves and draws them reads the class of their kind. To add one:
+its arithmetic in `geometry/`, the class of its arrays and its subclass of `Shape` here, and a
+constructor of `BVH` (and its arguments of `refit`, if it needs more than corners and transforms).
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.boxes import box_interval, read_box
+from bvh.geometry.capsules import capsule_interval
+from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
+from bvh.geometry.round_distances import distance_to_capsule, distance_to_sphere
+from bvh.geometry.spheres import sphere_interval
+from bvh.geometry.transforms import rounded_dot
+from bvh.runtime.arguments import lengths, reals
+from bvh.runtime.arguments import rows as rows_of
+from bvh.runtime.jit import Dispatcher, inlined, kernel
+from bvh.runtime.simd import peek
+
+Floats = NDArray[np.float64]
+Bounds = tuple[Floats, Floats, NDArray[np.bool_]]
+
+
+class Boxes(NamedTuple):
+    """Axis-aligned boxes by lower and upper corners (n, 6)."""
+
+    points: Floats
+
+
+class Obbs(NamedTuple):
+    """Oriented boxes by corners and three rows of the inverse transform (n, 18)."""
+
+    points: Floats
+
+
+class Spheres(NamedTuple):
+    """Spheres by corners of boxes around them, centres and radii (n, 10)."""
+
+    points: Floats
+
+
+class Capsules(NamedTuple):
+    """Capsules by corners of boxes around them, both ends of their axes and radii (n, 13)."""
+
+    points: Floats
+
+
+# The row of a tree over shapes of each kind (see `rows`), as kernels take it.
+class BoxRow(NamedTuple):
+    address: int
+
+
+class ObbRow(NamedTuple):
+    address: int
+
+
+class SphereRow(NamedTuple):
+    address: int
+
+
+class CapsuleRow(NamedTuple):
+    address: int
+
+
+class Shape:
+    """A kind of shapes, with the methods of axis-aligned boxes as defaults.
+
+    `points` are the numbers of some shapes, a row each, which begins with the corners of a box.
+    """
+
+    arrays: ClassVar[type[Boxes | Obbs | Spheres | Capsules]]
+    row: ClassVar[type[BoxRow | ObbRow | SphereRow | CapsuleRow]]
+    code: ClassVar[int]  # in rows of trees and in files
+    size: ClassVar[int]  # numbers of one
+    # Whether rays hit the surface alone, also from inside.
+    hollow: ClassVar[bool] = False
+    # Kernels: (points, i, o, d) -> (hit, near, far) of the line of a ray in a shape, and
+    # (points, i, p) -> the distance of a point from the surface.
+    interval: ClassVar[Dispatcher]
+    distance: ClassVar[Dispatcher | None] = None
+    # Arguments of a constructor after the first, and the points that it makes of all.
+    given: ClassVar[tuple[str, ...]]
+    points_of: ClassVar[Callable[..., Floats]]
+
+    @staticmethod
+    def bounds(points: Floats) -> Bounds:
+        """Return lower and upper corners of a box around each, and which can be hit."""
+        lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
+        closed = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
+        valid = np.asarray(closed.all(axis=1))
+        lower[~valid] = upper[~valid] = 0.0
+        return lower, upper, valid
+
+    @staticmethod
+    def outline(points: Floats) -> Floats:
+        """Return the corners of a box around each, (n, 8, 3), for pictures."""
+        upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+        return np.where(upper, points[:, None, 3:6], points[:, None, 0:3])
+
+    @staticmethod
+    def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        """Return outward normals at positions; `rows` lead to the coordinates of the tree."""
+        raise NotImplementedError
+
+    @staticmethod
+    def nearest(points: Floats, positions: Floats) -> Floats:
+        """Return the points of the surfaces that are nearest to positions."""
+        raise NotImplementedError
+
+    @staticmethod
+    def skew(points: Floats, farthest: float) -> tuple[float, float]:
+        """Return the terms (K, F) of `world_bounds`, by the largest coordinate of a tree."""
+        return 0.0, 0.0
+
+    @staticmethod
+    def flaw(points: Floats) -> tuple[int, str]:
+        """Return the first row that no constructor makes, -1 for none, and what is wrong in it."""
+        return -1, ""
+
+
+class BoxShape(Shape):
+    """Axis-aligned boxes."""
+
+    arrays, row, code, size, given = Boxes, BoxRow, 1, 6, ("upper",)
+    interval = inlined(lambda points, i, o, d: box_interval(o, d, *read_box(points, i)))
+
+    @staticmethod
+    def points_of(lower: Floats, upper: Floats) -> Floats:
+        return np.hstack([lower, upper])
+
+    @staticmethod
+    def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        """Return the normals of the nearest sides, relative to the box's size."""
+        inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
+        half = 0.5 * (points[:, 3:6] - points[:, 0:3])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = inside - 0.5 * (points[:, 0:3] + points[:, 3:6])
+            off = np.where(half > 0.0, off / half, 1.0)
+        each, axis = np.arange(len(points)), np.abs(off).argmax(axis=1)
+        return np.asarray(np.copysign(1.0, off[each, axis])[:, None] * rows[each, axis, :3])
+
+
+def frames_of(points: Floats) -> Floats:
+    """Return the rows (n, 3, 4) from the coordinates of a tree to those of its oriented boxes."""
+    return np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)
+
+
+class ObbShape(Shape):
+    """Oriented boxes, whose corners are in coordinates of their own."""
+
+    arrays, row, code, size, given = Obbs, ObbRow, 2, 18, ("upper", "transforms")
+    interval = inlined(lambda points, i, o, d: obb_interval(o, d, *read_obb(points, i)))
+
+    @staticmethod
+    def points_of(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
+        matrices = reals("transforms", transforms)
+        if matrices.size == 0:
+            matrices = matrices.reshape(0, 4, 4)
+        if matrices.shape != (len(lower), 4, 4):
+            raise ValueError(
+                f"transforms must have shape ({len(lower)}, 4, 4), got {matrices.shape}"
+            )
+        frames = local_frames("transforms", matrices)
+        return np.hstack([lower, upper, frames.reshape(-1, 12)])
+
+    @staticmethod
+    def bounds(points: Floats) -> Bounds:
+        lower, upper, valid = Shape.bounds(points)
+        lower, upper = obb_bounds(lower, upper, frames_of(points))
+        valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
+        return lower, upper, valid
+
+    @staticmethod
+    def outline(points: Floats) -> Floats:
+        frames = inverses(frames_of(points))[0]
+        corners = Shape.outline(points) @ frames[:, :, :3].transpose(0, 2, 1)
+        return np.asarray(corners + frames[:, None, :, 3])
+
+    @staticmethod
+    def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        own = frames_of(points)
+        shift = (own[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + own[:, :, 3]
+        rows = np.concatenate([own[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
+        return BoxShape.normals(points, positions, rows)
+
+    @staticmethod
+    def skew(points: Floats, farthest: float) -> tuple[float, float]:
+        rows = frames_of(points)
+        back = np.abs(inverses(rows)[0][:, :, :3])
+        with np.errstate(all="ignore"):
+            row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+            corners = np.maximum(np.abs(points[:, :3]), np.abs(points[:, 3:6]))
+            far = row_sum * farthest + (back @ corners[:, :, None]).max()
+        sound = np.isfinite(row_sum) and np.isfinite(far)
+        return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
+
+    @staticmethod
+    def flaw(points: Floats) -> tuple[int, str]:
+        rows = frames_of(points)
+        bad = np.asarray(~np.isfinite(rows).all(axis=(1, 2)))
+        if not bad.any():
+            bad = inverses(rows)[1] != INVERTED
+        return _first(bad), "oriented box {} has no valid matrix"
+
+
+def _first(bad: NDArray[np.bool_]) -> int:
+    """Return the first index at which an array is True, or -1."""
+    return int(bad.argmax()) if bad.any() else -1
+
+
+def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return corners of boxes that are larger by radii on every side, and the radii, in columns."""
+    sizes = np.asarray(lengths("radii", radii))
+    if sizes.shape not in ((), (len(lower),)):
+        raise ValueError(f"radii must have shape ({len(lower)},), got {sizes.shape}")
+    sizes = np.broadcast_to(sizes, len(lower))[:, None]
+    # Invalid shapes have an empty box.
+    with np.errstate(all="ignore"):
+        low, high = np.nextafter(lower - sizes, -np.inf), np.nextafter(upper + sizes, np.inf)
+        bad = ~np.asarray((np.isfinite(low) & np.isfinite(high) & (sizes >= 0.0)).all(axis=1))
+    low[bad], high[bad] = 1.0, -1.0
+    return low, high, sizes
+
+
+def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
+    """Return where on segments, from 0 to 1, is the point nearest to positions, in a column."""
+    with np.errstate(all="ignore"):
+        along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
+    return np.asarray(np.nan_to_num(along).clip(0.0, 1.0)[:, None])
+
+
+def _off_axis(p: Floats, q: Floats, radii: Floats, positions: Floats) -> Floats:
+    """Return the points of capsules that are nearest to positions."""
+    axis = q - p
+    with np.errstate(all="ignore"):
+        foot = p + _along(p, axis, positions) * axis
+        away = positions - foot
+        # From the axis itself, in any direction across it.
+        least = np.eye(3)[np.abs(axis).argmin(axis=1)]
+        across = np.cross(axis, least)
+        across[~across.any(axis=1)] = 1.0, 0.0, 0.0
+        away = np.where(away.any(axis=1, keepdims=True), away, across)
+        return np.asarray(foot + radii[:, None] * away / np.linalg.norm(away, axis=1)[:, None])
+
+
+# Three numbers as a vector.
+_vector = inlined(lambda points, at: (peek(points, at), peek(points, at + 1), peek(points, at + 2)))
+
+
+@inlined
+def _sphere(points, i):
+    """Return the centre and the radius of a sphere."""
+    at = 10 * i + 6
+    return _vector(points, at), peek(points, at + 3)
+
+
+class SphereShape(Shape):
+    """Spheres, whose boxes are around them."""
+
+    arrays, row, code, size, given = Spheres, SphereRow, 3, 10, ("radii",)
+    hollow = True
+    interval = inlined(lambda points, i, o, d: sphere_interval(o, d, *_sphere(points, i)))
+    distance = inlined(lambda points, i, p: distance_to_sphere(p, *_sphere(points, i)))
+
+    @staticmethod
+    def points_of(centers: Floats, radii: ArrayLike) -> Floats:
+        low, high, sizes = _around(centers, centers, radii)
+        return np.hstack([low, high, centers, sizes])
+
+    @staticmethod
+    def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        return np.asarray(positions - points[:, 6:9])
+
+    @staticmethod
+    def nearest(points: Floats, positions: Floats) -> Floats:
+        return _off_axis(points[:, 6:9], points[:, 6:9], points[:, 9], positions)
+
+    @staticmethod
+    def flaw(points: Floats) -> tuple[int, str]:
+        radii = np.where(points[:, 9] >= 0.0, points[:, 9], np.nan)
+        made = SphereShape.points_of(points[:, 6:9], radii)
+        return _first((made[:, :6] != points[:, :6]).any(axis=1)), "sphere {} is not in its box"
+
+
+@inlined
+def _capsule(points, i):
+    """Return both ends of the axis and the radius of a capsule."""
+    at = 13 * i + 6
+    return _vector(points, at), _vector(points, at + 3), peek(points, at + 6)
+
+
+class CapsuleShape(Shape):
+    """Capsules, whose boxes are around them."""
+
+    arrays, row, code, size, given = Capsules, CapsuleRow, 4, 13, ("q", "radii")
+    hollow = True
+    interval = inlined(lambda points, i, o, d: capsule_interval(o, d, *_capsule(points, i)))
+    distance = inlined(lambda points, i, p: distance_to_capsule(p, *_capsule(points, i)))
+
+    @staticmethod
+    def points_of(p: Floats, q: ArrayLike, radii: ArrayLike) -> Floats:
+        ends = rows_of("q", q)
+        if ends.shape != p.shape:
+            raise ValueError(f"q must have the shape of p, {p.shape}, got {ends.shape}")
+        low, high, sizes = _around(np.minimum(p, ends), np.maximum(p, ends), radii)
+        return np.hstack([low, high, p, ends, sizes])
+
+    @staticmethod
+    def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        p, axis = points[:, 6:9], points[:, 9:12] - points[:, 6:9]
+        return np.asarray(positions - p - _along(p, axis, positions) * axis)
+
+    @staticmethod
+    def nearest(points: Floats, positions: Floats) -> Floats:
+        return _off_axis(points[:, 6:9], points[:, 9:12], points[:, 12], positions)
+
+    @staticmethod
+    def flaw(points: Floats) -> tuple[int, str]:
+        radii = np.where(points[:, 12] >= 0.0, points[:, 12], np.nan)
+        made = CapsuleShape.points_of(points[:, 6:9], points[:, 9:12], radii)
+        return _first((made[:, :6] != points[:, :6]).any(axis=1)), "capsule {} is not in its box"
+
+
+SHAPES: tuple[type[Shape], ...] = (BoxShape, ObbShape, SphereShape, CapsuleShape)
+KINDS: dict[type, type[Shape]] = {shape.arrays: shape for shape in SHAPES}
+
+
+def shape_of(primitives: object) -> type[Shape]:
+    """Return the kind of shapes; of a user's primitives, that of the boxes around them."""
+    return KINDS.get(type(primitives), BoxShape)
+
+
+@inlined
+def _product_row(w, rows):
+    """Return a row times an affine map, each entry rounded once from double-doubles."""
+    p, q, r = rows
+    _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
+    _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
+    _, z = rounded_dot((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
+    _, h = rounded_dot(w, (p[3], q[3], r[3]))
+    return x, y, z, h
+
+
+@kernel
+def instanced_box_interval(is_box, points, i, rows, o, d):
+    """Return (hit, near, far) of the line of a ray in an instance of a box, oriented or not."""
+    # `rows` are those of the inverse of the instance's map.
+    if is_box:
+        lower, upper = read_box(points, i)
+        return obb_interval(o, d, lower, upper, rows)
+    lower, upper, (x, y, z) = read_obb(points, i)
+    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
+    return obb_interval(o, d, lower, upper, rows)
