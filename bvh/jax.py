@@ -10,8 +10,8 @@ must have float64, by ``jax.config.update("jax_enable_x64", True)``.
 face that was found is held fixed, gradients of misses are 0, and all are finite.
 
 A compiled function searches the tree as it is when the function is called, not when it was
-compiled, so a tree may be refitted between calls, but not within. Arrays of any real type and of
-shape (..., 3) are taken; results are float64, and gradients of the types of what was given.
+compiled, so a tree may be refitted between calls, but not within. Arguments are arrays of any
+real type and of shape (..., 3); results are float64, and gradients have the types of the arguments.
 
 Examples
 --------

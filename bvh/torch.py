@@ -5,19 +5,18 @@ bit. They are differentiable with respect to rays or points, and to the vertices
 number of times, backward and forward, and under `torch.func`: `grad`, `jacrev`, `jacfwd`,
 `hessian`, `vmap`.
 
-The face that was found is held fixed. This gives the derivative of the distance to the surface
-wherever there is one; where the nearest face changes, as at a silhouette, it is that of one side.
-Gradients are 0 for misses, and where there is no derivative: faces without area, and rays that
-graze a face, so that float64 does not tell the sign of the product of direction and normal; and
-points nearer to a face than its coordinates are rounded, so that it does not tell their side. They
-are also 0 where they are beyond the range of float64, as those of u by the vertices of a face of
-size 1e-310 are. So they are never NaN nor infinite, those of gradients neither, whatever the
-gradients of results are: where these are NaN or infinite, they count as 0. They are computed in
-float64, and are less accurate the thinner a face is.
+The face is held fixed. This gives the derivative of the distance to the surface wherever there is
+one; where the nearest face changes, as at a silhouette, it is that of one side. Gradients are 0 for
+misses, and where there is no derivative: faces without area; rays that graze a face, so that
+float64 does not give the sign of the product of direction and normal; points closer to a face than
+the rounding of its coordinates, so that their side is undefined. They are also 0 where they exceed
+the range of float64, as those of u by the vertices of a face of size 1e-310. So gradients, and
+gradients of gradients, are never NaN nor infinite; gradients of results that are count as 0. They
+are computed in float64, and are less accurate the thinner a face is.
 
-Tensors of any real type, device and shape (..., 3) are taken, as are arrays and sequences.
-Everything is computed in float64, on the CPU: results are float64, on the device of the first
-tensor given, and gradients are of the types and on the devices of what was given.
+Arguments are tensors of any real type, device and shape (..., 3), arrays or sequences. Everything
+is computed in float64, on the CPU: results are float64, on the device of the first tensor, and
+gradients have the types and devices of the arguments.
 
 Functions that are compiled with `torch.compile` may call these: a graph ends before the call and
 another begins after it, so values and gradients are the same, and ``fullgraph=True`` is an error.

@@ -7,10 +7,10 @@ the device has not decided, which is rare, and the other results are meaningless
 uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
-them, as in the example; otherwise `state` is always 2. Warp also makes adjoints of kernels, which
-these have none of: set ``enable_backward``.
+them, as in the example; otherwise `state` is always 2. They have no adjoints: set
+``enable_backward`` to False.
 
-It takes Warp: ``pip install "raybvh[gpu]"``.
+It needs Warp: ``pip install "raybvh[gpu]"``.
 
 Examples
 --------
@@ -99,5 +99,5 @@ def count_hits(
 
 @wp.func
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
-    """Return what of a tree is closest to a point: distance, prim_id, u, v, state."""
+    """Return the closest point of a tree: distance, prim_id, u, v, state."""
     return points.closest_to(target, point, max_distance, -1)

@@ -1,21 +1,21 @@
 """Geometry of pixels from projection matrices, in exact arithmetic.
 
-Everything is computed exactly and rounded once, so that inverses and products lose no digits,
-however far the camera is from the origin. Projections are scaled, as they may be, to integers.
+All is computed exactly in rows of integers and rounded once, so that inverses and products lose no
+digits, however far the camera is from the origin. A projection is scaled to integers, as it may be.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.geometry.arithmetic.rational import Row, adjugate, dot, dots, product, scaled, times
 from bvh.runtime.arguments import check_option, reals, whole_number
-
-Row = list[int]
 
 # Lengths are multiples of 1 / UNIT, far finer than doubles.
 UNIT = 1 << 70
@@ -97,75 +97,61 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
         wanted = "the last row 0 0 0 1, as it multiplies column vectors"
         raise ValueError(f"{name} must have {wanted}, got {found[3].tolist()}")
-    rows, _ = whole(found)
-    _adjugate(name, *rows[:3])
+    rows, _ = scaled(found.tolist())
+    _invertible(name, *rows[:3])
     return rows
-
-
-def whole(values: NDArray[np.float64]) -> tuple[list[Row], int]:
-    """Return integer rows of a matrix times a power of two, and that power."""
-    ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
-    scale = max(d for row in ratios for _, d in row)
-    return [[n * (scale // d) for n, d in row] for row in ratios], scale
-
-
-def product(a: list[Row], b: list[Row]) -> list[Row]:
-    """Return the product of two matrices."""
-    columns = list(zip(*b, strict=True))
-    return [[sum(map(operator.mul, row, column)) for column in columns] for row in a]
 
 
 def inverse(rows: list[Row]) -> list[Row]:
     """Return the inverse of an invertible affine matrix, up to a factor."""
-    x, y, z, last = rows
-    columns, det = _adjugate("matrix", x, y, z)
-    shifts, below = _origin("matrix", x, y, z)
-    share = last[3] if det > 0 else -last[3]
-    linear = zip(*(_times(share, column) for column in columns), strict=True)
-    return [[*row, shift] for row, shift in zip(linear, shifts, strict=True)] + [[0, 0, 0, below]]
+    columns, det = adjugate(*rows[:3])
+    *shifts, below = _origin("matrix", rows)
+    share = rows[3][3] if det > 0 else -rows[3][3]
+    linear = zip(*(times(share, column) for column in columns), strict=True)
+    return [(*row, shift) for row, shift in zip(linear, shifts, strict=True)] + [(0, 0, 0, below)]
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
     """Return the inverse of a 3 x 3 matrix, each entry the nearest double."""
-    rows, scale = whole(basis)
-    columns, det = _adjugate(name, *rows)
-    return [_floats(name, [scale * column[k] for column in columns], det) for k in range(3)]
+    rows, scale = scaled(basis.tolist())
+    columns, det = _invertible(name, *rows)
+    return [_floats(name, times(scale, row), det) for row in zip(*columns, strict=True)]
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
     """Return rows x, y, ..., w of device pixels, y down, in the coordinates of the picture."""
     x, y, *rest = rows
     if raster.y == "up":
-        y = [raster.height * b - a for a, b in zip(y, rest[-1], strict=True)]
+        y = tuple([raster.height * b - a for a, b in zip(y, rest[-1], strict=True)])
     above, below = raster.pixel_ratio.as_integer_ratio()
-    return [_times(below, x), _times(below, y), *(_times(above, row) for row in rest)]
+    return [times(below, x), times(below, y), *(times(above, row) for row in rest)]
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
     """Return the geometry of the pixels (x / w, y / w) of a perspective projection."""
-    columns, det = _adjugate(name, x, y, w)
+    columns, det = _invertible(name, x, y, w)
+    *eye, below = _origin(name, (x, y, w))
     # Dividing w by its length makes t the distance from the plane of the eye.
-    length, square = _length(w), _dot(w, w)
+    along = w[:3]
+    length = _length(along)
     return Geometry(
-        eye=_floats(name, *_origin(name, x, y, w)),
-        forward=_floats(name, _times(UNIT, w[:3]), length),
-        step_x=_floats(name, _times(length, columns[0]), det * UNIT),
-        step_y=_floats(name, _times(length, columns[1]), det * UNIT),
-        centre=_floats(name, [_dot(x, w), _dot(y, w)], square),
+        eye=_floats(name, eye, below),
+        forward=_floats(name, times(UNIT, along), length),
+        step_x=_floats(name, times(length, columns[0]), det * UNIT),
+        step_y=_floats(name, times(length, columns[1]), det * UNIT),
+        centre=_floats(name, dots(along, (x, y)), dot(along, along)),
     )
 
 
-def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) -> Geometry:
+def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
     """Return the geometry of pixels (x, y) / w of rays along z from the plane through the eye."""
-    columns, det = _adjugate(name, x, y, z)
-    at, below = eye
-    middle = [_dot(row, at) + row[3] * below for row in (x, y)]
+    columns, det = _invertible(name, x, y, z)
     return Geometry(
-        eye=_floats(name, at, below),
-        forward=_floats(name, _times(_length(z), columns[2]), det * UNIT),
-        step_x=_floats(name, _times(w, columns[0]), det),
-        step_y=_floats(name, _times(w, columns[1]), det),
-        centre=_floats(name, middle, w * below),
+        eye=_floats(name, eye[:3], eye[3]),
+        forward=_floats(name, times(_length(z[:3]), columns[2]), det * UNIT),
+        step_x=_floats(name, times(w, columns[0]), det),
+        step_y=_floats(name, times(w, columns[1]), det),
+        centre=_floats(name, dots(eye, (x, y)), w * eye[3]),
     )
 
 
@@ -179,7 +165,7 @@ def from_renderer(
     name = "projection"
     inner = affine("view", view)
     given = matrix(name, projection, (4, 4))
-    clip = product(whole(given)[0], inner)
+    clip = product(scaled(given.tolist())[0], inner)
     if not any(clip[3]):
         raise ValueError(f"{name} must be invertible, got a last row of zeros")
     low, high, up = CONVENTIONS[depth]
@@ -189,21 +175,18 @@ def from_renderer(
         raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
     x, y, z, w = clip
     # In pixels from the upper left corner, then as the picture counts them.
-    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
-    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
-    x, y, z, w = picture_rows([right, down, _times(2, z), _times(2, w)], raster)
+    right = tuple([(a + b) * raster.width for a, b in zip(x, w, strict=True)])
+    down = tuple([(b - up * a) * raster.height for a, b in zip(y, w, strict=True)])
+    x, y, z, w = picture_rows([right, down, times(2, z), times(2, w)], raster)
     if any(w[:3]):
-        geometry = pinhole(name, x, y, w)
-        eye = _origin(name, x, y, w)
-        return geometry, True, *_perspective_range(name, z, w, eye, first, last)
+        return pinhole(name, x, y, w), True, *_perspective_range(name, x, y, z, w, first, last)
     if w[3] < 0:
-        x, y, z, w = (_times(-1, row) for row in (x, y, z, w))
-    at, below = eye = _origin("view", *inner[:3])
-    sign = 1 if last > first else -1
-    geometry = parallel(name, x, y, _times(sign, z), w[3], eye)
-    begin, slope = _dot(z, at) + z[3] * below, sign * _length(z)
-    steps = [(end * w[3] * below - begin) * UNIT for end in (first, last)]
-    near, far = _floats(name, steps, below * slope)
+        x, y, z, w = (times(-1, row) for row in (x, y, z, w))
+    eye, sign = _origin("view", inner), 1 if last > first else -1
+    geometry = parallel(name, x, y, times(sign, z), w[3], eye)
+    begin, slope = dot(z, eye), sign * _length(z[:3])
+    steps = [(end * w[3] * eye[3] - begin) * UNIT for end in (first, last)]
+    near, far = _floats(name, steps, eye[3] * slope)
     return geometry, False, near, far
 
 
@@ -223,30 +206,30 @@ def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
 
 
 def _perspective_range(
-    name: str, z: Row, w: Row, eye: tuple[Row, int], first: int, last: int
+    name: str, x: Row, y: Row, z: Row, w: Row, first: int, last: int
 ) -> tuple[float, float]:
     """Return the distances of the near and the far plane from the eye; far may be infinite."""
-    square, along = _dot(w, w), _dot(z, w)
-    across = [a * square - along * b for a, b in zip(z[:3], w[:3], strict=True)]
-    if _dot(across, across) * DEPTH_SLACK**2 > square**3:
+    eye, axis = _origin(name, (x, y, w)), w[:3]
+    square, along = dot(axis, axis), dot(z, axis)
+    across = tuple([a * square - along * b for a, b in zip(z[:3], axis, strict=True)])
+    if dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
     # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity.
-    at, below = eye
-    level = _dot(z, at) + z[3] * below
+    level = dot(z, eye)
     towards = 1 if last > first else -1
     if level * towards > 0:
         other = f"and the other way round with reversed_z={towards > 0}"
         raise ValueError(f"{name} must have a depth of {first} at its near plane, {other}")
     if level == 0 or (along - first * square) * towards <= 0:
         raise ValueError(f"{name} must have depths from {first} to {last}")
-    over, under = level * square * UNIT, below * _length(w)
+    over, under = level * square * UNIT, eye[3] * _length(axis)
     (near,) = _floats(name, [over], under * (first * square - along))
     if (along - last * square) * towards <= 0:
         return near, math.inf
     return near, _floats(name, [over], under * (last * square - along))[0]
 
 
-def _floats(name: str, numbers: Row, below: int) -> list[float]:
+def _floats(name: str, numbers: Iterable[int], below: int) -> list[float]:
     """Return the doubles nearest to quotients; raise ValueError on overflow."""
     try:
         return [n / below for n in numbers]
@@ -254,35 +237,22 @@ def _floats(name: str, numbers: Row, below: int) -> list[float]:
         raise ValueError(f"{name} must be far enough from singular for finite rays") from None
 
 
-def _length(row: Row) -> int:
-    """Return the length of the first three numbers, in units of 1 / UNIT."""
-    return math.isqrt(_dot(row, row) * UNIT**2)
+def _length(vector: Row) -> int:
+    """Return the length of a vector, in units of 1 / UNIT."""
+    return math.isqrt(dot(vector, vector) * UNIT**2)
 
 
-def _times(number: int, row: Row) -> Row:
-    return [number * a for a in row]
-
-
-def _dot(a: Row, b: Row) -> int:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Row, b: Row) -> Row:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-
-
-def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return the columns of the adjugate of a matrix given by rows, and its determinant."""
-    columns = [_cross(y, z), _cross(z, x), _cross(x, y)]
-    det = _dot(x, columns[0])
+def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
+    """Return the columns of the adjugate of an invertible matrix, and its determinant."""
+    columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")
     return columns, det
 
 
-def _origin(name: str, *rows: Row) -> tuple[Row, int]:
-    """Return the point where three affine rows are zero: numerators and a positive denominator."""
-    columns, det = _adjugate(name, *rows)
-    sign = -1 if det > 0 else 1
-    shifts = [sign * row[3] for row in rows]
-    return [sum(c[k] * s for c, s in zip(columns, shifts, strict=True)) for k in range(3)], abs(det)
+def _origin(name: str, rows: Sequence[Row]) -> Row:
+    """Return the homogeneous point at which three affine rows, the first ones, are 0."""
+    x, y, z = rows[:3]
+    columns, det = _invertible(name, x, y, z)
+    shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))
+    return *dots(shifts, zip(*columns, strict=True)), abs(det)

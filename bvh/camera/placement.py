@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera import matrices
 from bvh.camera.matrices import Geometry, Raster, YDirection
+from bvh.geometry.arithmetic.rational import product, scaled, times
 from bvh.runtime.arguments import Axis, reals, whole_number
 
 Vector = NDArray[np.float64]
@@ -191,10 +192,10 @@ def of_opencv(
         raise ValueError(f"extrinsics must be a rotation and a translation, got {pose.tolist()}")
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
-    x, y, w = matrices.product(matrices.whole(k)[0], matrices.whole(pose[:3])[0])
+    x, y, w = product(scaled(k.tolist())[0], scaled(pose[:3].tolist())[0])
     # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
-    x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
-    rows = matrices.picture_rows([x, y, [2 * a for a in w]], raster)
+    x, y = (tuple([2 * a + b for a, b in zip(row, w, strict=True)]) for row in (x, y))
+    rows = matrices.picture_rows([x, y, times(2, w)], raster)
     return matrices.pinhole("intrinsics", *rows)
 
 
@@ -238,9 +239,9 @@ def of_trimesh(
         raise ValueError(f"source must have {wanted}, got {fov.tolist()}")
     to_world = np.eye(4) if transform is None else transform
     a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
-    ((fx, fy),), scale = matrices.whole(focal[None])
+    ((fx, fy),), scale = scaled([focal.tolist()])
     # The camera looks along -z with y up, through the centre of the picture.
-    x = [2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)]
-    v = [-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)]
-    w = [-2 * scale * back for back in c]
+    x = tuple([2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)])
+    v = tuple([-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)])
+    w = times(-2 * scale, c)
     return matrices.pinhole("transform", *matrices.picture_rows([x, v, w], raster)), raster

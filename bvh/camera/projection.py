@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.matrices import Raster, YDirection, inverse_rows, number, sides_of
+from bvh.geometry.arithmetic.rational import Row, dot, exact_point, scaled
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
 from bvh.runtime.registry import enrolled
@@ -308,7 +308,7 @@ class View:
         """
         sides = sides_of(x0, y0, x1, y1)
         *across, along = self.gradients.tolist()
-        planes = []
+        planes, eye = [], exact_point(self.eye.tolist())
         for gradient, ends, middle in zip(across, sides, self.centre.tolist(), strict=True):
             for sign, border in zip((1.0, -1.0), ends, strict=True):
                 level = sign * (border - middle)
@@ -316,20 +316,11 @@ class View:
                 if self.perspective:
                     normal = [n - level * g for n, g in zip(normal, along, strict=True)]
                     level = 0.0
-                planes.append(self._plane(normal, level))
+                planes.append(_plane(normal, level, eye))
         for sign, depth in ((1.0, self.near), (-1.0, self.far)):
             if math.isfinite(depth):
-                planes.append(self._plane([sign * g for g in along], sign * depth))
+                planes.append(_plane([sign * g for g in along], sign * depth, eye))
         return np.array(planes)
-
-    def _plane(self, normal: list[float], level: float) -> list[float]:
-        """Return the row of the points p with normal . (p - eye) >= level."""
-        size = math.hypot(*normal)
-        row = [n / size for n in normal]
-        # Exactly, because for a distant eye the products cancel.
-        pairs = zip(row, self.eye.tolist(), strict=True)
-        shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
-        return [*row, -float(shift)]
 
     def _parts(self) -> dict[str, Any]:
         """Return the defining numbers by name, arrays as lists."""
@@ -377,6 +368,15 @@ class View:
         if self.pixel_ratio != 1.0:
             parts.append(f"pixel_ratio {self.pixel_ratio:.6g}")
         return parts
+
+
+def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
+    """Return the row of the points p with normal . (p - eye) >= level."""
+    size = math.hypot(*normal)
+    row = [n / size for n in normal]
+    # Exactly, because for a distant eye the products cancel.
+    (plane,), scale = scaled([[*row, level / size]])
+    return [*row, -(dot(plane, eye) / (scale * eye[3]))]
 
 
 def _text(vector: Floats) -> str:

@@ -63,7 +63,7 @@ class BVHTree:
         cls, object: Any, depsgraph: Any, deform: bool = True, render: bool = False,
         cage: bool = False, epsilon: float = 0.0,
     ) -> BVHTree:  # fmt: skip
-        """Build a tree over a mesh object of ``bpy``, in its own coordinates."""
+        """Build a tree over a mesh object of ``bpy``, in object coordinates."""
         source = object.evaluated_get(depsgraph) if deform else object
         mesh = source.to_mesh()
         try:
@@ -95,7 +95,7 @@ class BVHTree:
         return self._found(near.position, near.prim_id, near.distance)
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
-        """Return what `find_nearest` does for all polygons within a distance."""
+        """Return results of `find_nearest` for all polygons within a distance."""
         at, tree = np.array(tuple(origin), np.float64), self.tree
         ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
         if not len(ids):

@@ -164,7 +164,7 @@ def mj_multiRay(
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
-    """Return the tree of a geom in its own frame."""
+    """Return the tree of a geom in its frame."""
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
     if kind == MESH:

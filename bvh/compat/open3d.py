@@ -112,7 +112,7 @@ class RaycastingScene(Geometries):
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
     def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
-        """List what `count_intersections` counts, as in Open3D, but sorted by (ray, t, id).
+        """List the crossings of `count_intersections`, as in Open3D, but sorted by (ray, t, id).
 
         Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
         """

@@ -169,8 +169,8 @@ def _replace_all() -> None:
     _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
     if casters.has_embree:
         _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
-    for theirs, name in itertools.product(_replacements, METHODS):
-        _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
+    for kind, name in itertools.product(_replacements, METHODS):
+        _replace(kind, name, _forwarding(name, getattr(kind, name)))
     util = casters.ray_util
     _replace(util, "contains_points", _contains_points(util.contains_points))
     _replace(trimesh.proximity, "closest_point", closest_point)
@@ -178,32 +178,32 @@ def _replace_all() -> None:
     _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, lambda mesh: vars(mesh).pop("ray")))
 
 
-def _replace(owner: object, name: str, ours: object) -> None:
+def _replace(owner: object, name: str, new: object) -> None:
     """Replace an attribute, and store its old value."""
     _patches.append((owner, name, vars(owner).get(name)))
-    setattr(owner, name, ours)
+    setattr(owner, name, new)
 
 
-def _forwarding(name: str, theirs: Method) -> Method:
+def _forwarding(name: str, original: Method) -> Method:
     """Return a method for trimesh's class that forwards to the replacement of the object."""
 
-    @functools.wraps(theirs)
+    @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:
-        ours = _ours(caster)
-        if ours is caster:
-            return theirs(caster, *args, **kwargs)
-        return getattr(ours, name)(*args, **kwargs)
+        replacement = _replacement(caster)
+        if replacement is caster:
+            return original(caster, *args, **kwargs)
+        return getattr(replacement, name)(*args, **kwargs)
 
     return method
 
 
-def _contains_points(theirs: Method) -> Method:
+def _contains_points(original: Method) -> Method:
     """Return a `contains_points` that is exact for replaced casters, and unchanged for others."""
 
-    @functools.wraps(theirs)
+    @functools.wraps(original)
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
         if not isinstance(intersector, RayMeshIntersector):
-            return theirs(intersector, *args, **kwargs)
+            return original(intersector, *args, **kwargs)
         return intersector.contains_points(kwargs["points"] if "points" in kwargs else args[0])
 
     return contains_points
@@ -213,30 +213,29 @@ def _ray(mesh: trimesh.Trimesh) -> object:
     """Return the replacement of a mesh's caster, or any other value that was set."""
     if "ray" not in mesh.__dict__:
         raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'")
-    return _ours(mesh.__dict__["ray"])
+    return _replacement(mesh.__dict__["ray"])
 
 
-def _ours(theirs: Any) -> object:
+def _replacement(caster: Any) -> object:
     """Return the replacement of a caster of trimesh, the same one while it is referenced."""
-    # Any other value is returned unchanged: also subclasses, whose own methods would not be called,
+    # Any other value is returned unchanged: also subclasses, whose methods would not be called,
     # and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
-    ours = _replacements.get(type(theirs))
-    if ours is None:
-        return theirs
-    mesh = theirs.mesh
-    caster = _casters.get(id(mesh))
-    if type(caster) is not ours or caster.mesh is not mesh:
-        caster = ours(mesh, getattr(theirs, "_scale_to_box", True))
-        _casters[id(mesh)] = caster
-    return caster
+    kind = _replacements.get(type(caster))
+    if kind is None:
+        return caster
+    mesh = caster.mesh
+    known = _casters.get(id(mesh))
+    if type(known) is not kind or known.mesh is not mesh:
+        known = _casters[id(mesh)] = kind(mesh, getattr(caster, "_scale_to_box", True))
+    return known
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
     """Store a mesh's caster; for a replacement, the class of trimesh that it replaces."""
-    # So meshes refer to none of our objects after `uninstall`, or when they are pickled.
-    for theirs, ours in tuple(_replacements.items()):
-        if isinstance(value, RayMeshIntersector) and type(value) is ours:
-            options = (value._scale_to_box,) if ours is InsteadOfEmbree else ()
-            value = theirs(value.mesh, *options)
+    # So meshes contain no object of this package after `uninstall`, or when they are pickled.
+    for original, kind in tuple(_replacements.items()):
+        if isinstance(value, RayMeshIntersector) and type(value) is kind:
+            options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()
+            value = original(value.mesh, *options)
             break
     mesh.__dict__["ray"] = value

@@ -140,7 +140,7 @@ def contains(
     or if a ray from it crosses an odd number of faces. So the intersection of an even number of
     bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one.
 
-    In an open mesh, `opened` says what decides. "rays", as in trimesh: a point is inside if two
+    In an open mesh, `opened` is the rule. "rays", as in trimesh: a point is inside if two
     opposite rays both cross an odd number of faces; if they disagree and both cross some, the
     winding number decides: a guess, with one `BVHWarning` for each mesh. "winding": the winding
     number alone, above a half, which is right wherever holes are small. By default the rule given

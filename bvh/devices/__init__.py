@@ -1,23 +1,23 @@
 """Trees and scenes on a GPU, or on Warp's CPU device: the same answers, bit for bit.
 
-Kernels are those of NVIDIA Warp. Nothing of other folders imports this one: `BVH.to` and `Scene.to`
-ask for it. Floating-point operations are never contracted: the modules of kernels set `fuse_fp` to
-False, and a test reads what is compiled for GPUs.
+Kernels are written in NVIDIA Warp. `BVH.to` and `Scene.to` import this folder on first use.
+Floating-point operations are never contracted: modules of kernels set `fuse_fp` to False, and a
+test reads the code that is compiled for GPUs.
 
 Each file imports only from those above it.
 
 | file | contents |
 |---|---|
 | `exact/` | Exact arithmetic of device kernels: bit for bit what `geometry` has for CPUs. |
-| `layout.py` | The arrays of trees and scenes on a device |
+| `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `searches/` | Rays and points in a tree or a scene: float32 discards, what is left is decided exactly. |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `ray_kernels.py` | The kernels of ray queries |
 | `point_kernels.py` | The kernels of point queries |
-| `calls.py` | Calls of kernels that list what they leave to the CPU |
-| `ray_calls.py` | Ray queries: arguments, kernels, what is left to the CPU, answers |
+| `calls.py` | Calls of kernels, whose undecided rays and points the CPU answers |
+| `ray_calls.py` | Ray queries: arguments, kernels, and answers |
 | `point_calls.py` | Point queries, likewise |
-| `trees.py` | `DeviceBVH` and `DeviceScene`, and the devices that there are |
+| `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |
 """
 

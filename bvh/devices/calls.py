@@ -1,4 +1,4 @@
-"""Calls of kernels that list what they leave to the CPU, whose answers are then written in."""
+"""Calls of kernels, whose undecided rays and points the CPU answers."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ Kinds = dict[str, type[np.generic]]
 
 
 class Call:
-    """Base class of queries of rays and points: their kernels, and what these leave undecided."""
+    """Base class of queries of rays and points.
 
-    # How many rays or points there are.
+    Kernels list the rays or points that they do not decide; the CPU's answers are written in.
+    """
+
+    # The number of rays or points.
     count: int
 
     def __init__(self, owner: Any, *given: Any) -> None:
         self.owner, self.device, self.like = owner, owner.device, library_of(*given)
-        # One state for all kernels of the call, and for what these leave to the CPU.
+        # One state for all kernels of the call, and for the CPU.
         self.host, self.target = owner._state()
 
-    def empty(self, found: Any, wanted: Kinds, count: int) -> Any:
+    def empty(self, found: Any, kinds: Kinds, count: int) -> Any:
         """Return a struct with new columns for answers."""
-        for name, kind in wanted.items():
+        for name, kind in kinds.items():
             dtype = wp.vec3d if name == "position" else KINDS[kind]
             setattr(found, name, wp.empty(count, dtype=dtype, device=self.device))
         return found
 
     def run(self, kernel: Any, found: Any, *inputs: Any) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points; return those that are left to the CPU."""
+        """Run a kernel for all rays or points; return those that it does not decide."""
         lost = wp.zeros(1, dtype=wp.int32, device=self.device)
         which = wp.empty(self.count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
@@ -42,7 +45,7 @@ class Call:
             return np.sort(which[:number].numpy()) if number else np.empty(0, np.int32)
 
     def rows(self, array: Any, which: NDArray[np.int32]) -> NDArray[Any]:
-        """Return some rows of an array on the device; the only one of what is for all."""
+        """Return some rows of an array on the device; the only row of one for all."""
         if array.shape[0] > 1:
             array = array[wp.array(which, dtype=wp.int32, device=self.device)].contiguous()
         found: NDArray[Any] = array.numpy()

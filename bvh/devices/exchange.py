@@ -1,7 +1,7 @@
 """Arrays in and out of devices, without copies where types and devices allow it.
 
-Read are arrays of Warp, PyTorch, JAX, CuPy and all that have ``__cuda_array_interface__`` or
-``__dlpack__``, and what numpy reads. Answers are in the library of what was given.
+Arguments are arrays of Warp, PyTorch, JAX, CuPy and all that have ``__cuda_array_interface__`` or
+``__dlpack__``, and anything that numpy reads. Answers are in the library of the arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _torch(value: object) -> Any:
 
 @contextmanager
 def stream_of(like: Any, device: Any) -> Iterator[None]:
-    """Run what follows on the stream of a library, where that has one of its own."""
+    """Run a block on the current stream of a library, if it has streams."""
     torch = _torch(like)
     if torch is not None and device.is_cuda:
         with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device.ordinal))):
@@ -58,10 +58,8 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
             raise TypeError(f"{name} must be numbers, got {array.dtype}")
         host = np.array(array, kind, order="C", copy=None)
         shape = _leading(name, host.shape, width)
-        kept = WIDE[width] if width else KINDS[kind]
-        return wp.array(
-            host.reshape((-1, width) if width else -1), dtype=kept, device=device
-        ), shape
+        dtype, flat = (WIDE[width], (-1, width)) if width else (KINDS[kind], -1)
+        return wp.array(host.reshape(flat), dtype=dtype, device=device), shape
     array = value if isinstance(value, wp.array) else _imported(name, value)
     if str(array.device) != str(device):
         raise TypeError(f"{name} must be on {device}, where the tree is, got {kind_of(value)} on "
@@ -98,7 +96,7 @@ def _imported(name: str, value: Any) -> Any:
             return wp.array(value, copy=False)
         return wp.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array that DLPack hands on: {error}") from None
+        raise TypeError(f"{name} must be an array that supports DLPack: {error}") from None
 
 
 def _leading(name: str, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
@@ -110,7 +108,7 @@ def _leading(name: str, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
 def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
     """Return an answer, a flat array of Warp, in a shape and in the library of an argument.
 
-    With a width it is of vectors, which only Warp's own arrays stay.
+    With a width it is of vectors, which become rows in other libraries than Warp.
     """
     if width and not isinstance(like, wp.array):
         flat = wp.array(ptr=array.ptr, dtype=wp.float64, shape=(array.shape[0] * width,),

@@ -1,11 +1,11 @@
-"""The arrays of a tree on a device, and how they follow from those of a tree for CPUs.
+"""The arrays of trees and scenes on a device, made from those for CPUs.
 
 Nodes are binary: of the children of a wide node, halves of halves along the longest axis of their
 middles. A node has the boxes of both children, axis by axis as (lower, upper, lower, upper), and
 for each child its code and count: a node and 0, or the first triangle and how many there are.
 Boxes are those of the wide nodes, and so are all margins. Triangles of leaves lie side by side, in
-float32 for the filter (see `tree.triangle_groups`), and by ids for what is exact; each says whether
-it is in several leaves, as those are that a builder has split.
+float32 for the filter (see `tree.triangle_groups`), and by ids for exact tests; a flag marks those
+in several leaves, which a builder has split.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import in_full
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import Triangles
+from bvh.tree.triangle_groups import E2, ROWS, SIZE, TOLERANCE, V0
 from bvh.tree.wide_nodes import lanes_of, rows_of
 
 if TYPE_CHECKING:
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
 
 Floats, Ints = NDArray[np.float32], NDArray[np.int32]
 
-# Entries of a stack. A tree that is deeper is left to the CPU.
+# Entries of a stack. Deeper trees are answered on the CPU.
 STACK = 96
-# Pays for the rounding of sizes to float32.
-UP = 1.0 + 2.0**-20
 
 
 @wp.struct
@@ -47,8 +47,8 @@ class Part:
     first_face: wp.int32
     has_bits: wp.int32
     is_empty: wp.int32
-    is_deep: wp.int32  # deeper than stacks are
-    nodes: wp.int32  # how many it has
+    is_deep: wp.int32  # deeper than stacks
+    nodes: wp.int32  # their number
 
 
 @wp.struct
@@ -92,8 +92,8 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
     boxes, codes = lanes.boxes[owner, :, lane], lanes.codes[owner, lane]
     first, rows = rows_of(codes)
     leaf = codes < 0
-    # What each child is, as (code, count). A wide node is the binary node of its number among those
-    # with several children, or what its only child is.
+    # Children as (code, count). A wide node becomes the binary node of its number among those with
+    # several children, or its only child.
     refs = np.zeros((len(codes), 2), np.int64)
     refs[leaf, 0] = starts[first[leaf]]
     refs[leaf, 1] = starts[(first + rows)[leaf]] - refs[leaf, 0]
@@ -135,7 +135,7 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
 
 
 def depth_of(children: Ints, root: tuple[int, int]) -> int:
-    """Return how many levels of nodes there are."""
+    """Return the number of levels of nodes."""
     level = np.array([root[0]] if root[1] == 0 and len(children) else [], np.int64)
     depth = 0
     while len(level):
@@ -145,22 +145,14 @@ def depth_of(children: Ints, root: tuple[int, int]) -> int:
     return depth
 
 
-def packed_triangles(view: FrameView, ids: Ints, primitives: Triangles) -> Floats:
-    """Return triangles in float32 for the filter, (n, 3, 4), as groups of a tree have them."""
-    s = np.ldexp(1.0, view.exponent)
-    v0, v1, v2 = primitives.points[primitives.faces[ids].T]
-    # Halved before subtracting, so that no extent overflows.
-    e1, e2 = ((0.5 * v - 0.5 * v0) * (2.0 * s) for v in (v1, v2))
-    n = np.abs(np.cross(e1, e2))
-    a1, a2 = np.abs(e1), np.abs(e2)
-    longest = np.maximum(a1.max(axis=1), a2.max(axis=1))
-    tolerance = (a1.sum(axis=1) + a2.sum(axis=1)) * (0.5 * longest / view.bound + 1.0)
-    products = (a1 * (a2.sum(axis=1)[:, None] - a2)).sum(axis=1)
-    size = n.sum(axis=1) + products * (longest / (24.0 * view.bound) + 2.0**-22)
-    packed = np.zeros((len(ids), 3, 4), np.float32)
-    packed[:, 0, :3], packed[:, 0, 3] = (v0 - view.centre) * s, tolerance * UP + 2.0**-100
-    packed[:, 1, :3], packed[:, 1, 3] = e1, size * UP + 2.0**-100
-    packed[:, 2, :3], packed[:, 2, 3] = e2, np.bincount(ids, minlength=1)[ids] > 1
+def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_]) -> Floats:
+    """Return the triangles of leaves, (n, 3, 4), from groups; `used` are places of their ids."""
+    ids = arrays.nodes.ids[used]
+    groups = in_full(arrays).groups.reshape(-1, ROWS, used.shape[1]).transpose(0, 2, 1)[used]
+    packed = np.empty((len(ids), 3, 4), np.float32)
+    packed[:, :, :3] = groups[:, V0 : E2 + 3].reshape(-1, 3, 3)
+    packed[:, 0, 3], packed[:, 1, 3] = groups[:, TOLERANCE], groups[:, SIZE]
+    packed[:, 2, 3] = np.bincount(ids, minlength=1)[ids] > 1
     return packed
 
 
@@ -168,7 +160,7 @@ class Pool:
     """Trees one after the other, as numpy's arrays, on their way to a device."""
 
     def __init__(self, **before: int) -> None:
-        # How many rows there are before, by column.
+        # The number of rows before, by column.
         self.before = before
         self.parts: list[Any] = []
         self.columns: dict[str, list[NDArray[Any]]] = {
@@ -190,7 +182,7 @@ class Pool:
         packed = NOTHING if part.is_empty else packed_nodes(lanes_of(arrays.nodes.data), starts)
         part.is_deep = int(depth_of(packed.children, packed.root) >= STACK)
         part.nodes = len(packed.boxes)
-        # From here on by their places among all.
+        # Indices in the arrays of all trees.
         nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
         children = packed.children + np.where(packed.children[:, [1, 1, 3, 3]] == 0, nodes, first)
         children[:, [1, 3]] = packed.children[:, [1, 3]]
@@ -205,7 +197,7 @@ class Pool:
             "bits": arrays.face_bits[used] if part.has_bits else np.full(len(ids), -1, np.int32),
         }  # fmt: skip
         if isinstance(primitives, Triangles):
-            given["triangles"] = packed_triangles(view, ids, primitives)
+            given["triangles"] = packed_triangles(arrays, used)
             given["vertices"], given["faces"] = primitives.points, primitives.faces + vertices
         for name, array in given.items():
             self.columns[name].append(array)
@@ -217,8 +209,8 @@ class Pool:
         target, kinds = Target(), COLUMN_KINDS
         for name, arrays in self.columns.items():
             dtype, shape, kind = kinds[name]
-            whole = np.concatenate([np.empty((0, *shape), kind), *arrays]).astype(kind, copy=False)
-            setattr(target, name, wp.array(whole, dtype=dtype, device=device))
+            rows = np.concatenate([np.empty((0, *shape), kind), *arrays]).astype(kind, copy=False)
+            setattr(target, name, wp.array(rows, dtype=dtype, device=device))
         target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
         target.parts = wp.array(self.parts, dtype=Part, device=device)
         target.top = self.parts[-1]

@@ -1,4 +1,4 @@
-"""Point queries on a device: arguments there, kernels, what is left to the CPU, and answers."""
+"""Point queries on a device: arguments, kernels, and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACE_COLUMNS: Kinds = {
 
 
 class PointCall(Call):
-    """A point query: its arguments on the device, and how its answers are given."""
+    """A point query: its arguments on the device, and its results."""
 
     def __init__(self, owner: Any, points: Any, limits: Any, mask: int | None) -> None:
         super().__init__(owner, points, limits)
@@ -62,14 +62,14 @@ class PointCall(Call):
             wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
         return self.given(found, "distance")
 
-    def nearest(self, wanted: Kinds) -> Any:
-        """Return the columns of closest points that are wanted."""
-        found = self.empty(Places(), wanted, self.count)
+    def nearest(self, kinds: Kinds) -> Any:
+        """Return columns of closest points."""
+        found = self.empty(Places(), kinds, self.count)
         which = self.run(find_closest_points, found, self.points, self.limits, self.bits)
         if len(which):
             points, limits = self._at(which), self.rows(self.limits, which)
             near = self.host.closest_point(points, limits, mask=self.mask)
-            self.write(found, which, {name: getattr(near, name) for name in wanted})
+            self.write(found, which, {name: getattr(near, name) for name in kinds})
         return found
 
     def inside(self, surface: bool) -> Any:

@@ -15,7 +15,7 @@ AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 @wp.struct
 class Places:
-    """Closest points on a device; those of no items are not wanted."""
+    """Closest points on a device; arrays without items are not filled."""
 
     distance: wp.array(dtype=wp.float64)
     position: wp.array(dtype=wp.vec3d)
@@ -42,7 +42,7 @@ def find_closest_points(
     target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
     mask: wp.int32, found: Places, lost: wp.array(dtype=wp.int32), which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find what is closest to each point; list the points that are left to the CPU."""
+    """Find the closest point for each point; list the undecided ones."""
     i = wp.tid()
     near = closest_to(target, points[i], limits[wp.where(limits.shape[0] > 1, i, 0)], mask)
     missed = near.prim_id < 0
@@ -87,7 +87,7 @@ def find_inside(
     mask: wp.int32, surface: wp.int32, found: Places, lost: wp.array(dtype=wp.int32),
     which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Tell which points are inside by parity or, with `surface`, on the surface."""
+    """Find which points are inside by parity or, with `surface`, on the surface."""
     i = wp.tid()
     p = points[i]
     d = way_out(p, lower, upper)
@@ -98,8 +98,8 @@ def find_inside(
     asked.goal = COUNT
     asked.once = 1
     inside, state, turns = bool(False), int(SURE), wp.where(surface != 0, 4, 1)
-    # First parity; then what begins on a face. A ray misses a face that it lies in, but no face
-    # holds three directions.
+    # First parity; then whether the point is on a face. A ray misses a face that it lies in, but no
+    # face contains three directions.
     for turn in range(turns):
         if not inside and state == SURE:
             hit = trace(target, p, d, asked, nowhere)
@@ -119,7 +119,7 @@ def find_inside(
 
 @wp.kernel
 def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=wp.bool)):
-    """Make distances of points inside negative, but for those of the surface and infinite ones."""
+    """Negate distances of points inside, except 0 and infinite ones."""
     i = wp.tid()
     d = distance[i]
     if inside[i] and d > ZERO and d < INF:

@@ -1,4 +1,4 @@
-"""Ray queries on a device: arguments there, kernels, what is left to the CPU, and answers."""
+"""Ray queries on a device: arguments, kernels, and answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EdgeRule = Literal["once", "closed"]
 HIT_COLUMNS: Kinds = {
     "t": np.float64, "prim_id": np.int32, "u": np.float64, "v": np.float64, "front": np.bool_,
 }  # fmt: skip
-# Arrays of rays: their types, and how wide their rows are.
+# Arrays of rays: their types, and the width of their rows.
 RAYS = (
     ("origins", np.float64, 3), ("directions", np.float64, 3), ("t_min", np.float64, 0),
     ("t_max", np.float64, 0), ("mask", np.int32, 0),
@@ -31,7 +31,7 @@ SCENE_COLUMNS: Kinds = HIT_COLUMNS | {"instance_id": np.int32, "leaf": np.int32}
 
 
 class RayCall(Call):
-    """A ray query: its arguments on the device, and how its answers are given."""
+    """A ray query: its arguments on the device, and its results."""
 
     def __init__(
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, once: bool = False
@@ -42,7 +42,6 @@ class RayCall(Call):
         self.asked = Range()
         self.asked.cull, self.asked.once = cull_code(cull), int(once)
         if self.like is None:
-            # Checked and flattened as for the CPU.
             rays, self.shape = ray_batch(*rays)
         elif not is_on_device(rays[4]):
             mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
@@ -62,33 +61,33 @@ class RayCall(Call):
         columns = {name: self.given(getattr(found, name)) for name in self.names}
         return self._located(Hits, columns)
 
-    def columns(self, goal: int, wanted: Kinds) -> Any:
-        """Trace the rays; return the columns that are wanted."""
+    def columns(self, goal: int, kinds: Kinds) -> Any:
+        """Trace the rays; return the columns of the result."""
         self.asked.goal = int(goal)
-        found = self._empty(wanted, self.count)
+        found = self._empty(kinds, self.count)
         which = self.run(trace_rays, found, self.rays, self.asked)
         if len(which):
             self.write(found, which, self._answers(which, goal))
         return found
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
-        """Return hits that know what their positions and normals follow from."""
+        """Return hits that have positions and normals."""
         hits = kind(**columns)
         arrays, of = self.owner._searched()
         vars(hits)["_source"] = source_of(arrays, of, None)
         return hits
 
-    def _empty(self, wanted: Kinds, count: int) -> Any:
-        # Where hits are sorted, leaves are needed, too.
-        leaf: Kinds = {"leaf": np.int32} if "t" in wanted else {}
-        return self.empty(Columns(), wanted | leaf, count)
+    def _empty(self, kinds: Kinds, count: int) -> Any:
+        # Hits are sorted by leaves, too.
+        leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
+        return self.empty(Columns(), kinds | leaf, count)
 
     def _some(self, which: NDArray[np.int32]) -> dict[str, Any]:
         """Return some of the rays, as arrays of numpy, with a leading axis."""
         names = ("origins", "directions", "t_min", "t_max")
         rays = {name: self.rows(getattr(self.rays, name), which) for name in names}
         rays["origins"] = np.broadcast_to(rays["origins"], (len(which), 3))
-        # All ones are as no mask, which a query answers sooner.
+        # A query without a mask is faster.
         bits = self.rows(self.rays.mask, which).view(np.uint32)
         return rays | {"mask": None if (bits == 0xFFFFFFFF).all() else bits}
 
@@ -104,7 +103,7 @@ class RayCall(Call):
         return {"counts": host.count_hits(**rays, edges=edges, cull=self.cull)}
 
     def listed(self, limit: int | None) -> AllHits:
-        """Return all hits of the rays, or the first so many of each."""
+        """Return all hits of the rays, or the first `limit` of each."""
         most = None if limit is None else whole_number("max_hits", limit)
         counts = self.columns(COUNT, {"counts": np.int64}).counts.numpy()
         if most is not None:
@@ -133,7 +132,7 @@ class RayCall(Call):
 
 
 def _shape_of(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the leading shape of rays, of which arrays of one item are for all."""
+    """Return the leading shape of rays; arrays of one item are for all."""
     several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
     shape = max(several.values() or shapes.values(), key=len)
     for name, own in several.items():

@@ -24,7 +24,7 @@ class Rays:
 
 @wp.struct
 class Columns:
-    """Answers on a device; those of no items are not wanted."""
+    """Answers on a device; arrays without items are not filled."""
 
     t: wp.array(dtype=wp.float64)
     u: wp.array(dtype=wp.float64)
@@ -35,7 +35,7 @@ class Columns:
     front: wp.array(dtype=wp.bool)
     truth: wp.array(dtype=wp.bool)
     counts: wp.array(dtype=wp.int64)
-    # Where the hits of each ray begin, where they are listed.
+    # Where the hits of each ray begin, if they are listed.
     offsets: wp.array(dtype=wp.int64)
 
 
@@ -49,7 +49,7 @@ def trace_rays(
     target: Target, rays: Rays, asked: Range, found: Columns, lost: wp.array(dtype=wp.int32),
     which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Trace each ray; count those that are left to the CPU in `lost`, and list them in `which`."""
+    """Trace each ray; count the undecided ones in `lost`, and list them in `which`."""
     i = wp.tid()
     asked.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
     asked.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 class Device:
-    """Base class of what is on a device: ray queries.
+    """Base class of trees and scenes on a device: ray queries.
 
     Attributes
     ----------
     device : warp.Device
     undecided : int
-        How many queries of the last call were left to the CPU.
+        Number of rays or points of the last call that the CPU answered.
     """
 
     is_scene = False
     _searched: Callable[[], tuple[Any, Any]]
-    # What is on the CPU as it is now, brought to the device if it has changed, and its struct.
+    # The current content on the CPU, sent to the device if it has changed, and its struct.
     _state: Callable[[], tuple[Any, Any]]
-    # The tree or scene on the CPU, which answers what is not decided on the device.
+    # The tree or scene on the CPU, which answers rays and points that the device does not decide.
     host: Any
 
     def __init__(self, host: Any, device: Any) -> None:
@@ -88,7 +88,7 @@ class Device:
 
 
 def device_of(device: Any) -> Any:
-    """Return a device by its name, or that of PyTorch's device; a ValueError if there is none."""
+    """Return a device by its name, or a device of PyTorch; a ValueError if there is none."""
     name = device if isinstance(device, wp.Device) else str(device)
     try:
         return wp.get_device(name)
@@ -101,15 +101,15 @@ def device_of(device: Any) -> Any:
 class DeviceBVH(Device):
     """Tree over triangles on a device, made by `BVH.to`.
 
-    Answers are those of the tree, bit for bit. Boxes and triangles in float32 only discard; what is
-    left is decided in float64, by double-doubles and by exact sums, on the device. What these do
-    not decide, such as rays of extreme sizes, the tree itself answers on the CPU.
+    Answers are those of the tree, bit for bit. Boxes and triangles in float32 only discard; the
+    rest is decided in float64, by double-doubles and by exact sums, on the device. Rays and points
+    that these do not decide, such as rays of extreme sizes, are answered on the CPU.
 
     Arguments are arrays of numpy, or arrays on the device of Warp, PyTorch, JAX, CuPy and others,
     which are read in place where they are float64 and contiguous. Results are arrays of the same
-    library, on the device; PyTorch's current stream is used. Rays and points have the shapes that
-    `BVH` takes; those on a device are of one leading shape, or one for all. One thread at a time
-    may use it.
+    library, on the device; PyTorch's current stream is used. Rays and points have the shapes of
+    `BVH`'s; on a device all have one leading shape, or one item for all. One thread at a time may
+    use it.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class DeviceBVH(Device):
         The tree on the CPU.
     device : warp.Device
     undecided : int
-        How many queries of the last call were left to the CPU.
+        Number of rays or points of the last call that the CPU answered.
 
     Examples
     --------
@@ -149,14 +149,14 @@ class DeviceBVH(Device):
         return self._now, self._target
 
     def __copy__(self) -> DeviceBVH:
-        """Return what is on the device as it is now, which no refit changes."""
+        """Return the tree on the device as it is now, which no refit changes."""
         found = object.__new__(type(self))
         vars(found).update(vars(self))
         found.host, _ = self._state()
         return found
 
     def _searched(self) -> tuple[Any, Any]:
-        """Return the arrays that are searched, and whose they are."""
+        """Return the arrays that are searched, and their owner."""
         assert self._now is not None
         return self._now.arrays, None
 
@@ -177,7 +177,7 @@ class DeviceBVH(Device):
         return self.host.faces
 
     def refit(self, vertices: Any) -> float:
-        """Refit the tree, which is followed; return what `BVH.refit` returns."""
+        """Refit the tree, here and on the CPU; as `BVH.refit`."""
         return self.host.refit(on_host(vertices))
 
     def closest_point(
@@ -206,8 +206,8 @@ class DeviceBVH(Device):
 class DeviceScene(Device):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 
-    As `DeviceBVH`, for the ray queries of `Scene`. The trees are there once, whatever the number
-    of instances. What has moved or changed in the scene is sent before a query.
+    As `DeviceBVH`, for the ray queries of `Scene`. Each tree is stored once, whatever the number
+    of instances. Changes of the scene are sent before a query.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ class DeviceScene(Device):
         self._state()
 
     def _searched(self) -> tuple[Any, Any]:
-        """Return the arrays that are searched, and whose they are."""
+        """Return the arrays that are searched, and their owner."""
         return self._view.arrays, self._view
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dask.array import Array
     from dask.delayed import Delayed
 
-# Arguments of a query by name, those that are no arrays, and columns of a lazy result.
+# Arguments of a query by name, those that are not arrays, and columns of a lazy result.
 Arguments = dict[str, object]
 Options = dict[str, Any]
 Lazy = dict[str, "Array"]
@@ -42,15 +42,15 @@ Shape = tuple[int, ...]
 Maker = Callable[..., tuple[ArrayLike, ArrayLike]]
 Slices = tuple[slice, ...]
 
-# Rays of a block: 6 MB of directions, and as much of results. Chunks of millions, made and cast as
-# a whole, take half as long again: each array is fresh memory, cleared first and never cached.
+# Rays of a block: 6 MB of directions, and as much of results. Chunks of millions that are made and
+# cast at a time take half as long again: each array is new memory, cleared first, and never cached.
 BLOCK = 1 << 18
 
 all_of = slice(None)
 
 
 class RayBlocks:
-    """Rays of a chunk, a place in the shape of its source, which are made when asked for."""
+    """Rays of a chunk, made when they are cast; `place` is the chunk in the shape of the source."""
 
     def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place
@@ -61,11 +61,10 @@ class RayBlocks:
     ) -> Iterator[tuple[Slices, Slices, object]]:
         """Yield the results of blocks of rays: where each is in the chunk, and in the source."""
         # `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk.
-        # Along axes of length 1, a block is everything in the chunk, as results may be longer
-        # there.
-        # Each block would visit all parts. A filter is given the row of a ray in its chunk.
-        whole = isinstance(target, Parts) or options.get("filter") is not None
-        most = prod(self.shape) if whole else BLOCK
+        # Blocks are not split along axes of length 1, as results may be longer there.
+        # Each block would visit all parts. Filters get the row of a ray in its chunk.
+        undivided = isinstance(target, Parts) or options.get("filter") is not None
+        most = prod(self.shape) if undivided else BLOCK
         sizes = block_shape(self.shape, most)
         begins = [range(0, max(n, 1), size) for n, size in zip(self.shape, sizes, strict=True)]
         for begin in product(*begins):
@@ -84,7 +83,7 @@ class RayBlocks:
 
 
 def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Return the shape of blocks of at most so many rays, about as long along all axes."""
+    """Return the shape of blocks of at most `most` rays, about as long along all axes."""
     sizes = [max(size, 1) for size in shape]
     while prod(sizes) > max(most, 1):
         longest = sizes.index(max(sizes))
@@ -108,7 +107,7 @@ def _shared(origins: Column, shape: tuple[int, ...]) -> Column:
 
 
 def searched(target: object) -> Searched:
-    """Return what is a tree, a scene or parts; raise a TypeError for all else."""
+    """Return a tree, a scene or parts; raise a TypeError for all else."""
     if not isinstance(target, Searched):
         raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
     return target
@@ -120,7 +119,7 @@ def shapes_of(verb: Verb) -> dict[str, Shape]:
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Return the arguments that are given; raise for those that no query would take."""
+    """Return the arguments that are given; raise for those that are not valid."""
     # A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as
     # there are CPUs.
     verb = declared(query)
@@ -156,7 +155,7 @@ def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -
         core = [f"{name} {k}" for k in range(len(shapes[name]))]
         inputs += [array, (*_leading(array.ndim - len(core)), *core)]
         rank = max(rank, array.ndim - len(core))
-    # Unlike the outputs of `apply_gufunc`, these are fused with what is computed of them.
+    # Unlike outputs of `apply_gufunc`, these are fused with later operations.
     leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
     # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": held("data", options["data"])} if "data" in options else {}
@@ -211,22 +210,22 @@ class _ChunkQuery:
         self, rays: RayBlocks, target: Searched, given: Columns, data: Options
     ) -> tuple[Column, ...]:
         """Return the columns of the results of all blocks of a chunk."""
-        whole: tuple[Column, ...] | None = None
+        columns: tuple[Column, ...] | None = None
         rank = len(rays.shape)
         for within, _, result in rays.cast(target, self._verb, self._options | data, given):
             found = self._columns(result)
-            if whole is None:
+            if columns is None:
                 shape = found[0].shape
                 ends = zip(rays.shape, shape[len(shape) - rank :], strict=True)
                 full = (*shape[: len(shape) - rank], *(b if a == 1 else a for a, b in ends))
                 if full == shape:
                     return found
-                whole = tuple(np.empty(full, column.dtype) for column in found)
-            for column, some in zip(whole, found, strict=True):
+                columns = tuple(np.empty(full, column.dtype) for column in found)
+            for column, some in zip(columns, found, strict=True):
                 index: tuple[slice | EllipsisType, ...] = (..., *within)
                 column[index] = some
-        assert whole is not None
-        return whole
+        assert columns is not None
+        return columns
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return "bvh", self._verb, self._names, self._kinds, self._options
@@ -262,8 +261,8 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
     axes = len(shape)
     if axes:
         if array.ndim < axes or array.shape[-1] != shape[-1]:
-            wanted = ", ".join("k" if size < 0 else str(size) for size in shape)
-            raise ValueError(f"{name} must have shape (..., {wanted}), got {array.shape}")
+            expected = ", ".join("k" if size < 0 else str(size) for size in shape)
+            raise ValueError(f"{name} must have shape (..., {expected}), got {array.shape}")
         array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
     return array
 

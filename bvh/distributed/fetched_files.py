@@ -1,9 +1,9 @@
-"""Local copies of files that are fetched from elsewhere, under names that contain their digests.
+"""Local copies of fetched files, under names that contain their digests.
 
-A copy is kept until somebody removes it: BVH_PARTS_DIR is the folder for them. Each file is fetched
-by one process of a machine, while others wait for it. What arrives is counted and hashed, and gets
-its name only if it is the file; later it is checked for damage alone. So who can write to the
-folder is trusted.
+Copies are in the folder BVH_PARTS_DIR until somebody removes them. Each file is fetched by one
+process of a machine, while others wait. Its bytes are counted and hashed, and it gets its name only
+if both are right; later it is checked for damage alone. So those who can write to the folder are
+trusted.
 """
 
 import atexit
@@ -25,10 +25,10 @@ from bvh.io.container import PIECE
 from bvh.runtime.cache.plain_files import lock_file, open_plain
 from bvh.runtime.cache.starting_folder import absolute
 
-# How often a process that waits for another one looks whether it is done.
+# Interval at which a waiting process tests whether another one is done.
 POLL_SECONDS = 0.02
 
-# Copies whose content was found to be damaged, and that could not be removed.
+# Damaged copies that could not be removed.
 _rejected: set[Path] = set()
 
 
@@ -36,23 +36,23 @@ _rejected: set[Path] = set()
 class WantedFile:
     """A file to be fetched."""
 
-    # Of the copy, with a digest in it.
+    # Of the copy: the digest, and an ending.
     name: str
     # In bytes; no more are read.
     size: int
-    # BLAKE2b of the content; None if it is not known.
-    digest: str | None
-    # What messages begin with.
+    # BLAKE2b of the content.
+    digest: str
+    # Beginning of messages.
     label: str
     opened: Callable[[], AbstractContextManager[BinaryIO]]
-    # Raises a ValueError unless a path is the file, as far as can be seen at once.
+    # Raises a ValueError unless a path is the file, by its size and header.
     check: Callable[[Path], None]
 
     def fetch(self, file: BinaryIO) -> None:
-        """Write the content to a file; raise a ValueError if what arrives is something else."""
-        found, digest = 0, blake2b(digest_size=len(self.digest or "00") // 2)
+        """Write the content to a file; raise a ValueError if it is another one."""
+        found, digest = 0, blake2b(digest_size=len(self.digest) // 2)
         with self.opened() as source:
-            # One byte more than there should be tells that there are more.
+            # One byte more than expected detects a longer file.
             while piece := source.read(min(PIECE, self.size - found + 1)):
                 found += len(piece)
                 digest.update(piece)
@@ -60,7 +60,7 @@ class WantedFile:
         if found != self.size:
             number = "more" if found > self.size else found
             raise ValueError(f"{self.label} has {number} bytes, the index says {self.size}")
-        if self.digest not in (None, digest.hexdigest()):
+        if digest.hexdigest() != self.digest:
             raise ValueError(f"{self.label} is not the file of the index")
 
     def is_good(self, path: Path) -> bool:
@@ -80,7 +80,7 @@ def fetched(wanted: WantedFile) -> Path:
     folder = _writable_folder()
     path = folder / wanted.name
     with _turn(folder / f".{wanted.name}") as temporary:
-        # Another process may have fetched it while this one waited.
+        # Another process may have fetched it meanwhile.
         if not wanted.is_good(path):
             with open(temporary, "ab", opener=open_plain) as file:
                 file.truncate(0)
@@ -89,7 +89,7 @@ def fetched(wanted: WantedFile) -> Path:
             try:
                 os.replace(temporary, path)
             except PermissionError:
-                # Windows replaces no file that is open: one that another process has fetched.
+                # Windows does not replace an open file, which another process has fetched.
                 if not wanted.is_good(path):
                     raise
             _rejected.discard(path)
@@ -97,7 +97,7 @@ def fetched(wanted: WantedFile) -> Path:
 
 
 def reject(paths: Iterable[Path]) -> None:
-    """Have copies whose content is damaged fetched again when they are needed."""
+    """Remove damaged copies, to be fetched again when they are needed."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)
@@ -117,16 +117,15 @@ def cache_folder() -> Path:
 @contextlib.contextmanager
 def _turn(temporary: Path) -> Iterator[Path]:
     """Yield the name of a file to fetch to, which other processes wait for; remove it at last."""
-    # What is locked is the file itself: if its process is killed, the next goes on with it. Where
-    # the disk knows no locks, or the name is somebody's link, each process has a name of its own;
-    # also on Windows, which lets nobody write to what is locked.
+    # The file itself is locked: if its process is killed, the next one continues. Without locks, or
+    # where the name is a link, each process has a different name; also on Windows, where locked
+    # files cannot be written to.
     file = _locked(temporary)
     if file is None:
         temporary = temporary.with_name(f".{secrets.token_hex(8)}{temporary.suffix}")
     try:
         yield temporary
     finally:
-        # By now it may be the next one's.
         with contextlib.suppress(FileNotFoundError):
             if file is None or _is_at(temporary, file):
                 temporary.unlink()
@@ -135,7 +134,7 @@ def _turn(temporary: Path) -> Iterator[Path]:
 
 
 def _locked(path: Path) -> int | None:
-    """Open and lock a file, waiting for other processes; None where that cannot be done."""
+    """Open and lock a file, waiting for other processes; None where that is not possible."""
     while os.name != "nt":
         try:
             file = open_plain(path, os.O_RDWR | os.O_CREAT)
@@ -143,8 +142,8 @@ def _locked(path: Path) -> int | None:
             return None
         is_held = False
         try:
-            # Whoever had it before may have finished it, or given up, and a child of theirs may
-            # still have it open, and so locked.
+            # The previous process may have finished, or given up, and a child of it may still hold
+            # the lock.
             while not lock_file(file) and _is_at(path, file):
                 time.sleep(POLL_SECONDS)
             is_held = _is_at(path, file)
@@ -153,7 +152,7 @@ def _locked(path: Path) -> int | None:
         except FileNotFoundError:
             pass
         except OSError:
-            # It holds nothing: where no file can be locked, none is fetched to under this name.
+            # It is empty: without locks no process fetches to this name.
             path.unlink(missing_ok=True)
             return None
         finally:

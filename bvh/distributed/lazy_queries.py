@@ -1,8 +1,8 @@
 """Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists.
 
-Of parts there is a task for each chunk and each group of parts, and a tree of tasks that merge. A
-group is what fits into the memory that `Parts` is given, so that a worker that has mapped it can
-answer for many chunks. Nothing is computed, compiled or sent here.
+Parts have a task for each chunk and each group of parts, and a tree of tasks that merge. A group
+fits into the `memory` of `Parts`, so that a worker that has mapped it can answer for many chunks.
+Nothing is computed, compiled or sent here.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ ChunkLists = AllHits | Overlaps
 class LazyLists:
     """Results of `all_hits`, or of an overlap query, one for each chunk of the arguments.
 
-    How many hits there are is known only when they have been found, so these results are not Dask
-    arrays.
+    The number of hits is known only after the query, so these results are not Dask arrays.
 
     Attributes
     ----------
@@ -131,7 +130,7 @@ def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
 
 
 def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array:
-    """Return what crossings of all parts together, or their winding numbers, decide."""
+    """Return `contains` or `signed_distance`, by crossings or winding numbers of all parts."""
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}
@@ -168,7 +167,7 @@ def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
 
 
 def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
-    """Return one result of several for a chunk; each column with so many axes of a query."""
+    """Return one result of several for a chunk; `cores` are the numbers of axes of a query."""
     count = len(cores)
     groups = [columns[begin : begin + count] for begin in range(0, len(columns), count)]
     # With a single leading axis.

@@ -20,12 +20,12 @@ Chosen = NDArray[np.bool_] | slice
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
 
-# What columns of records have where nothing is hit, or near.
+# Values of columns for a miss.
 MISSES: dict[str, float | bool] = {
     "t": np.inf, "distance": np.inf, "position": np.nan, "prim_id": -1, "u": np.nan, "v": np.nan,
     "front": False, "part": -1,
 }  # fmt: skip
-# How numbers of two parts become one, and what that begins with.
+# How numbers of two parts are merged, and the initial value.
 NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
     Merge.ANY: (np.logical_or, False), Merge.LOWEST: (np.minimum, np.inf), Merge.SUM: (np.add, 0)
 }  # fmt: skip
@@ -61,7 +61,7 @@ def _least(mine: Columns, other: Columns, rows: Rows | None) -> None:
 
 
 def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
-    """Keep as many answers of each query, on the second axis: the first by (distance, id)."""
+    """Keep the first answers of each query by (distance, id), along the second axis."""
     chosen = slice(None) if rows is None else rows
     both = {name: np.concatenate([column[chosen], other[name]], 1) for name, column in mine.items()}
     # Misses come last.
@@ -75,52 +75,52 @@ def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
 class MergedAnswers:
     """Answers so far of a flat batch of queries.
 
-    `shape` is their number, and that of answers of each where it is more than one; `beside` has
-    further columns, with their types.
+    `shape` is their number, and that of answers of each if there are several; `extra` are further
+    columns, with their types.
     """
 
-    def __init__(self, verb: Verb, shape: tuple[int, ...], beside: Kinds | None = None) -> None:
+    def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds | None = None) -> None:
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
-        for name, kind in (verb.columns(ids=np.int64) | (beside or {})).items():
+        for name, kind in (verb.columns(ids=np.int64) | (extra or {})).items():
             begin = MISSES[name] if self._how is Merge.LEAST else NUMBERS[self._how][1]
-            whole = (*shape, 3) if name == "position" else shape
-            self.columns[name] = np.full(whole, begin, kind)
+            full = (*shape, 3) if name == "position" else shape
+            self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return how far answers may still count for some queries; None where that is no matter."""
+        """Return how far answers may still count for some queries; None for any distance."""
         if self._how not in (Merge.LEAST, Merge.LOWEST):
             return None
         column = next(iter(self.columns.values()))
         return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
 
-    def wanted(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of some queries a part may still answer, which is so far from them."""
+    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
+        """Return which of some queries a part at distances `entry` may still answer."""
         if self._how is Merge.ANY:
             return np.asarray(~next(iter(self.columns.values()))[rows])
         return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Merge answers of another part to some queries."""
+        """Merge answers of another part for some queries."""
         merge(self._how, self.columns, other, rows)
 
 
 class MergedLists:
-    """Lists so far of a flat batch of queries, sorted by keys: the query, then those beside."""
+    """Lists so far of a flat batch of queries, sorted by keys: the query, then others."""
 
     def __init__(self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None) -> None:
         self._keys, self._size, self._limit = keys, size, limit
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()
-        # Behind which no entry of a query counts, as only the first `limit` are kept.
+        # Entries of a query beyond this are not among the first `limit`.
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:
         """Return how far an entry may still count for some queries; None if it always does."""
         return None if self._reach is None else self._reach[rows]
 
-    def wanted(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of some queries a part may still answer, which is so far from them."""
+    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
+        """Return which of some queries a part at distances `entry` may still answer."""
         return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
@@ -129,14 +129,14 @@ class MergedLists:
         entries = {name: other[name] for name in self._none}
         self._found.append(entries | {self._keys[0]: rows[query]})
         if self._reach is not None:
-            # Where a part has as many as are wanted, nothing counts behind the last of them.
+            # Nothing counts beyond the last of `limit` entries.
             counts = np.bincount(query, minlength=len(rows))
             full = np.flatnonzero(counts == self._limit)
             last = _measure(other)[np.cumsum(counts)[full] - 1]
             self._reach[rows[full]] = np.minimum(self._reach[rows[full]], last)
 
     def finish(self) -> None:
-        """Sort what was found for some queries, which come after those before."""
+        """Sort the entries so far; later queries have larger numbers."""
         columns = _joined([self._none, *self._found])
         self._found.clear()
         order = np.lexsort([columns[key] for key in reversed(self._keys)])
@@ -148,7 +148,7 @@ class MergedLists:
         self._done.append({name: column[order] for name, column in columns.items()})
 
     def lists(self) -> tuple[Columns, NDArray[np.int64]]:
-        """Return the columns of all that is sorted, without the queries, and the offsets."""
+        """Return the columns of sorted entries, without the queries, and the offsets."""
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
@@ -163,8 +163,8 @@ def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
     """Return columns of a flat batch with the shape of the queries; scalars for a single one."""
     found: dict[str, Any] = {}
     for name, column in columns.items():
-        whole = column.reshape((*shape, *column.shape[1:]))
-        found[name] = whole if whole.ndim else whole.item()
+        full = column.reshape((*shape, *column.shape[1:]))
+        found[name] = full if full.ndim else full.item()
     return found
 
 

@@ -1,10 +1,7 @@
-"""Index of a folder of parts: what it says of each, read and checked; and the files it speaks of.
+"""Index of a folder of parts: the record of each part, read and checked, and its files.
 
-A ray that no box of the index lets through opens no file. So the index is what all else is checked
-against: its own content by its checksum, the files by theirs. Since version 3 a part is known by a
-digest of its content, which no other file has. Versions 1 and 2 know a tree by the checksum of its
-header, which covers CRC-32s of its arrays: it finds damage, but another tree can be made that has
-the same.
+A ray that enters no box of the index opens no file. So everything is checked against the index: its
+own content by its checksum, the files of parts by digests of their content.
 """
 
 import json
@@ -29,10 +26,10 @@ from bvh.runtime.registry import extra
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
-# Bytes of a digest that no other content has, whoever looks for one.
+# Bytes of digests of content, of which no two different ones can be made.
 CONTENT_DIGEST_SIZE = 32
 
-# What reading a damaged index may raise, beside a ValueError of this file or of `json`.
+# Errors of reading a damaged index, other than a ValueError of this file or of `json`.
 _DAMAGE = KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
 
 
@@ -47,23 +44,20 @@ class Source:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """What the index has of a part."""
+    """A part in the index."""
 
     triangles: int
     # Lower and upper corner; None if no triangle is valid.
     bounds: list[float] | None
-    # Sizes of the files, and the checksum in the header of the tree's, which covers those of its
-    # arrays. They find damage; other arrays can be made that have the same.
+    # Sizes of the files, the checksum in the header of the tree's, and BLAKE2b of both, 32 bytes.
     tree_bytes: int
     tree_header: str
     ids_bytes: int
-    # BLAKE2b of the file of ids: of 32 bytes, of 16 in indexes of versions 1 and 2.
     ids_digest: str
-    # All bits that valid triangles have, so that a query whose mask has none of them opens no file;
-    # None if no triangle of the mesh was given any.
-    groups: int | None = None
-    # BLAKE2b of the tree's file, 32 bytes; None in indexes of versions 1 and 2.
-    tree_digest: str | None = None
+    # All bits of valid triangles, so that a query whose mask has none of them opens no file; None
+    # if the mesh has no groups.
+    groups: int | None
+    tree_digest: str
 
 
 @dataclass(frozen=True)
@@ -82,18 +76,18 @@ def file_names(number: int) -> tuple[str, str]:
     return f"{number:05d}.bvh", f"{number:05d}.npy"
 
 
-def content_digest(pieces: Iterable[Any], size: int = CONTENT_DIGEST_SIZE) -> str:
-    """Return the BLAKE2b of the bytes of a file, which no other file has."""
-    digest = blake2b(digest_size=size)
+def content_digest(pieces: Iterable[Any]) -> str:
+    """Return the BLAKE2b of the bytes of a file."""
+    digest = blake2b(digest_size=CONTENT_DIGEST_SIZE)
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
 
 
-def file_digest(path: Path, size: int = CONTENT_DIGEST_SIZE) -> str:
-    """Return the digest of a whole file."""
+def file_digest(path: Path) -> str:
+    """Return the digest of a file."""
     with open(path, "rb") as file:
-        return content_digest(iter(partial(file.read, PIECE), b""), size)
+        return content_digest(iter(partial(file.read, PIECE), b""))
 
 
 def index_digest(content: dict[str, object]) -> str:
@@ -117,9 +111,9 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def read_index(place: str) -> Index:
-    """Read and check the index of a folder, and that it has the files that the index tells of."""
-    # A ValueError says what is missing, damaged or another file. Files at URLs are looked at when
-    # they are fetched.
+    """Read and check the index of a folder, and that its files are there."""
+    # A ValueError names the file that is missing, damaged or another one. Files at URLs are checked
+    # when they are fetched.
     try:
         if is_url(place):
             files, root = file_system(place)
@@ -153,6 +147,11 @@ def _index_of(content: dict[str, Any]) -> Index:
         raise ValueError(
             f"has format version {content['version']}; this version of bvh reads {VERSION}"
         )
+    if content["version"] < VERSION:
+        raise ValueError(
+            f"has format version {content['version']}, of bvh 0.2.0 or before, which this version "
+            "does not read: call bvh.partition again"
+        )
     if content["digest"] != index_digest(content):
         raise ValueError("is damaged: its checksum is wrong")
     sources = tuple(Source(**row) for row in content["sources"])
@@ -160,7 +159,7 @@ def _index_of(content: dict[str, Any]) -> Index:
     quality = str(content["quality"])
     index = Index(content["triangles"], quality, sources, parts, content["digest"])
     for part in index.parts:
-        _check_record(part, content["version"] == VERSION)
+        _check_record(part)
     first = 0
     for source in index.sources:
         counts = _whole(source.first, source.triangles)
@@ -172,15 +171,13 @@ def _index_of(content: dict[str, Any]) -> Index:
     return index
 
 
-def _check_record(part: PartRecord, has_content_digests: bool) -> None:
-    """Raise a ValueError or TypeError unless a part can be what the index says."""
-    size = CONTENT_DIGEST_SIZE if has_content_digests else DIGEST_SIZE
-    sizes = [(part.tree_header, DIGEST_SIZE), (part.ids_digest, size)]
-    if has_content_digests:
-        sizes.append((part.tree_digest or "", size))
-    elif part.tree_digest is not None:
-        raise ValueError("is damaged: it has digests that its version does not know")
-    for digest, size in sizes:
+def _check_record(part: PartRecord) -> None:
+    """Raise a ValueError or TypeError unless the record of a part is possible."""
+    digests = (
+        (part.tree_header, DIGEST_SIZE),
+        *((digest, CONTENT_DIGEST_SIZE) for digest in (part.ids_digest, part.tree_digest)),
+    )
+    for digest, size in digests:
         # They become names of files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
             raise ValueError("is damaged: a checksum is not one")
@@ -214,7 +211,7 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
     """Raise a ValueError unless a file of a part has the size, and the header, in the index."""
-    # Of a tree, the box and the number of triangles are those of the header, too.
+    # The header of a tree also has its box and number of triangles.
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
     if not path.is_file():
@@ -230,7 +227,7 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
 
 
 def bits_of(tree: BVH) -> int | None:
-    """Return all bits that valid triangles of a part have, as the index has them."""
+    """Return all bits of valid triangles of a part; None if it has no groups."""
     if tree.groups is None:
         return None
     ids = tree.arrays.nodes.ids

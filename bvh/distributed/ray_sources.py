@@ -96,7 +96,7 @@ class RaySource:
         from dask.highlevelgraph import HighLevelGraph
         from dask.layers import ArraySliceDep
 
-        # What makes the rays is one key, however large its arguments are.
+        # The maker of rays is one key, however large its arguments are.
         maker, held_maker = unpack_collections(held("maker", self._maker))
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
         layer = blockwise(
@@ -158,12 +158,12 @@ class RaySource:
         self, target: Searched, function: Callable[..., ArrayLike], verb: str = "closest_hit",
         **options: Any,
     ) -> Delayed:  # fmt: skip
-        """Return the sum of what a function makes of the results of blocks of rays, lazily.
+        """Return the sum of a function of the results of blocks of rays, lazily.
 
         For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
         block is made, cast and reduced while it is in the caches of a CPU; results of rays are
-        neither kept nor sent. It is the fastest way to cast, and chunks may be of any size: memory
-        does not depend on it.
+        neither stored nor sent. This is the fastest method, and memory does not depend on the size
+        of chunks.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ def _sum_of_chunk(
     maker: partial[RayBlocks], function: Callable[..., ArrayLike], verb: str,
     options: dict[str, Any], handle: Handle, place: tuple[slice, ...],
 ) -> ArrayLike:  # fmt: skip
-    """Return the sum of what a user's function makes of the results of a chunk."""
+    """Return the sum of a user's function of the results of a chunk."""
     with task_threads(options["threads"]):
         results = maker(place).cast(handle.open(), verb, options, {})
         return _sum(function(found, *where) for _, where, found in results)

@@ -84,13 +84,13 @@ class MappedContent(NamedTuple):
     def __call__(self) -> BVH | Scene:
         key = self.path, self.checksum
         if key not in _opened:
-            wanted = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
+            origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
             if not os.path.isfile(self.path):
-                raise ValueError(f"no such file here: {wanted}")
+                raise ValueError(f"no such file here: {origin}")
             checksum, load_it = self._tree() if self.kind == "tree" else self._scene()
             if checksum != self.checksum:
                 other = f"has {checksum}" if checksum else f"is no saved {self.kind}"
-                raise ValueError(f"{wanted}; the file here {other}")
+                raise ValueError(f"{origin}; the file here {other}")
             _opened[key] = load_it()
         return _opened[key]
 
@@ -127,7 +127,7 @@ class SceneState(NamedTuple):
 
 
 def handle_of(target: Searched) -> Handle:
-    """Return what stands for a tree, a scene or parts in a graph."""
+    """Return the handle of a tree, a scene or parts."""
     if isinstance(target, Parts):
         return Handle(target.__dask_tokenize__(), target)
     source = target.source

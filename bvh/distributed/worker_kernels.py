@@ -1,4 +1,4 @@
-"""Kernels on the workers of a cluster, ready before tasks come, and memory that workers keep."""
+"""Kernels on the workers of a cluster, ready before tasks, and memory that workers reuse."""
 
 import asyncio
 import ctypes
@@ -16,12 +16,12 @@ else:
     with extra("dask", "bvh.distributed.KernelPlugin needs distributed"):
         from distributed import WorkerPlugin
 
-# Parameters of glibc's mallopt, and the largest block that may come from memory that is kept.
+# Parameters of glibc's mallopt, and the largest block that may come from reused memory.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, LARGEST = -1, -3, 1 << 25
 
 
 class KernelPlugin(WorkerPlugin):
-    """Plugin of workers that has their kernels ready before tasks come, and memory for arrays.
+    """Plugin of workers that prepares kernels before tasks, and reuses memory for arrays.
 
     A worker loads the kernels from its cache, or compiles those that are not there. Workers that
     share a home directory share a cache, and compile each kernel once. Where a home cannot be
@@ -34,9 +34,9 @@ class KernelPlugin(WorkerPlugin):
         Which kernels, by the names that ``bvh warmup --parts`` takes; all by default. Rays and
         trees need "trees and queries".
     keep_memory : int or str
-        Bytes of freed memory that a worker keeps for its next arrays (with glibc). Dask has its
+        Bytes of freed memory that a worker reuses for its next arrays (with glibc). Dask makes its
         workers return all to the operating system, which takes a third of the time of casting rays;
-        0 leaves that as it is.
+        0 changes nothing.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class KernelPlugin(WorkerPlugin):
     def __init__(
         self, parts: Sequence[str] | None = None, *, keep_memory: int | str = "256MB"
     ) -> None:
-        self._kept = byte_count("keep_memory", keep_memory)
+        self._reused = byte_count("keep_memory", keep_memory)
         known = all_recipes()
         if isinstance(parts, str):
             parts = [parts]
@@ -74,10 +74,10 @@ class KernelPlugin(WorkerPlugin):
         await asyncio.to_thread(self._warm, worker.address)
 
     def _warm(self, place: str) -> None:
-        keep_freed_memory(self._kept)
+        keep_freed_memory(self._reused)
         recipes = all_recipes()
         for part in self._parts:
-            # Another version may know others.
+            # Versions have different kernels.
             if part not in recipes:
                 raise ValueError(f"bvh on {place} has no kernels called {part!r}")
             recipes[part]()
@@ -85,15 +85,14 @@ class KernelPlugin(WorkerPlugin):
 
 def keep_freed_memory(size: int) -> bool:
     """Raise malloc's trim threshold in Dask workers."""
-    # The nanny sets MALLOC_TRIM_THRESHOLD_ to 64 kB, with which each array of some size is memory
-    # that the operating system has to clear first: a third of the time of casting rays. Return
-    # whether that was changed: not without glibc, nor in a process without this variable, where
-    # glibc adapts to what is asked for.
+    # The nanny sets MALLOC_TRIM_THRESHOLD_ to 64 kB, so that the operating system clears each large
+    # array first: a third of the time of casting rays. Return whether that was changed: not without
+    # glibc, nor without this variable, where glibc adapts by itself.
     if size <= 0 or "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    kept = mallopt(M_TRIM_THRESHOLD, min(size, 2**31 - 1))
-    return bool(kept and mallopt(M_MMAP_THRESHOLD, min(size, LARGEST)))
+    done = mallopt(M_TRIM_THRESHOLD, min(size, 2**31 - 1))
+    return bool(done and mallopt(M_MMAP_THRESHOLD, min(size, LARGEST)))

@@ -1,26 +1,25 @@
 """Derivatives of a hit and of a closest point, for arrays of NumPy, PyTorch and JAX alike.
 
-The face that was found is held fixed, and of a closest point also the part of the face, its
-interior, an edge or a vertex. Where there is no derivative, it is 0: of misses, of faces without
-area, and where float64 does not tell the sign of n . d, as the ray grazes the face.
+The face is held fixed, and of a closest point also its interior, edge or vertex. Where there is no
+derivative, it is 0: of misses, of faces without area, and where float64 does not give the sign of
+n . d, as the ray grazes the face.
 
 With n = e1 x e2 the normal of a face with edges e1 = v1 - v0 and e2 = v2 - v0, a hit moves by
 dt d - du e1 - dv e2 = r, where r = w0 dv0 + w1 dv1 + w2 dv2 - do - t dd is how far the face has
 moved from the ray. Products with n, d x e2 and e1 x d solve that (Cramer's rule).
 
-The closest point q is where p - q is orthogonal to the edges that q may move along. All are written
-in terms of the arguments and results, so that they can be differentiated again.
+At the closest point q, p - q is orthogonal to the edges that q may move along. All formulas are in
+terms of the arguments and results, so that they can be differentiated again.
 
-Derivatives are also 0 where they are beyond the range of float64, as those of u by a face of size
-1e-310 are. Lengths are divided by lengths first, so that little in between leaves the range where
-the derivative does not.
+Derivatives are also 0 where they exceed the range of float64, as those of u by a face of size
+1e-310. Lengths are divided by lengths first, to keep intermediate results in range.
 """
 
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
-# Of NumPy, PyTorch or JAX: numbers, or truths of comparisons.
+# Of NumPy, PyTorch or JAX.
 Array = Any
 
 # Signs of n . d: fewer than 16 roundings on any path.
@@ -30,10 +29,10 @@ NO_WEIGHT = 2.0**-51
 
 
 class ArrayLibrary(NamedTuple):
-    """Where arrays are from: the module of functions, and what holds arrays fixed.
+    """Functions of an array library: its module, and one that stops gradients.
 
-    `bounded` is `in_range` that counts as linear, its own transpose, so that what derivatives of
-    derivatives leave it with is in range, too; `recorded` says whether there may be such.
+    `bounded` is `in_range` as a linear function, its own transpose, so that derivatives of
+    derivatives are in range, too; `recorded` returns whether there may be any.
     """
 
     xp: Any
@@ -43,7 +42,7 @@ class ArrayLibrary(NamedTuple):
 
 
 class Faces(NamedTuple):
-    """Edges v1 - v0 and v2 - v0, and e1 and e2: these divided by a common length; weights."""
+    """Edges v1 - v0 and v2 - v0; e1 and e2, these over a common length; weights."""
 
     edges: tuple[Array, ...]
     e1: Array
@@ -53,7 +52,7 @@ class Faces(NamedTuple):
 
 
 class HitRates(NamedTuple):
-    """How t, u and v of hits change with r: rows (..., 3), 0 where there is no derivative.
+    """Derivatives of t, u and v of hits by r: rows (..., 3), 0 where there is none.
 
     The position moves along `heading`, the direction over a length, by `advance` . r.
     """
@@ -68,12 +67,12 @@ class HitRates(NamedTuple):
 
 
 class PointRates(NamedTuple):
-    """How closest points change.
+    """Derivatives of closest points.
 
     `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length, and
-    `inverse` is 1 over that; `xx`, `xy` and `yy` are entries of the inverse of the edges' Gram
-    matrix, or of the part that q may move along. All are 0 where there is no derivative, or where
-    it is beyond the range of float64. Distances have one where `usable`, the rest where `movable`.
+    `inverse` is 1 over that; `xx`, `xy` and `yy` are entries of the inverse of the Gram matrix of
+    the edges that q may move along. All are 0 where there is no derivative, or none in range.
+    Distances have one where `usable`, the rest where `movable`.
     """
 
     away: Array
@@ -88,7 +87,7 @@ class PointRates(NamedTuple):
 
 
 def in_range(xp, values, axes):
-    """Return values, 0 where one is not finite of those that the last axes hold together."""
+    """Return values, 0 where any value along the last axes is not finite."""
     finite = xp.isfinite(values)
     for _ in range(axes):
         finite = finite.all(-1)
@@ -98,7 +97,7 @@ def in_range(xp, values, axes):
 
 
 def _bounded(formula):
-    """Have all that a formula takes and returns in range, so that its derivatives are."""
+    """Bound the arguments and results of a formula, so that its derivatives are in range."""
 
     @wraps(formula)
     def call(lib, start, corners, found, hit, slopes, **options):
@@ -107,7 +106,7 @@ def _bounded(formula):
                 return tuple(map(bound, value))
             return lib.bounded(value, len(value.shape) - len(hit.shape))
 
-        # What t or distance is beyond has no derivative.
+        # An infinite t or distance has no derivative.
         hit = hit & lib.xp.isfinite(found[0])
         if lib.recorded():
             start, corners, found = bound((start, corners, found))
@@ -118,7 +117,7 @@ def _bounded(formula):
 
 @_bounded
 def pull_hit(lib, directions, corners, hits, hit, gradients):
-    """Return gradients by origins, directions and corners from those by t, u, v and position."""
+    """Return gradients of origins, directions and corners from those of t, u, v and position."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
     t, along = _only(lib, rates.usable, hits[0]), _dot(by_position, rates.heading)
@@ -142,7 +141,7 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 
 
 def hit_rates(lib, directions, corners, hits, hit):
-    """Return how t, u and v change."""
+    """Return derivatives of t, u and v."""
     xp = lib.xp
     _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)
@@ -162,7 +161,7 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 @_bounded
 def pull_point(lib, points, corners, found, hit, gradients, signed):
-    """Return gradients by points and corners from those by distance, u, v and position."""
+    """Return gradients of points and corners from those of distance, u, v and position."""
     # `found` are the distance, signed or not, u and v.
     rates = point_rates(lib, points, corners, found, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
@@ -197,7 +196,7 @@ def push_point(lib, points, corners, found, hit, tangents, signed):
 
 
 class Rule(NamedTuple):
-    """The formulas, backward and forward, of what a search finds: (t or distance, u, v)."""
+    """The formulas of a search's (t or distance, u, v): backward and forward."""
 
     pull: Callable[..., tuple[Array, ...]]
     push: Callable[..., tuple[Array, ...]]
@@ -212,7 +211,7 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, found, hit, signed):
-    """Return how distances and closest points change."""
+    """Return derivatives of distances and closest points."""
     xp = lib.xp
     distance, u, v = found
     faces = _faces(lib, corners, u, v, hit)
@@ -263,18 +262,17 @@ def _movable(lib, e1, e2, weights, inside, area):
         ((w2 > 0.0) & ~(w1 > 0.0) & (w0 > 0.0), c),
         ((w1 > 0.0) & (w2 > 0.0) & ~inside, _dot(third, third)),
     )
-    # At a vertex it moves along none of them.
     along = [xp.where(on, 1.0, 0.0) / xp.where(on, square, 1.0) for on, square in edges]
-    whole = xp.where(inside, area, 1.0)
+    total = xp.where(inside, area, 1.0)
     return (
-        xp.where(inside, c / whole, along[0] + along[2]),
-        xp.where(inside, -b / whole, -along[2]),
-        xp.where(inside, a / whole, along[1] + along[2]),
+        xp.where(inside, c / total, along[0] + along[2]),
+        xp.where(inside, -b / total, -along[2]),
+        xp.where(inside, a / total, along[1] + along[2]),
     )
 
 
 def _faces(lib, corners, u, v, hit):
-    """Return edges and weights; those of a point where nothing was found."""
+    """Return edges and weights; those of a point for misses."""
     corners = lib.xp.where(hit[..., None, None], corners, 0.0)
     u, v = _only(lib, hit, u), _only(lib, hit, v)
     first = corners[..., 0, :]
@@ -285,7 +283,7 @@ def _faces(lib, corners, u, v, hit):
 
 
 def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
-    """Return the points of faces with these weights, or how far they move with the corners."""
+    """Return the points of faces with these weights, or their moves with those of corners."""
     w0, w1, w2 = (w[..., None] for w in weights)
     return w0 * corners[..., 0, :] + w1 * corners[..., 1, :] + w2 * corners[..., 2, :]
 
@@ -306,7 +304,7 @@ def _sign(lib, values):
 
 
 def _only(lib, which, values):
-    """Return numbers, or rows of three, with 0 where they do not count."""
+    """Return numbers, or rows of three, where `which`; else 0."""
     rows = len(values.shape) > len(which.shape)
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 

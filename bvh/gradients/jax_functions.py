@@ -21,7 +21,7 @@ from bvh.gradients import formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
-# A primitive, as it counts as linear and is not: JAX would refuse to transpose the `where` in it.
+# A primitive that counts as linear and is not: JAX would not transpose the `where` in it.
 bounded_p = Primitive("bvh_bounded")
 
 
@@ -31,7 +31,7 @@ def _in_range(values, *, axes):
 
 
 def bounded(values, axes):
-    """Return what `formulas.in_range` does."""
+    """Return `formulas.in_range`."""
     return bounded_p.bind(values, axes=axes)
 
 
@@ -46,7 +46,7 @@ batching.primitive_batchers[bounded_p] = _batch
 
 LIBRARY = formulas.ArrayLibrary(jnp, jax.lax.stop_gradient, bounded, lambda: True)
 
-# Compiled as a whole, as each step on its own would be compiled, too.
+# Compiled together, as JAX would otherwise compile each step.
 PUSHES = {
     rule: jax.jit(partial(rule.push, LIBRARY))
     for rule in (formulas.HIT_RULE, *formulas.POINT_RULES)
@@ -99,7 +99,7 @@ RuntimeError
         return array.astype(jnp.float64)
 
     def search(self, search, arguments, shape):
-        """Return what a search finds, by one call for a whole batch of batches."""
+        """Return the results of a search, by one call for a batch of batches."""
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]
 

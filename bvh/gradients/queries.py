@@ -24,8 +24,7 @@ Query = TypeVar("Query", bound=Callable[..., Any])
 
 
 def plain_tuple(kind: Kind) -> Kind:
-    """Have `tuple` as the one base of a named tuple, as required by older PyTorch."""
-    # Others are no results of functions under `torch.func.vmap`.
+    """Make `tuple` the only base of a named tuple, as required by older PyTorch under `vmap`."""
     kind.__bases__ = (tuple,)
     return kind
 
@@ -90,18 +89,19 @@ class PointTuple(NamedTuple, Generic[Array]):
 
 
 class DifferentiableQueries(ABC, Generic[Array]):
-    """Queries with gradients: a subclass for each library says how it searches and derives.
+    """Queries with gradients: a subclass for each library searches and differentiates.
 
-    `module` is the one that users import. In docstrings, $array is a type of arguments, $result one
-    of results, and $refusals are what else raises; examples begin with imports and `preparation`.
+    `module` is the one that users import. In docstrings, $array is the type of arguments, $result
+    that of results, and $refusals are further errors; examples begin with imports and
+    `preparation`.
     """
 
     words: ClassVar[dict[str, str]]
     preparation: ClassVar[str] = ""
     library: ArrayLibrary
 
-    # Of a `Rule`, (origins, directions, corners) or (points, corners), and what was found: t or
-    # distance, u, v, position, hit. Returns these but `hit`, with derivatives.
+    # For a `Rule`, (origins, directions, corners) or (points, corners), and (t or distance, u, v,
+    # position, hit): returns these but `hit`, with derivatives.
     differentiable: Callable[..., tuple[Array, ...]]
 
     def __init__(self, module: str) -> None:
@@ -116,17 +116,17 @@ class DifferentiableQueries(ABC, Generic[Array]):
     def search(
         self, search: searches.TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
     ) -> Sequence[Array]:
-        """Return what a search finds, without derivatives; its first argument is the vertices."""
+        """Return the results of a search, without derivatives; vertices come first."""
 
     def summable(self, rows: Array) -> Array:
-        """Return rows of three, whose gradients, sums over all queries, are in range."""
+        """Return rows of three, with gradients, sums over all queries, in range."""
         found: Array = self.library.bounded(rows, 1)
         return found
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
     ) -> Sequence[Array]:
-        """Return results where they belong for the arrays that were given."""
+        """Return results on the device of the arguments."""
         return results
 
     def guarded(self, query: Query) -> Query:
@@ -146,7 +146,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         example = imports + self.preparation + inspect.cleandoc(example)
         public.__doc__ = f"{text}\n\nExamples\n--------\n{example}\n"
         public.__module__, public.__qualname__ = self.module, query.__name__
-        # What documents functions would find the method instead.
+        # Documentation tools would find the method instead.
         del public.__wrapped__
         public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
         self.functions[query.__name__] = public
@@ -300,8 +300,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
     ) -> tuple[Array, ...]:  # fmt: skip
-        """Return what is found; each of `given`, one row for each query; the corners of faces."""
-        # These depend on the vertices, if there are any.
+        """Return the results; each of `given`, a row for each query; and the corners of faces."""
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in given.items()}
         numbers = {name: self.reals(name, value) for name, value in bounds.items()}
@@ -311,15 +310,13 @@ class DifferentiableQueries(ABC, Generic[Array]):
         search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
         ends = [searches.with_axes(x, rank + 1) for x in rows.values()]
         limits = [searches.with_axes(x, rank) for x in numbers.values()]
-        known = None
-        if vertices is not None:
-            known, own = self.reals("vertices", vertices), tree.vertices.shape
-            if tuple(known.shape) != own:
-                wanted = f"the shape of the tree's, {own}"
-                raise ValueError(f"vertices must have {wanted}, got {tuple(known.shape)}")
-        *found, corners = self.search(search, [known, *ends, *limits], shape)
-        if known is not None and len(known):
-            corners = self.summable(known)[corners]
-        elif known is not None:
+        moved = None if vertices is None else self.reals("vertices", vertices)
+        if moved is not None and tuple(moved.shape) != tree.vertices.shape:
+            expected = f"the shape of the tree's, {tree.vertices.shape}"
+            raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
+        *found, corners = self.search(search, [moved, *ends, *limits], shape)
+        if moved is not None and len(moved):
+            corners = self.summable(moved)[corners]
+        elif moved is not None:
             corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
         return *found, *(xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends), corners

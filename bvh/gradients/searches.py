@@ -1,4 +1,4 @@
-"""Searches of a tree as functions of arrays: what is found, and the corners of its faces."""
+"""Searches of a tree as functions of arrays, with the corners of the faces."""
 
 from collections.abc import Callable
 from copy import copy
@@ -15,7 +15,7 @@ from bvh.runtime.user_calls import FILTER, user_function
 
 Arrays = tuple[NDArray[Any], ...]
 
-# Of options that are given: what raises for those that no query could have.
+# Checks of options, by name; each raises for a value that is not valid.
 CHECKS: dict[str, Callable[[Any], object]] = {
     "cull": cull_code,
     "mask": lambda mask: bit_masks("mask", mask),
@@ -28,10 +28,10 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 class TreeSearch:
     """A query of a tree, as a function of arrays.
 
-    `rank` is the number of leading axes of a result. With more axes before those, as in a batch of
-    batches, all arguments have them, of length 1 where they are the same for all. With `moving`
-    the vertices are an argument, whose values must be the tree's, and what is found has `rows` of
-    the corners in the vertices; otherwise it has the corners.
+    `rank` is the number of leading axes of a result. In a batch of batches all arguments have more
+    axes before those, of length 1 where they are the same for all. With `moving` the vertices are
+    an argument, whose values must be the tree's, and the result has rows of the corners in the
+    vertices; otherwise it has the corners.
     """
 
     tree: Any  # a BVH, or one on a device
@@ -41,7 +41,7 @@ class TreeSearch:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise for options that the query would refuse, which some libraries would call late."""
+        """Raise for options that are not valid: some libraries search late."""
         options = self.options
         check_options(None, False, options.get("filter"), options.get("data"))
         for name, check in CHECKS.items():
@@ -53,7 +53,7 @@ class TreeSearch:
             check_method(options["method"])
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
-        """Return what is found, and last the corners of the faces, or their rows."""
+        """Return columns of the result, and last the corners of the faces, or their rows."""
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
@@ -74,12 +74,12 @@ class TreeSearch:
 
     @property
     def vectors(self) -> int:
-        """How many arguments have rows of three numbers; they come first."""
+        """The number of arguments with rows of three numbers, which come first."""
         return 2 if self.query == "closest_hit" else 1
 
     def _found(self, tree: BVH, *queries: Any) -> Arrays:
         """Return fields of the result; the second is prim_id."""
-        # On a device there are no others.
+        # Queries on devices have fewer options.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
             origins, directions, low, high = queries
@@ -96,14 +96,14 @@ class TreeSearch:
         return np.where(turned, -distance, distance), near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return of each array that is found: how wide its rows are, 0 for numbers; its type."""
+        """Return the width of rows, 0 for numbers, and the type of each array of the result."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
 
 
 def checked_tree(query: str, tree: Any) -> BVH:
-    """Return what must be a tree over triangles, or one on a device."""
+    """Return a tree over triangles, or one on a device; raise a TypeError for all else."""
     if isinstance(getattr(tree, "host", None), BVH):
         there: BVH = tree
         return there
@@ -117,7 +117,7 @@ def checked_tree(query: str, tree: Any) -> BVH:
 
 
 def plain_memory(value: Any) -> Any:
-    """Return an array of numpy as any library takes one: in order, writable; others as they are."""
+    """Return an array of numpy in order and writable; other values as they are."""
     # PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
     if not isinstance(value, np.ndarray):
         return value
@@ -125,7 +125,7 @@ def plain_memory(value: Any) -> Any:
 
 
 def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the leading shape of what must be rows of three numbers."""
+    """Return the leading shape of rows of three numbers."""
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
@@ -134,10 +134,10 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
     """Return numbers, or rows of three, that are writable, with a leading shape."""
     array: NDArray[Any] = np.asarray(value, dtype)
-    whole = shape + array.shape[len(shape) :]
-    return array if array.shape == whole else np.array(np.broadcast_to(array, whole))
+    full = shape + array.shape[len(shape) :]
+    return array if array.shape == full else np.array(np.broadcast_to(array, full))
 
 
 def with_axes(array: Any, count: int) -> Any:
-    """Return an array with as many axes, new ones of length 1 before its own."""
+    """Return an array with `count` axes, new ones of length 1 first."""
     return array.reshape((1,) * (count - array.ndim) + tuple(array.shape))

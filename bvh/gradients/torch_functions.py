@@ -43,7 +43,7 @@ class Bounded(torch.autograd.Function):
 
 
 def bounded(values, axes):
-    """Return what `formulas.in_range` does, sparing a function where nothing is recorded."""
+    """Return `formulas.in_range`, without a recorded function where none is needed."""
     if torch.is_grad_enabled():
         return Bounded.apply(values, axes)
     return formulas.in_range(torch, values, axes)
@@ -53,7 +53,7 @@ LIBRARY = formulas.ArrayLibrary(torch, Tensor.detach, bounded, torch.is_grad_ena
 
 
 class Searching(torch.autograd.Function):
-    """What a search finds, without derivatives: apply(search, vertices, *queries)."""
+    """Results of a search, without derivatives: apply(search, vertices, *queries)."""
 
     @staticmethod
     def forward(search, *tensors):
@@ -86,9 +86,9 @@ class Searching(torch.autograd.Function):
 
 
 class Differentiable(torch.autograd.Function):
-    """What is found, with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
+    """Results with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
 
-    What may move are the origins and directions, or the points; and the corners.
+    `moving` are the origins and directions, or the points; and the corners.
     """
 
     generate_vmap_rule = True
@@ -99,10 +99,10 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        kept = *inputs[-7:-5], *output[:3], inputs[-1]
+        saved = *inputs[-7:-5], *output[:3], inputs[-1]
         ctx.rule, ctx.moving = inputs[0], len(inputs) - 6
-        ctx.save_for_backward(*kept)
-        ctx.save_for_forward(*kept)
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -128,13 +128,13 @@ class TorchQueries(DifferentiableQueries[Tensor]):
 
     def guarded(self, query):
         """Return a query that is called between the graphs of `torch.compile`."""
-        # `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits
-        # until there is something to be compiled.
+        # `torch.compiler.disable` imports the compiler, which takes as long as PyTorch: only when
+        # something is compiled.
 
         @wraps(query)
         def call(*args, **options):
             if torch.compiler.is_compiling():
-                # What is refused with fullgraph=True shows this line.
+                # Errors with fullgraph=True show this line.
                 outside = torch.compiler.disable(query, reason="trees are searched between graphs")
                 return outside(*args, **options)
             return query(*args, **options)
@@ -156,11 +156,11 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return tensor.to(CPU).to(torch.float64)
 
     def search(self, search, arguments, shape):
-        """Return what a search finds, without derivatives."""
+        """Return the results of a search, without derivatives."""
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
     def summable(self, rows):
-        """Return rows of three, whose gradients, sums over all queries, are in range."""
+        """Return rows of three, with gradients, sums over all queries, in range."""
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(self, results, given):

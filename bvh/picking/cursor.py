@@ -1,11 +1,13 @@
-"""Picking: what is under a cursor in the picture of a scene or tree, or within a few pixels."""
+"""Picking: the nearest hit in a scene or tree under a cursor, or within a few pixels of it."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from bvh.camera.camera import Camera, check_camera
-from bvh.picking.placed_trees import Floats, PlacedTrees, VisitedTrees, leaves_of
+from bvh.picking.options import PickOptions
+from bvh.picking.placed_trees import Floats, PickableScene, PlacedTrees, VisitedTrees, leaves_of
 from bvh.picking.projected import nearest_on_triangles
 from bvh.picking.results import Hit, Pick
 from bvh.queries.batches.quick_calls import cast_ray
@@ -15,25 +17,42 @@ from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import Boxes, Obbs
 
-# What is beside the cursor is hidden by what is nearer than it by more than this share of its
-# depth: its pixel is rounded, and faces that meet at a silhouette are steep.
+# Points near the cursor are hidden by hits that are nearer by more than this share of their depth:
+# pixels are rounded, and faces that meet at a silhouette are steep.
 CONTACT = 2.0**-20
+
+PLAIN = PickOptions()
+
+# A hit, its distance from the cursor in pixels, and its position; None on the cursor's ray.
+Candidate = tuple[Hit, float, Floats | None]
 
 
 def pick_in_tree(
-    tree: BVH, camera: Camera, x: float, y: float, radius: float, mask: int | None
+    tree: BVH, camera: Camera, x: float, y: float, radius: float, **options: Any
 ) -> Pick | None:
     """Return the nearest hit of a tree within a radius of a cursor; see `BVH.pick`."""
-    check_camera(camera)
-    if (type(radius) is float and radius == 0.0) or in_pixels(radius) == 0.0:
-        ray = camera.cursor_ray(x, y)
-        if mask is None:
-            hit = cast_ray(tree._quick, ray, camera.near, camera.far)
-        else:
-            hit = tree.caster(mask=mask)(*ray, camera.near, camera.far)
-        return Pick((*hit, -1), tree, None, camera, x, y, ray) if hit[1] >= 0 else None
-    tree._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
-    return pick_near(PlacedTrees.alone(tree), camera, x, y, radius, mask)
+    return pick(tree, camera, x, y, radius, PickOptions(**options))
+
+
+def pick(
+    source: PickableScene | BVH, camera: Camera, x: float, y: float, radius: float,
+    options: PickOptions,
+) -> Pick | None:  # fmt: skip
+    """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
+    if type(camera) is not Camera:
+        check_camera(camera)
+    if not (type(radius) is float and radius == 0.0) and in_pixels(radius) > 0.0:
+        return _pick_near(PlacedTrees.of(source), camera, x, y, radius, options)
+    ray = camera.cursor_ray(x, y)
+    if options == PLAIN:
+        hit = cast_ray(source._quick, ray, camera.near, camera.far)
+    else:
+        hit = source.caster(**options.of_rays)(*ray, camera.near, camera.far)
+    if hit[1] < 0:
+        return None
+    if isinstance(source, BVH):
+        return Pick((*hit, -1), source, None, camera, x, y, ray)
+    return Pick(hit, source, source._flattened, camera, x, y, ray)
 
 
 def in_pixels(radius: float) -> float:
@@ -43,28 +62,30 @@ def in_pixels(radius: float) -> float:
     return float(radius)
 
 
-def pick_near(
-    placed: PlacedTrees, camera: Camera, x: float, y: float, radius: float, mask: int | None
+def _pick_near(
+    placed: PlacedTrees, camera: Camera, x: float, y: float, radius: float, options: PickOptions
 ) -> Pick | None:
-    """Return the nearest hit within a radius, checked and above 0; see `Scene.pick`."""
+    """Return the nearest hit within a radius, checked and above 0."""
+    if isinstance(placed.source, BVH):
+        placed.source._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
     x, y, reach = float(x), float(y), float(radius)
-    ray = camera.cursor_ray(x, y)
-    hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
+    ray, of_rays = camera.cursor_ray(x, y), options.of_rays
+    hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, **of_rays)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
     planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)
-    found: list[tuple[Hit, float, Floats | None]] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
+    found: list[Candidate] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
     if found:
         # Faces behind the nearest hit are excluded. Depth grows along its gradient, which slanting
         # parallel rays do not follow.
         t, along = found[0][0][0], camera.gradients[2]
         plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
         planes = np.vstack([planes, plane])
-    visited = VisitedTrees(placed, camera, mask, 1)
+    visited = VisitedTrees(placed, camera, options)
     rows, _ = visited.near(planes)
     rows = rows[~np.isin(placed.instance_id[rows], placed.instance_id[leaves_of(hits)])]
     if len(rows):
-        found += _beside(visited, planes, rows.tolist(), x, y, reach)
+        found += _nearby(visited, planes, rows.tolist(), x, y, reach)
     if not found:
         return None
     # By t, leaf and prim_id.
@@ -80,10 +101,10 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
     return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
 
-def _beside(
+def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
-) -> list[tuple[Hit, float, Floats | None]]:
-    """Return for each instance its visible point nearest to a cursor: hit, distance, position."""
+) -> list[Candidate]:
+    """Return the visible point of each instance that is nearest to a cursor."""
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = visited.faces_in(planes, rows)
     near = nearest_on_triangles(camera, triangles, x, y)
@@ -96,7 +117,7 @@ def _beside(
     instances = placed.instance_id[leaves[close]]
     order = np.lexsort((prims[close], leaves[close], depth, near.distance[close], instances))
     _, first = np.unique(instances[order], return_index=True)
-    found: list[tuple[Hit, float, Floats | None]] = []
+    found: list[Candidate] = []
     for k in order[first].tolist():
         at, row = int(close[k]), int(leaves[close[k]])
         weights = near.weights[at]

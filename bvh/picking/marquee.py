@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
+from bvh.picking.options import PickOptions
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
 from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
-from bvh.picking.region import Region, RegionMode, Selected, SelectedPart
+from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
-from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.tree.primitives import Triangles
 
 # Rays at a time.
@@ -29,35 +29,29 @@ INSET = 2.0**-10
 CONTACT = 2.0**-32
 
 
-def select(
-    placed: PlacedTrees, camera: Camera, region: Region, what: Selected, mode: RegionMode,
-    visible_only: bool, samples: int, mask: int | None, threads: int | None,
-) -> Selection:  # fmt: skip
+def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOptions) -> Selection:
     """Return the selection of a region of the picture, after checking the options."""
-    check_option("what", what, regions.KINDS)
-    check_option("mode", mode, regions.MODES)
-    workers, want_inside = thread_count(threads), mode == "inside"
-    rays_across = whole_number("samples", samples)
-    visited = SelectedTrees(placed, camera, mask, workers)
+    options = options.for_selection()
+    visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}
     near, within = visited.near(region.planes)
     for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         if not full:
-            part = regions.select_part(camera, region, leaf, matrix, what, want_inside, workers)
+            part = regions.select_part(camera, region, leaf, matrix, options)
         elif what == "vertices":
             part = SelectedPart(leaf.vertices(), False)
         else:
             part = SelectedPart(leaf.owners, True)
         if len(part.ids):
             parts[row] = part
-    if visible_only and what == "vertices":
+    if options.visible_only and what == "vertices":
         parts = {row: visited.visible_vertices(row, part) for row, part in parts.items()}
         parts = {row: part for row, part in parts.items() if len(part.ids)}
-    elif visible_only and parts:
-        parts = visited.visible_faces(region, parts, rays_across)
+    elif options.visible_only and parts:
+        parts = visited.visible_faces(region, parts)
     if what == "instances":
-        rows, ids = visited.instances(parts, want_inside), []
+        rows, ids = visited.instances(parts), []
         offsets = np.zeros(len(rows) + 1, np.int64)
     else:
         rows, ids = np.array(list(parts), np.int32), [part.ids for part in parts.values()]
@@ -71,11 +65,11 @@ def select(
 class SelectedTrees(VisitedTrees):
     """Placed trees that a region selects, and what of them the camera sees."""
 
-    def instances(self, parts: dict[int, SelectedPart], want_inside: bool) -> NDArray[np.int32]:
+    def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
         """Return the first leaf of each instance with a selected leaf, or with no other."""
         owners = self.placed.instance_id
         chosen = np.unique(owners[np.array(list(parts), np.int64)])
-        if want_inside:
+        if self.options.want_inside:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
             # Empty leaves are inside wherever the rest is.
@@ -86,10 +80,10 @@ class SelectedTrees(VisitedTrees):
         return np.searchsorted(owners, chosen).astype(np.int32)
 
     def visible_faces(
-        self, region: Region, parts: dict[int, SelectedPart], samples: int
+        self, region: Region, parts: dict[int, SelectedPart]
     ) -> dict[int, SelectedPart]:
         """Return the faces of a selection that the camera sees."""
-        seen = self._faces_at_pixels(region, samples)
+        seen = self._faces_at_pixels(region)
         # Ascending, so that those of a leaf stand together.
         leaves = np.array(list(parts), np.int64)
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
@@ -103,9 +97,9 @@ class SelectedTrees(VisitedTrees):
         return {row: part._replace(ids=part.ids[found[row]])
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
-    def _faces_at_pixels(self, region: Region, samples: int) -> NDArray[np.int64]:
+    def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
         """Return the codes of the faces that rays through the pixels of a region meet first."""
-        camera, corners = self.camera, region.outline
+        camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio
         axes = []

@@ -16,7 +16,6 @@ p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
 
 import itertools
 from collections.abc import Sequence
-from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -24,12 +23,12 @@ import numpy as np
 from bvh.geometry.arithmetic.exact_sums import add_triple, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import finite, vector
 from bvh.geometry.arithmetic.predicates import orient2d
+from bvh.geometry.arithmetic.rational import Row, between, cross, dot, dots, scaled, times
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
-Point = tuple[Fraction, Fraction]
-Edge = tuple[Point, Point]
+Edge = tuple[Row, Row]
 
 APART, MEET, UNSURE = 0, 1, -1
 OUTSIDE, BORDER, INTERIOR = -1, 0, 1
@@ -284,81 +283,74 @@ def judge_points(outline, points, first, last, locations):
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
     """Return whether all of a triangle is in the region of an outline, in rational numbers."""
-    # For what is UNSURE: triangles with all corners in the region, and the outline through them or
-    # along them, in lassos that are narrow, touch themselves or run back along themselves.
-    around = [_exact(p) for p in outline]
+    # For those that are UNSURE: triangles with all corners in the region, and the outline through
+    # them or along them, in lassos that are narrow, touch themselves or run back along themselves.
+    rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
+    *around, a, b, c = [(x, y, 1) for x, y in rows]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
-    a, b, c = (_exact(p) for p in triangle)
-    if not all(_contains(edges, v) or v in around for v in (a, b, c)):
+    if not all(v in around or _contains(edges, v) for v in (a, b, c)):
         return False
-    area = _exact_area(a, b, c)
+    area = dot(cross(a, b), c)
     if area == 0:
         p, q = min(a, b, c), max(a, b, c)
         return p == q or all(_contains(edges, m) for m in _middles((p, q), edges))
     sides = ((a, b), (b, c), (c, a))
+    inward = [times(1 if area > 0 else -1, cross(*side)) for side in sides]
     near = [edge for edge in edges if not _apart(edge, (a, b, c))]
     cut = False
-    for edge in near:
-        for middle in _middles(edge, [*near, *sides]):
-            if all(_exact_area(*side, middle) * area > 0 for side in sides):
+    for p, q in near:
+        for middle in _middles((p, q), [*near, *sides]):
+            if min(dots(middle, inward)) > 0:
                 cut = True
-                across = (edge[0][1] - edge[1][1], edge[1][0] - edge[0][0])
-                back = (-across[0], -across[1])
-                if not (_odd(edges, middle, across) and _odd(edges, middle, back)):
+                across = (p[1] - q[1], q[0] - p[0], 0)
+                if not (_odd(edges, middle, across) and _odd(edges, middle, times(-1, across))):
                     return False
     # Where no outline runs through it, all of it lies where one of its points does.
-    centre = ((a[0] + b[0] + c[0]) / 3, (a[1] + b[1] + c[1]) / 3)
-    return cut or _contains(edges, centre)
+    return cut or _contains(edges, (a[0] + b[0] + c[0], a[1] + b[1] + c[1], 3))
 
 
-def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
-    """Return whether an edge is beside the box of a triangle."""
+def _apart(edge: Edge, triangle: Sequence[Row]) -> bool:
+    """Return whether an edge is outside the box of a triangle."""
     spans = zip(zip(*edge, strict=True), zip(*triangle, strict=True), strict=True)
     return any(max(ends) < min(corners) or min(ends) > max(corners) for ends, corners in spans)
 
 
-def _exact(point: Sequence[float]) -> Point:
-    return Fraction(float(point[0])), Fraction(float(point[1]))
-
-
-def _exact_area(a: Point, b: Point, c: Point) -> Fraction:
-    """Return twice the area of a triangle that turns left."""
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
-
-
-def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
+def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
     """Return a point of each of the parts into which other edges, and their lines, cut an edge."""
+    from fractions import Fraction
+
     p, q = edge
+    axis = 0 if p[0] != q[0] else 1
     cuts = {Fraction(0), Fraction(1)}
     for r, s in others:
-        before, after = _exact_area(r, s, p), _exact_area(r, s, q)
+        before, after = dots(cross(r, s), edge)
         if before != after:
-            cuts.add(before / (before - after))
+            cuts.add(Fraction(before, before - after))
         elif before == 0:
-            axis = 0 if p[0] != q[0] else 1
-            cuts |= {(v[axis] - p[axis]) / (q[axis] - p[axis]) for v in (r, s)}
+            cuts |= {Fraction(v[axis] - p[axis], q[axis] - p[axis]) for v in (r, s)}
     inner = sorted(t for t in cuts if 0 <= t <= 1)
     half = [(t + u) / 2 for t, u in itertools.pairwise(inner)]
-    return [(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])) for t in half]
+    return [between(p, q, *t.as_integer_ratio()) for t in half]
 
 
-def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
-    """Return whether the region lies right beyond a point, where no edge leads."""
-    odd = False
-    ahead = (start[0] + along[0], start[1] + along[1])
+def _odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
+    """Return whether the region lies right beyond a point in a direction, where no edge leads."""
+    odd, ahead = False, cross(start, along)
     for p, q in edges:
-        before, after = _exact_area(start, ahead, p), _exact_area(start, ahead, q)
-        if (before > 0) != (after > 0):
-            # How far along the ray the edge is: the quotient of the two, whose sign is enough.
-            slope = along[0] * (q[1] - p[1]) - along[1] * (q[0] - p[0])
-            odd ^= _exact_area(p, q, start) * slope > 0
+        if (dot(ahead, p) > 0) != (dot(ahead, q) > 0):
+            # The quotient of the two is how far along the ray the edge is.
+            line = cross(p, q)
+            odd ^= dot(line, start) * dot(line, along) < 0
     return odd
 
 
-def _contains(edges: list[Edge], v: Point) -> bool:
+def _contains(edges: Sequence[Edge], v: Row) -> bool:
     """Return whether a point is on the outline, or wound about an odd number of times."""
-    on = any(min(p, q) <= v <= max(p, q) and _exact_area(p, q, v) == 0 for p, q in edges)
-    return on or _odd(edges, v, (Fraction(1), Fraction(0)))
+    on = any(
+        dot(cross(p, q), v) == 0 and times(v[2], min(p, q)) <= v <= times(v[2], max(p, q))
+        for p, q in edges
+    )
+    return on or _odd(edges, v, (1, 0, 0))
 
 
 @warms("selections in a picture")

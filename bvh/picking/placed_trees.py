@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.options import PickOptions
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.ray_queries import CasterQueries
@@ -55,12 +56,15 @@ class LeafTable(Protocol):
 
 
 class PickableScene(CasterQueries):
-    """Ray queries of a scene, and what picking asks beside: what its leaves are now."""
+    """Interface that scenes provide to picking: queries of rays, and the leaves as they are now."""
 
     __slots__ = ()
 
     attributes: Callable[[BVH], Attributes]
     _current_leaves: Callable[[], LeafTable]
+    _placed: Callable[[], PlacedTrees]
+    _flattened: Any
+    _quick: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +81,13 @@ class PlacedTrees:
     boxes: Floats  # (n, 6), in the world
 
     @classmethod
-    def alone(cls, tree: BVH) -> PlacedTrees:
-        """Return a tree in place, with all bits and of no instance."""
+    def of(cls, source: PickableScene | BVH) -> PlacedTrees:
+        """Return the leaves of a scene; or a tree in place, with all bits and of no instance."""
+        if not isinstance(source, BVH):
+            return source._placed()
         one, matrix = np.zeros(1, np.int64), np.eye(3, 4)[None]
-        bits, boxes = np.full(1, ALL_BITS, np.uint32), tree.bounds.reshape(1, 6)
-        return cls(tree, None, (tree,), one, matrix, bits, one - 1, boxes)
+        bits, boxes = np.full(1, ALL_BITS, np.uint32), source.bounds.reshape(1, 6)
+        return cls(source, None, (source,), one, matrix, bits, one - 1, boxes)
 
     def name_of(self, row: int) -> str | None:
         """Return the name of a leaf."""
@@ -138,12 +144,10 @@ class TreeFaces:
 class VisitedTrees:
     """Placed trees under a camera, visited one by one."""
 
-    def __init__(
-        self, placed: PlacedTrees, camera: Camera, mask: int | None, threads: int | None
-    ) -> None:
-        self.placed, self.camera, self.mask, self.threads = placed, camera, mask, threads
+    def __init__(self, placed: PlacedTrees, camera: Camera, options: PickOptions) -> None:
+        self.placed, self.camera, self.options = placed, camera, options
         self._visited: dict[int, TreeFaces] = {}
-        self._bits = one_mask(mask) & ALL_BITS
+        self._bits = one_mask(options.mask) & ALL_BITS
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
@@ -179,7 +183,8 @@ class VisitedTrees:
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
         """Return t, leaf and primitive of what rays through points (n, 2) of the picture hit."""
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
-        hits = self.placed.source.closest_hit(*rays, mask=self.mask, threads=self.threads)
+        options, source = self.options, self.placed.source
+        hits = source.closest_hit(*rays, threads=options.threads, **options.of_rays)
         return hits.t, leaves_of(hits), hits.prim_id
 
 

@@ -1,6 +1,6 @@
 """Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree."""
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,17 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import sides_of
 from bvh.geometry.transforms import moved
+from bvh.picking.options import PickOptions
 from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
 from bvh.picking.placed_trees import Floats, TreeFaces, marked
 from bvh.picking.projected import OwnedTriangles, project_points, project_triangles, transformed
 from bvh.runtime.arguments import kernel_input, rows
 from bvh.runtime.threads import share
 from bvh.tree.primitives import Triangles
-
-# What is selected, and whether a part of it has to be in the region, or all of it.
-Selected = Literal["faces", "vertices", "instances"]
-RegionMode = Literal["touching", "inside"]
-KINDS, MODES = get_args(Selected), get_args(RegionMode)
 
 # Triangles that a thread tests at a time.
 CHUNK = 8192
@@ -33,10 +29,10 @@ class Region(NamedTuple):
 
 
 class SelectedPart(NamedTuple):
-    """The selected ids of one leaf: vertices if these are wanted, else primitives."""
+    """The selected ids of one leaf: vertices or primitives."""
 
     ids: NDArray[np.int32]
-    all: bool  # primitives are selected, and instances are wanted
+    all: bool  # in selections of instances: whether the ids are all primitives
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
@@ -105,18 +101,19 @@ def select_faces(
 
 
 def select_part(
-    camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, what: Selected,
-    want_inside: bool, threads: int,
-) -> SelectedPart:  # fmt: skip
+    camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, options: PickOptions
+) -> SelectedPart:
     """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
-    if what == "vertices":
+    threads = options.threads or 1
+    if options.what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
-        _, used = leaf.candidates(matrix, region.planes)
+    surface, used = leaf.candidates(matrix, region.planes)
+    if options.what == "vertices":
         if len(used) == len(leaf.tree.vertices):
             used = leaf.vertices()
         corners, seen = project_points(camera, moved(leaf.tree.vertices[used], matrix))
         return SelectedPart(used[(locate_points(region, corners, threads) >= BORDER) & seen], False)
-    surface, _ = leaf.candidates(matrix, region.planes)
-    found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
-    # Only whole instances need the count of all triangles.
-    return SelectedPart(found, what == "instances" and len(found) == len(leaf.owners))
+    placed = transformed(surface, matrix)
+    ids = select_faces(camera, region, placed, options.want_inside, threads)
+    # Only `instances` need the count of all triangles.
+    return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))

@@ -14,9 +14,9 @@ from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.options import Selected
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
-from bvh.picking.region import Selected
 from bvh.queries.answers.locations import normals_of, positions_on, shape_normals, unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of

@@ -72,7 +72,7 @@ class TreeQueries(
         >>> tree.pick(camera, 49, 51) is None, tree.pick(camera, 49, 51, radius=3).vertex.id
         (True, 0)
         """
-        return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask)
+        return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask=mask)
 
     @verb({"prim_id": ()}, np.int32)
     def face_of(self, prim_id: int | ArrayLike) -> IdResult:

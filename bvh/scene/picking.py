@@ -7,10 +7,11 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera, check_camera
-from bvh.picking.cursor import in_pixels, pick_near, rows_of
+from bvh.picking import cursor
 from bvh.picking.marquee import select
+from bvh.picking.options import PickOptions, RegionMode, Selected
 from bvh.picking.placed_trees import PlacedTrees
-from bvh.picking.region import RegionMode, Selected, lasso, rectangle
+from bvh.picking.region import lasso, rectangle
 from bvh.picking.results import Pick, Selection
 from bvh.queries.batches.quick_calls import cast_ray
 from bvh.scene.scene_queries import SceneQueries
@@ -56,17 +57,12 @@ class Picking(SceneQueries):
         >>> pick.vertex.id, round(pick.screen_distance, 6)
         (0, 1.414214)
         """
-        if not (type(radius) is float and radius == 0.0) and in_pixels(radius) > 0.0:
-            check_camera(camera)
-            return pick_near(self._placed(), camera, x, y, radius, mask)
-        if type(camera) is not Camera:
-            check_camera(camera)
-        ray = camera.cursor_ray(x, y)
-        if mask is None:
+        if mask is None and type(camera) is Camera and type(radius) is float and radius == 0.0:
+            # The fast path, for cursors that move.
+            ray = camera.cursor_ray(x, y)
             hit = cast_ray(self._current(), ray, camera.near, camera.far)
-        else:
-            hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
-        return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
+            return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
+        return cursor.pick(self, camera, x, y, radius, PickOptions(mask))
 
     def picker(self, camera: Camera, *, mask: int | None = None) -> Callable[..., Pick | None]:
         """Return a function that picks under a hovering cursor with little overhead.
@@ -93,7 +89,7 @@ class Picking(SceneQueries):
         [False, True, False]
         """
         check_camera(camera)
-        cast, ray_of = self.caster(mask=mask), camera.cursor_ray
+        cast, ray_of = self.caster(**PickOptions(mask).of_rays), camera.cursor_ray
         near, far = camera.near, camera.far
 
         def pick(x: float, y: float) -> Pick | None:
@@ -122,9 +118,10 @@ class Picking(SceneQueries):
         """
         check_camera(camera)
         ray = camera.cursor_ray(x, y)
-        hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
+        options = PickOptions(mask).of_rays
+        hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, **options)
         leaves = self._flattened
-        return [Pick(hit, self, leaves, camera, x, y, ray) for hit in rows_of(hits)]
+        return [Pick(hit, self, leaves, camera, x, y, ray) for hit in cursor.rows_of(hits)]
 
     def pick_rect(
         self, camera: Camera, x0: float, y0: float, x1: float, y1: float, *,
@@ -176,8 +173,8 @@ class Picking(SceneQueries):
         Selection(0 faces of 0 instances)
         """
         region = rectangle(camera, x0, y0, x1, y1)
-        options = what, mode, visible_only, samples, mask, threads
-        return select(self._placed(), camera, region, *options)
+        options = PickOptions(mask, threads, what, mode, visible_only, samples)
+        return select(self._placed(), camera, region, options)
 
     def pick_lasso(
         self, camera: Camera, polygon: ArrayLike, *, what: Selected = "faces",
@@ -205,8 +202,8 @@ class Picking(SceneQueries):
         >>> scene.pick_lasso(camera, around, mode="inside").ids
         array([0], dtype=int32)
         """
-        options = what, mode, visible_only, samples, mask, threads
-        return select(self._placed(), camera, lasso(camera, polygon), *options)
+        options = PickOptions(mask, threads, what, mode, visible_only, samples)
+        return select(self._placed(), camera, lasso(camera, polygon), options)
 
     def _placed(self) -> PlacedTrees:
         """Return the leaves as picking takes them."""

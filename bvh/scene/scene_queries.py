@@ -87,9 +87,9 @@ class SceneQueries(
 
         view = self._current()
         bits = one_mask(mask)
-        solid = view.first_not_triangles(bits)
-        if solid is not None:
-            which = f"instance {view.owners[solid[0]]} is over {solid[1]}"
+        other = view.first_not_triangles(bits)
+        if other is not None:
+            which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
@@ -340,8 +340,8 @@ class SceneQueries(
     def _over_triangles(self, query: str) -> SceneView:
         """Return the view, if all visible leaves are over triangles."""
         view = self._current()
-        solid = view.first_not_triangles(-1)
-        if solid is not None:
-            path, kind = self.path(solid[0]), solid[1]
+        other = view.first_not_triangles(-1)
+        if other is not None:
+            path, kind = self.path(other[0]), other[1]
             raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

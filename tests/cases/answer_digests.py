@@ -184,7 +184,7 @@ def arrays_of(answer: Any) -> Iterator[np.ndarray]:
             # Fields that mean nothing are None.
             if not name.startswith("_") and getattr(answer, name) is not None:
                 yield from arrays_of(getattr(answer, name))
-    else:
+    elif answer is not None:  # a field without a meaning, as `instance_id` of a tree's hits
         array = np.asarray(answer)
         assert array.dtype != object, type(answer)
         yield array

@@ -6,8 +6,6 @@ import copy
 import inspect
 import pickle
 import re
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -19,6 +17,7 @@ import bvh
 from bvh.compat.geometries import Geometries
 from bvh.compat.open3d import RaycastingScene
 from tests.cases.stand_ins import StandInMesh, Tensor
+from tests.children import answer, fork
 
 Rng = np.random.Generator
 
@@ -84,8 +83,8 @@ def test_answers_come_back_on_the_device_of_the_question() -> None:
     scene = RaycastingScene()
     scene.add_triangles(CORNERS, FACES)
     rays = Tensor(DOWN, "SYCL:0")
-    for answer in (scene.cast_rays(rays), scene.list_intersections(rays)):
-        assert {array.device for array in answer.values()} == {"SYCL:0"}
+    for found in (scene.cast_rays(rays), scene.list_intersections(rays)):
+        assert {array.device for array in found.values()} == {"SYCL:0"}
     assert scene.test_occlusions(rays).device == "SYCL:0"
 
 
@@ -244,16 +243,15 @@ def test_refusals_name_the_argument(call: Any, kind: type[Exception], message: s
 
 def test_open3d_is_never_imported() -> None:
     """Neither by the drop-in nor by what it is asked."""
-    program = (
-        "import sys, numpy as np\n"
-        "from bvh.compat.open3d import RaycastingScene\n"
-        "scene = RaycastingScene()\n"
-        "scene.add_triangles(np.eye(3), [[0, 1, 2]])\n"
-        "scene.cast_rays(np.ones((1, 6)))\n"
-        "print(sorted(name for name in sys.modules if name.startswith('open3d')))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+    script = """
+import json, sys, numpy as np
+from bvh.compat.open3d import RaycastingScene
+scene = RaycastingScene()
+scene.add_triangles(np.eye(3), [[0, 1, 2]])
+scene.cast_rays(np.ones((1, 6)))
+print(json.dumps([name for name in sys.modules if name.startswith("open3d")]))
+"""
+    assert answer(fork(script)) == []
 
 
 def test_everything_is_documented_and_annotated() -> None:

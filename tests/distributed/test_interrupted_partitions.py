@@ -126,7 +126,6 @@ def test_what_a_killed_process_may_leave(tmp_path: Path) -> None:
         ["unfinished/lock"],
         ["unfinished/lock", "unfinished/all"],
         ["unfinished/lock", "unfinished/all-0-12", "00000.bvh", "00000.npy", "00001.bvh"],
-        ["unfinished/lock", "00000.bvh", ".00001.bvh.0123456789abcdef"],
         ["unfinished/lock", "unfinished/index.json", "00000.bvh", "00000.npy"],
     ):
         folder = tmp_path / str(len(names)) / names[-1].replace("/", "-")

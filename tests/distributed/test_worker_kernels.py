@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bvh.runtime.cache import kernel_cache
-from tests.children import answer, start
+from tests.children import answer, fork, start
 
 distributed = pytest.importorskip("distributed")
 worker_kernels = pytest.importorskip("bvh.distributed.worker_kernels")
@@ -86,7 +86,7 @@ def test_homes_that_cannot_be_written_to(tmp_path: Path) -> None:
         "HOME": unusable, "XDG_CACHE_HOME": unusable, "LOCALAPPDATA": unusable,
         "TMPDIR": tmp_path / "temporary", "BVH_KERNELS": "off",
     }  # fmt: skip
-    children = [start(COLD, **settings, BVH_CACHE_DIR=given) for given in (None, unusable)]
+    children = [fork(COLD, **settings, BVH_CACHE_DIR=given) for given in (None, unusable)]
     found = [answer(child) for child in children]
     (folder,) = {worker["folder"] for worker in found}
     assert Path(folder).parent.parent == tmp_path / "temporary"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
+from bvh.picking.options import PickOptions
 from bvh.picking.placed_trees import TreeFaces
 from bvh.picking.region import lasso, rectangle, select_part
 from tests.cases.family_parts import sphere
@@ -60,16 +61,18 @@ def test_scenes_equal_their_leaves_one_by_one(rng: np.random.Generator, mode: st
                 leaves = scene.leaves
                 tree, matrix = leaves.trees[leaves.tree_of[row]], leaves.matrices[row]
                 leaf = TreeFaces(tree)
-                inside = mode == "inside"
-                part = select_part(camera, region, leaf, matrix, "faces", inside, 1).ids
+                options = PickOptions(mode=mode)
+                part = select_part(camera, region, leaf, matrix, options).ids
                 place = np.flatnonzero(faces.leaf == row)
                 told = faces[int(place[0])].tolist() if len(place) else []
                 assert told == part.tolist()
-                part = select_part(camera, region, leaf, matrix, "vertices", inside, 1).ids
+                part = select_part(
+                    camera, region, leaf, matrix, options._replace(what="vertices")
+                ).ids
                 place = np.flatnonzero(vertices.leaf == row)
                 assert (vertices[int(place[0])].tolist() if len(place) else []) == part.tolist()
                 whole.setdefault(row // 2, []).append(
-                    len(told) == len(tree) if inside else len(told) > 0
+                    len(told) == len(tree) if mode == "inside" else len(told) > 0
                 )
             wanted = [k for k, v in whole.items() if (all if mode == "inside" else any)(v)]
             assert instances.instance_id.tolist() == wanted

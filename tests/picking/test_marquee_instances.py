@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.geometry.transforms import moved
+from bvh.picking.options import PickOptions
 from bvh.picking.placed_trees import TreeFaces
 from bvh.picking.projected import project_points, surface_of
 from bvh.picking.region import lasso, rectangle, select_part
@@ -18,6 +19,7 @@ from tests.oracles import picking as oracle_picking
 from tests.oracles.overlaps import clip_all
 
 IDENTITY = np.eye(4)[:3]
+INSIDE, VERTICES = PickOptions(mode="inside"), PickOptions(what="vertices")
 
 
 def some_camera(rng: np.random.Generator, **options: Any) -> bvh.Camera:
@@ -66,13 +68,13 @@ def test_selections_equal_rational_arithmetic(rng: np.random.Generator, part: in
             triangles[(depth < 0).any(axis=1)] = camera.eye + camera.forward
         region, _ = some_region(rng, camera)
         tree = bvh.BVH.from_triangles(triangles.reshape(-1, 3), np.arange(24).reshape(8, 3))
-        touching = select_part(camera, region, TreeFaces(tree), IDENTITY, "faces", False, 1).ids
-        within = select_part(camera, region, TreeFaces(tree), IDENTITY, "faces", True, 1).ids
+        touching = select_part(camera, region, TreeFaces(tree), IDENTITY, PickOptions()).ids
+        within = select_part(camera, region, TreeFaces(tree), IDENTITY, INSIDE).ids
         truth = truth_of(camera, region.outline, triangles)
         assert touching.tolist() == np.flatnonzero(truth[0]).tolist()
         assert within.tolist() == np.flatnonzero(truth[1]).tolist()
         counts += len(touching), len(within)
-        vertices = select_part(camera, region, TreeFaces(tree), IDENTITY, "vertices", False, 1).ids
+        vertices = select_part(camera, region, TreeFaces(tree), IDENTITY, VERTICES).ids
         corners, seen = project_points(camera, triangles.reshape(-1, 3))
         edges = oracle_picking.region_edges(region.outline)
         held = [
@@ -96,15 +98,13 @@ def test_large_trees_are_looked_up(rng: np.random.Generator) -> None:
     for _ in range(20):
         camera = some_camera(rng)
         region, _ = some_region(rng, camera)
-        for want_inside in (False, True):
-            told = select_part(camera, region, TreeFaces(tree), matrix, "faces", want_inside, 2).ids
+        for options in (PickOptions(threads=2), INSIDE):
+            told = select_part(camera, region, TreeFaces(tree), matrix, options).ids
             every = []
             for first in range(0, 5000, 1000):
                 some = world.faces[first : first + 1000]
                 part = bvh.BVH.from_triangles(world.vertices, some)
-                ids = select_part(
-                    camera, region, TreeFaces(part), IDENTITY, "faces", want_inside, 1
-                ).ids
+                ids = select_part(camera, region, TreeFaces(part), IDENTITY, options).ids
                 every += (ids + first).tolist()
             assert told.tolist() == every
             found += len(every)
@@ -147,8 +147,8 @@ def test_what_crosses_near_and_far_is_cut(rng: np.random.Generator, perspective:
         triangles = rng.normal(0, 1.0, (8, 1, 3)) + rng.normal(0, size, (8, 3, 3))
         region, _ = some_region(rng, camera)
         tree = bvh.BVH.from_triangles(triangles.reshape(-1, 3), np.arange(24).reshape(8, 3))
-        touching = select_part(camera, region, TreeFaces(tree), IDENTITY, "faces", False, 1).ids
-        within = select_part(camera, region, TreeFaces(tree), IDENTITY, "faces", True, 1).ids
+        touching = select_part(camera, region, TreeFaces(tree), IDENTITY, PickOptions()).ids
+        within = select_part(camera, region, TreeFaces(tree), IDENTITY, INSIDE).ids
         for i, triangle in enumerate(triangles):
             depth = camera.project(triangle)[2]
             whole = bool(((depth >= camera.near) & (depth <= camera.far)).all())

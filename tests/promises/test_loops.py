@@ -19,7 +19,7 @@ KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
 # `geometry/arithmetic/roots.py`.
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
-        binned_sah.build_subtree closest_shape.nearest_shapes collapse._collapse collapse._open
+        binned_sah.build_subtree collapse._collapse collapse._open
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk point_walks._walk_float32 point_walks._walk_float64 points.closest_to
@@ -38,7 +38,7 @@ BOUNDS = {
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
     "insertion into a sorted list, from its end": """
-        all_hits._sort closest_shape._insert leaf_hits._insert near_pairs.sort_collected
+        all_hits._sort leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",
     "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
         polygons._clip_ears polygons._is_ear""",

@@ -82,8 +82,8 @@ class ManagedMeshes:
         """Return all pairs of faces that touch."""
         view, content = self._views(other)
 
-        def compared(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.bool_]:
-            return mine < theirs if content is view else np.ones(len(mine), np.bool_)
+        def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+            return first < second if content is view else np.ones(len(first), np.bool_)
 
         found = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
         corners = [_corners(side, found, k) for k, side in enumerate((view, content))]
@@ -103,9 +103,9 @@ class ManagedMeshes:
             return []
         view, content = self._views(other)
         pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
-        known, found = set(map(tuple, touching.tolist())), list[Inside]()
+        touch, found = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            if (first, second) in known:
+            if (first, second) in touch:
                 continue
             point = self._inner_point(other, first, second)
             if point is not None:

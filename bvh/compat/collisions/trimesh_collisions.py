@@ -20,7 +20,7 @@ EXTERNAL = "__external"
 
 
 class CollisionManager(ManagedMeshes):
-    """Meshes under rigid or other affine transforms, asked which of them collide.
+    """Meshes under rigid or other affine transforms, with queries of collisions and distances.
 
     A drop-in replacement for `trimesh.collision.CollisionManager`, without python-fcl. Meshes
     collide if their surfaces have a common point, by an exact test; they are closed sets, so
@@ -59,11 +59,11 @@ class CollisionManager(ManagedMeshes):
         transform is any that is affine and invertible. Raises a ValueError or TypeError if it has
         another shape than (4, 4) or is singular, and for anything but a Trimesh.
         """
-        # All that may fail comes before the mesh is in the scene.
-        known, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
+        # Everything that may fail precedes the addition to the scene.
+        replaces, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
         solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
         number = self._scene.add(tree, matrix)
-        if known:
+        if replaces:
             self.remove_object(name)
         self._ids[name], self._names[number] = number, name
         if solid:
@@ -85,7 +85,7 @@ class CollisionManager(ManagedMeshes):
         self, mesh: trimesh.Trimesh, transform: ArrayLike | None = None, return_names: bool = False,
         return_data: bool = False,
     ) -> Any:  # fmt: skip
-        """Tell whether a mesh collides with any in the manager, as in trimesh.
+        """Return whether a mesh collides with any in the manager, as in trimesh.
 
         With `return_names` also the names of all that it collides with; with `return_data` all
         contacts: each pair of faces that touch, and each mesh inside a convex one. Names are that
@@ -95,7 +95,7 @@ class CollisionManager(ManagedMeshes):
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
 
     def in_collision_internal(self, return_names: bool = False, return_data: bool = False) -> Any:
-        """Tell whether any two meshes in the manager collide, as in `in_collision_single`.
+        """Return whether any two meshes in the manager collide, as in `in_collision_single`.
 
         Names are pairs in alphabetical order.
         """
@@ -106,7 +106,7 @@ class CollisionManager(ManagedMeshes):
     def in_collision_other(
         self, other_manager: CollisionManager, return_names: bool = False, return_data: bool = False
     ) -> Any:
-        """Tell whether any mesh collides with any in another manager, as in `in_collision_single`.
+        """Return whether meshes of two managers collide, as in `in_collision_single`.
 
         Names are pairs, of which that in this manager is first.
         """
@@ -154,7 +154,7 @@ class CollisionManager(ManagedMeshes):
 def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
     """Create a manager of the meshes of a trimesh scene, by the names of its nodes, as in trimesh.
 
-    Also returns, by the names, what `CollisionManager.add_object` does.
+    Also returns, by the names, the instances that `CollisionManager.add_object` returns.
 
     Examples
     --------
@@ -199,6 +199,6 @@ def _alphabetical(names: Names) -> Names:
 
 
 def _chosen(answer: object, names: object, data: object, named: bool, detailed: bool) -> Any:
-    """Return an answer, with names and data where they are asked for."""
-    more = [part for part, wanted in ((names, named), (data, detailed)) if wanted]
+    """Return an answer, with names if `named` and data if `detailed`."""
+    more = [part for part, included in ((names, named), (data, detailed)) if included]
     return (answer, *more) if more else answer

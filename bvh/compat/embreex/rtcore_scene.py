@@ -78,7 +78,7 @@ class EmbreeScene:
         -------
         ndarray of int32, ndarray of float32, or dict
             INTERSECT: the face in its mesh, -1 for a miss; OCCLUDED: 0 for a hit, -1 for a miss;
-            DISTANCE: t, or what `dists` was (1e37) for a miss. With `output` arrays "u", "v", "Ng",
+            DISTANCE: t, or `dists` (1e37) for a miss. With `output` arrays "u", "v", "Ng",
             "tfar", "primID" and "geomID"; zeros and -1 for a miss.
         """
         check_option("query", query, QUERIES)

@@ -2,7 +2,7 @@
 
 A ray is brought into the tree's local frame, clipped to its box and counted from there, as
 `traversal.rays.ray_setup` does it, whose margins hold here; nothing is fused, which they allow.
-What they do not cover, rays far beyond the tree's size or of extreme lengths, is left to the CPU.
+Rays that they do not cover, far beyond the tree's size or of extreme lengths, are left to the CPU.
 
 Of the filter of triangles (see `tree.triangle_groups`) the bounds are 24 e B times sizes; without
 fused operations the products of t with den are rounded once more, by 2.1 e B: 32 e B covers all.
@@ -42,7 +42,7 @@ CLIP_MARGIN, CLIP_SHARE = f8(ray_setup.CLIP_MARGIN), f8(2.0**-50)
 T_ULP, LENGTH_UP, LENGTH_SHARE = f8(2.0**-52), f8(ray_setup.UP), f8(2.0**-20)
 SLACK_ENTRY, SLACK_BOUND = f8(2.0**-51), f8(32.0 * UNIT)
 FILTER = f8(32.0 * UNIT)
-# What a ray may be off by in a leaf, as a share of the size of its tree.
+# The largest error of a ray in a leaf, as a share of the size of its tree.
 WORST, OVER_UNIT = f8(instanced_rays.WORST), f8(1.0 / UNIT)
 TINY = f4(float(triangle_groups.TINY))
 ZERO4 = f4(0.0)
@@ -70,7 +70,7 @@ class LocalRay:
 
 @wp.func
 def _local_bound(t: wp.float64, shift: wp.int64, sign: wp.float64):
-    """Return t, moved by what rounding may hide, as a local parameter."""
+    """Return t, widened by rounding, as a local parameter."""
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
     return scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
@@ -141,8 +141,8 @@ def local_ray(
 
 
 @wp.func
-def _stay(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
-    """Return when a ray enters and leaves the slab of a box."""
+def _slab(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
+    """Return where a ray enters and leaves the slab of a box."""
     inverse = ray.inverse[axis]
     first, last = low, high
     if inverse < ZERO4:
@@ -164,7 +164,7 @@ def dot4(a: wp.vec3, b: wp.vec3):
 
 @wp.func
 def surely_missed(tree: Target, i: int, ray: LocalRay):
-    """Return whether float32 tells that a triangle is not hit within the limits of a ray."""
+    """Return whether a triangle is surely not hit within the limits of a ray, by float32."""
     x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
     n = cross4(e1, e2)
@@ -199,7 +199,7 @@ def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
 
 @wp.struct
 class Steps:
-    """What a ray enters of a node: its nearer child, and the other; count -1 for nothing."""
+    """The children of a node that a ray enters, the nearer first; count -1 for none."""
 
     code: wp.int32
     count: wp.int32
@@ -211,14 +211,14 @@ class Steps:
 def step_into(target: Target, node: wp.int32, ray: LocalRay):
     """Return the children of a node that a ray enters, the nearer one first."""
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
-    a, b = _stay(x[0], x[1], ray, 0)
-    c, f = _stay(y[0], y[1], ray, 1)
-    g, h = _stay(z[0], z[1], ray, 2)
+    a, b = _slab(x[0], x[1], ray, 0)
+    c, f = _slab(y[0], y[1], ray, 1)
+    g, h = _slab(z[0], z[1], ray, 2)
     enter = wp.max(wp.max(a, c), wp.max(g, ray.low))
     enters = enter <= wp.min(wp.min(b, f), wp.min(h, ray.end))
-    a, b = _stay(x[2], x[3], ray, 0)
-    c, f = _stay(y[2], y[3], ray, 1)
-    g, h = _stay(z[2], z[3], ray, 2)
+    a, b = _slab(x[2], x[3], ray, 0)
+    c, f = _slab(y[2], y[3], ray, 1)
+    g, h = _slab(z[2], z[3], ray, 2)
     other = wp.max(wp.max(a, c), wp.max(g, ray.low))
     enters_other = other <= wp.min(wp.min(b, f), wp.min(h, ray.end))
     pair = target.children[node]

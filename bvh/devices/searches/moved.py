@@ -1,10 +1,9 @@
 """Leaves of a scene on a device: rays in the frame of their tree, and their faces in the world.
 
 A face of a leaf has the moved vertices, each coordinate correctly rounded, as `geometry.transforms`
-has it; all that is decided is decided of these, in the world. A ray in the coordinates of a tree
-serves to rule out what it cannot hit.
+has it; exact tests take these, in the world. A ray in the coordinates of a tree serves to discard.
 
-By how much it may be off: the map's inverse W is rounded once, W o and W d lose four roundings a
+Its error: the map's inverse W is rounded once, W o and W d lose four roundings a
 row, and a moved vertex is off by one of the world's coordinates, which W brings back; and what d
 loses counts for as far as the ray goes to be there, |t d| <= |o| + R with R the largest coordinates
 of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
@@ -55,7 +54,7 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     s, h = two_sum(a, b)
     s2, i = two_sum(s, c)
     s3, j = two_sum(s2, m[3])
-    # The low part, and whether nothing is lost in it: then the sum of both is rounded as it should.
+    # The low part, and whether it is exact: then the sum of both is correctly rounded.
     low, lost = two_sum(e, f)
     low, lost2 = two_sum(low, g)
     other, lost3 = two_sum(h, i)

@@ -1,7 +1,7 @@
 """Closest points of a tree on a device: float32 bounds that only discard, then exact distances.
 
 Bounds of boxes and of triangles are those of `traversal.points.point_bounds`, whose margins hold
-here; nothing is fused, which they allow. Candidates are kept until the end, when most are beyond
+here; nothing is fused, which they allow. Candidates are stored until the end, when most are beyond
 the best upper bound, and then measured.
 """
 
@@ -40,7 +40,7 @@ ZERO4, ONE4, LENGTH_LEAST = f4(0.0), f4(1.0), f4(1e-15)
 
 @wp.struct
 class Near:
-    """What is closest to a point; prim_id -1 and distance inf for nothing."""
+    """The closest point; prim_id -1 and distance inf if there is none."""
 
     distance: wp.float64
     u: wp.float64
@@ -162,7 +162,7 @@ def _square(
 
 @wp.func
 def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
-    """Return what is closest to a point within a limit, that included."""
+    """Return the closest point within a limit, that included."""
     best = Near()
     best.prim_id = -1
     best.distance = limit
@@ -218,7 +218,7 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
             if near.low - error > bound:
                 continue
             if kept == HELD_MOST:
-                # Drop what is beyond the bound by now; measure all if that is not enough.
+                # Drop candidates beyond the bound; if none is, measure all.
                 still = int(0)
                 for j in range(kept):
                     if lows[j] - error <= bound:

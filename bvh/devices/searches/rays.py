@@ -22,14 +22,14 @@ from bvh.devices.searches.local_rays import (
 from bvh.devices.searches.moved import corners_of, moved_ray
 
 Stack = wp.types.vector(length=STACK, dtype=wp.int32)
-# Triangles in several leaves that a ray has hit; with more it is left to the CPU.
+# Triangles in several leaves that a ray has hit; rays with more are left to the CPU.
 SEEN_MOST = wp.constant(32)
 Seen = wp.types.vector(length=32, dtype=wp.int32)
 NEVER = wp.float32(0.0)
 
-# What is asked of a ray.
+# Query modes.
 CLOSEST, ANY, COUNT, LIST = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
-# How a ray ends: answered; left to the CPU; or refused, as its module fuses operations.
+# States of a ray: answered; left to the CPU; or refused, as its module fuses operations.
 SURE, UNSURE, CONTRACTED = wp.constant(0), wp.constant(1), wp.constant(2)
 NO_HIT = wp.constant(-1)
 I1, I0 = i8(1), i8(0)
@@ -49,7 +49,7 @@ class Range:
 
 @wp.struct
 class Hit:
-    """What a ray hits first; prim_id -1 and t inf for nothing."""
+    """The first hit of a ray; prim_id -1 and t inf for a miss."""
 
     t: wp.float64
     u: wp.float64
@@ -63,7 +63,7 @@ class Hit:
 
 @wp.struct
 class Exact:
-    """A ray in the world, and what the exact tests need of it."""
+    """A ray in the world, as the exact tests take it."""
 
     o: wp.vec3d
     d: wp.vec3d
@@ -75,7 +75,7 @@ class Exact:
 
 @wp.struct
 class Listing:
-    """Where the hits of a ray are listed."""
+    """Memory for the hits of a ray."""
 
     t: wp.array(dtype=wp.float64)
     prim_id: wp.array(dtype=wp.int32)
@@ -94,7 +94,7 @@ def _comes_before(
 
 @wp.func
 def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
-    """Insert a hit into what is sorted; the last drops out if there is no room."""
+    """Insert a hit into a sorted list; the last drops out if there is no room."""
     j = held
     if held == here.capacity:
         j -= I1
@@ -257,10 +257,9 @@ def _search_leaves(
 
 @wp.func
 def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing):
-    """Return the hits of a ray that are asked for.
+    """Return the hits of a ray.
 
-    Where they are listed, they are sorted by (t, leaf, prim_id), the first `capacity` of them;
-    `count` is that of all.
+    A list has the first `capacity` of them by (t, leaf, prim_id); `count` is that of all.
     """
     best = Hit()
     best.t = INF

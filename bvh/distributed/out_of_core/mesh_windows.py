@@ -78,7 +78,7 @@ def _items(source: Any) -> Iterable[Any]:
     is_pair = isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], tuple)
     if is_pair and np.ndim(source[0]) == 2:
         return [source]
-    # A mesh of another library, or an error that says what meshes are.
+    # A mesh of another library; all else raises an error later.
     return source if isinstance(source, Iterable) else [source]
 
 
@@ -98,7 +98,7 @@ def _mesh_windows(mesh: Any) -> Iterator[Piece]:
 
 
 def _file_windows(path: str) -> Iterator[Piece]:
-    """Read the triangles of a file: a binary PLY or STL through a memory map, others whole."""
+    """Read the triangles of a file: a binary PLY or STL through a memory map, others completely."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
@@ -122,8 +122,8 @@ def _stl_triangles(path: str) -> int | None:
     if size == STL_HEADER + count * STL_ROW.itemsize:
         return count
     if not is_text(start):
-        what = f"its length does not fit its count: {size} bytes, and {count} triangles"
-        raise ValueError(f"is damaged: {what}")
+        problem = f"its length does not fit its count: {size} bytes, and {count} triangles"
+        raise ValueError(f"is damaged: {problem}")
     return None
 
 
@@ -147,7 +147,7 @@ def _row_windows(
 
 
 def _ply_rows(path: str) -> _Rows | None:
-    """Return where a binary PLY file has vertices and triangles; None if it must be read whole."""
+    """Return where a binary PLY file has vertices and triangles; None where neither is known."""
     # Elements before the faces must have rows of one size, and a face one list and plain numbers.
     # No count of the header is believed before the size of the file is compared with it.
     with open(path, "rb") as file:
@@ -156,7 +156,7 @@ def _ply_rows(path: str) -> _Rows | None:
         header = header_of(start)
         layouts = [_ply_row(header.order, element) for element in header.elements]
     except ValueError:
-        # Whoever reads it whole finds out what it is.
+        # The reader of other files raises the right error.
         return None
     names = [element.name for element in header.elements]
     if not header.order or names.count("vertex") != 1:
@@ -181,21 +181,21 @@ def _ply_rows(path: str) -> _Rows | None:
 
 
 def _are_triangles(file: _Rows, end: int | None) -> bool:
-    """Return whether all faces are triangles, or raise a ValueError if the file is not whole."""
-    # `end` is where it ends if they are, where that is known.
+    """Return whether all faces are triangles, or raise a ValueError if the file is cut off."""
+    # `end` is the size of the file if they are, or None.
     size, (offset, count, row) = os.path.getsize(file.path), file.face
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
     if size < offset + count * (row.itemsize - row[CORNERS].itemsize):
         raise cut_off
-    whole = min(count, (size - offset) // row.itemsize)
-    for _, faces in _row_windows(file.path, offset, whole, row):
+    complete = min(count, (size - offset) // row.itemsize)
+    for _, faces in _row_windows(file.path, offset, complete, row):
         if (faces[LENGTH] != 3).any():
             return False
-    if whole < count:
+    if complete < count:
         # A face of less than three corners may end before such a row would.
         assert row.fields is not None
         kind, at = row.fields[LENGTH][:2]
-        length = np.fromfile(file.path, kind, 1, offset=offset + whole * row.itemsize + at)
+        length = np.fromfile(file.path, kind, 1, offset=offset + complete * row.itemsize + at)
         if len(length) and length[0] != 3:
             return False
         raise cut_off

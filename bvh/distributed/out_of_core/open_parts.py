@@ -24,26 +24,26 @@ from bvh.scene.files.loading import load
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-# Bytes of a file that are asked for at a time: each request is waited for. Of HTTP a file is asked
-# for at once (0), as not all servers know parts of files.
+# Bytes of a file that are requested at a time; over HTTP the file (0), as not all servers support
+# ranges.
 REQUEST, WHOLE = 1 << 25, 0
 
 # Identity of a file's content.
 State = tuple[int, ...]
 
-# Files whose bytes have been checked in this process, with what of the index they were checked by.
+# Files whose bytes have been checked in this process, with the checksums of the index.
 _checked: set[tuple[object, ...]] = set()
 
 
 class OpenPart(NamedTuple):
-    """An open part: its tree, the ids of its triangles in the whole, the states of both files."""
+    """An open part: its tree, the ids of its triangles in the mesh, the states of both files."""
 
     tree: BVH
     ids: NDArray[np.int64]
     files: dict[Path, State]
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the ids in the whole of primitives of the part; -1 for -1."""
+        """Return the ids in the mesh of primitives of the part; -1 for -1."""
         return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
@@ -70,7 +70,7 @@ class OpenParts:
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[OpenPart]:
-        """Open a part; what the memory does not hold beside it is closed."""
+        """Open a part; close others, used longest ago, that do not fit into the memory with it."""
         with self._lock:
             part = self._open.pop(number, None)
             records = self._index.parts
@@ -84,16 +84,15 @@ class OpenParts:
 
     def check_content(self, number: int) -> None:
         """Raise a ValueError unless the files of a part have the digests of the index."""
-        # That of a tree is not known in indexes of versions 1 and 2.
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with self._lock:
-            # What is mapped may be another file than the one that has its name now.
+            # The mapped file may have been replaced.
             self._open.pop(number, None)
         with self.part(number) as part:
             for (path, state), name, digest in zip(part.files.items(), names, digests, strict=True):
                 label = f"{self._place}: part {number} ({name})"
-                if digest is not None and file_digest(path, len(digest) // 2) != digest:
+                if file_digest(path) != digest:
                     raise ValueError(f"{label} is not the file of the index")
                 if _state(path) != state:
                     raise ValueError(f"{label} was changed while it was checked")
@@ -115,17 +114,12 @@ class OpenParts:
         files, root = part_index.file_system(self._place)
         size_of_block = WHOLE if "http" in files.protocol else REQUEST
         part, found = self._index.parts[number], list[Path]()
-        # Another tree can be made that an index without digests takes for its own, so that a copy
-        # is good for files of the same address alone.
-        address = part_index.content_digest([f"{self._place}/{file_names(number)[0]}".encode()])
-        key = part.tree_digest or f"{part.tree_header}-{address}"
-        tree = key, part.tree_bytes, part.tree_digest
-        ids = part.ids_digest, part.ids_bytes, part.ids_digest
-        for name, (key, size, digest) in zip(file_names(number), (tree, ids), strict=True):
+        tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
+        for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
             check = partial(part_index.check_file, part=part, label=label)
             opened = partial(files.open, path, "rb", block_size=size_of_block)
-            copy = key + Path(name).suffix
+            copy = digest + Path(name).suffix
             try:
                 found.append(fetched(WantedFile(copy, size, digest, label, opened, check)))
             except FileNotFoundError:
@@ -160,8 +154,8 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
     """Return the parts of a folder that are open in this process."""
-    # All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
-    # more than `memory` mapped, beside the part that each thread is querying.
+    # All `Parts` of a folder share them, such as the groups that tasks query: together they map no
+    # more than `memory`, and the part that each thread is querying.
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 
@@ -183,7 +177,7 @@ def _state(path: Path) -> State:
 def _mapped_ids(path: Path, state: State, record: PartRecord, count: int) -> NDArray[np.int64]:
     """Map the ids of a part; the first time in a process, after a check of all bytes."""
     checks, digest = (state, record.ids_digest, count), record.ids_digest
-    if checks not in _checked and file_digest(path, len(digest) // 2) != digest:
+    if checks not in _checked and file_digest(path) != digest:
         raise ValueError("is damaged: its checksum is wrong")
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")

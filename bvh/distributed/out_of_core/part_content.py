@@ -21,7 +21,7 @@ Self = TypeVar("Self", bound="PartContent")
 
 
 class PartContent:
-    """A folder of parts, opened: what it says of the whole, and the parts one after another."""
+    """A folder of parts, opened: its index, and its parts one after another."""
 
     _id_type = np.int64
 
@@ -50,7 +50,7 @@ class PartContent:
     def groups(self: Self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
 
-        A group has the ids and the bounds of the whole, and answers for its own parts alone.
+        A group has the ids and the bounds of all parts, and answers for its parts alone.
 
         Examples
         --------
@@ -106,9 +106,7 @@ class PartContent:
         """Check all parts, byte by byte; raise a ValueError that names the first error.
 
         The digests of all files are those of the index, boxes and groups those of its triangles,
-        and each tree is sound, as in `BVH.validate`. It opens every part. Folders that version
-        0.2.0 or an older one has written have no digests of trees, but checksums, which find damage
-        and can be forged.
+        and each tree is sound, as in `BVH.validate`. It opens every part.
 
         Examples
         --------
@@ -154,14 +152,14 @@ class PartContent:
         """
         if is_other(prim_id):
             return foreign_answer(self.corners, locals())
-        wanted = self._checked_ids(prim_id)
-        found = np.full((wanted.size, 3, 3), np.nan)
-        for tree, here, row in self._trees_of(wanted.reshape(-1)):
+        ids = self._checked_ids(prim_id)
+        found = np.full((ids.size, 3, 3), np.nan)
+        for tree, here, row in self._trees_of(ids.reshape(-1)):
             found[here] = tree.vertices[tree.faces[row]]
-        return found.reshape(*wanted.shape, 3, 3)
+        return found.reshape(*ids.shape, 3, 3)
 
     def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
-        """Return the bits of triangles, by which `mask` of a query tells those that count.
+        """Return the bits of triangles, by which `mask` of a query selects.
 
         It opens every part. `prim_id`, shape (...), is as in `corners`.
 
@@ -181,13 +179,13 @@ class PartContent:
         """
         if is_other(prim_id):
             return foreign_answer(self.groups_of, locals())
-        wanted = self._checked_ids(prim_id)
-        found = np.where(wanted.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
+        ids = self._checked_ids(prim_id)
+        found = np.where(ids.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
         if self._has_groups:
-            for tree, here, row in self._trees_of(wanted.reshape(-1)):
+            for tree, here, row in self._trees_of(ids.reshape(-1)):
                 if tree.groups is not None:
                     found[here] = tree.groups[row]
-        bits: NDArray[np.uint32] | int = shaped(wanted.shape, found)[0]
+        bits: NDArray[np.uint32] | int = shaped(ids.shape, found)[0]
         return bits
 
     @property
@@ -204,7 +202,7 @@ class PartContent:
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
-        """Return ids as int64; raise for what are none."""
+        """Return ids as int64; raise for values that are not."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

@@ -6,7 +6,7 @@ file       content
 index.json version, number of triangles, sources, of each part its box, counts, digests and bits
            of groups, and the checksum of all this (see `part_index`)
 00000.bvh  the tree of a part, as `BVH.save` writes it
-00000.npy  the ids of its triangles in the whole, int64, ascending
+00000.npy  the ids of its triangles in the mesh, int64, ascending
 ========== ==================================================================================
 
 The index is written last, so that a folder without one is not finished. A folder may be a URL of
@@ -38,8 +38,8 @@ from bvh.runtime.threads import pool
 
 SCRATCH = "unfinished"
 
-# Files of parts, and those that older versions were writing.
-OURS = re.compile(r"\d{5,}\.(bvh|npy)|\.\d{5,}\.bvh\.[0-9a-f]{16}")
+# Files of parts.
+OURS = re.compile(r"\d{5,}\.(bvh|npy)")
 # Files of a run, in the folder SCRATCH.
 SCRATCH_FILES = re.compile(r"lock|all(-\d+)*|index\.json")
 
@@ -56,7 +56,7 @@ class NewFolder:
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
-        # Beside the writing, as most of its time is the disk's.
+        # While the file is written, which waits for the disk.
         digest = pool(1).submit(part_index.content_digest, pieces)
         with open(tree_path, "xb") as file:
             write_pieces(file, pieces)
@@ -94,7 +94,7 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
-    """Prepare a folder for parts; after an exception, remove what has been written."""
+    """Prepare a folder for parts; after an exception, remove the files."""
     # FileExistsError if there are files in it, other than of a run that was interrupted, or if
     # another process writes to it.
     place = os.fspath(folder)
@@ -170,7 +170,7 @@ def _locked(scratch: PlainFolder) -> Iterator[None]:
 
 
 def _clear(path: Path, scratch: PlainFolder) -> None:
-    """Remove what a run that did not finish has left, other than the mark that it has not."""
+    """Remove the files of an interrupted run, except the mark that it was interrupted."""
     for name in os.listdir(path):
         if OURS.fullmatch(name):
             (path / name).unlink()

@@ -34,12 +34,12 @@ from bvh.tree.primitives import Triangles
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
-# What a part answers to some rays.
+# Answers of a part to some rays.
 Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
 
 
 class HitParts(NamedTuple):
-    """Parts that hits are in: what their positions and normals follow from."""
+    """Parts with hits, which give their positions and normals."""
 
     opened: OpenParts
 
@@ -83,16 +83,12 @@ class PartRays(NamedTuple):
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
-        found = MergedAnswers(declared(BVH.any_hit), (batch.size,))
-        self._cast(batch, options, found, lambda of, *some: {"any_hit": of.any_hits(*some)})
-        return shaped(batch.shape, found.columns["any_hit"])[0]
+        return self._numbers("any_hit", batch, options, lambda of, *some: of.any_hits(*some))
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has, each crossing `once` or not."""
-        found = MergedAnswers(declared(BVH.count_hits), (batch.size,))
-        name = "count_hits"
-        self._cast(batch, options, found, lambda of, *some: {name: of.count_hits(*some, once)})
-        return shaped(batch.shape, found.columns[name])[0]
+        count = lambda of, *some: of.count_hits(*some, once)  # noqa: E731
+        return self._numbers("count_hits", batch, options, count)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
@@ -113,11 +109,19 @@ class PartRays(NamedTuple):
         vars(hits)["_source"] = HitParts(self.opened), 0, (part,)
         return hits
 
+    def _numbers(
+        self, name: str, batch: RayBatch, options: RayOptions, search: Callable[..., Any]
+    ) -> Any:
+        """Return the numbers of a query, one for each ray."""
+        found = MergedAnswers(declared(getattr(BVH, name)), (batch.size,))
+        self._cast(batch, options, found, lambda *some: {name: search(*some)})
+        return shaped(batch.shape, found.columns[name])[0]
+
     def _cast(
         self, batch: RayBatch, options: RayOptions, found: MergedAnswers | MergedLists,
         search: Search, finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """Cast rays into the parts that may change what is found, near to far."""
+        """Cast rays into the parts that may change the answers, near to far."""
         inside = options._replace(progress=None)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
@@ -129,7 +133,7 @@ class PartRays(NamedTuple):
                 answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
             found.take(answer, rows)
 
-        self.visits.of_rays(batch, options, visit, found.wanted, finish)
+        self.visits.of_rays(batch, options, visit, found.open_rows, finish)
 
 
 class PartPoints(NamedTuple):
@@ -220,7 +224,7 @@ class PartPoints(NamedTuple):
         search: Callable[[OpenPart, PointBatch], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
-        """Compare points with the parts that may change what is found, near to far."""
+        """Compare points with the parts that may change the answers, near to far."""
 
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
             limits, reach = some_of(batch.limits, rows), found.reach(rows)
@@ -229,7 +233,7 @@ class PartPoints(NamedTuple):
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
-        self.rays.visits.of_points(batch, visit, progress, found.wanted, count, self.mask)
+        self.rays.visits.of_points(batch, visit, progress, found.open_rows, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
@@ -248,7 +252,7 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return what each region overlaps, of a batch of this leading shape."""
+        """Return the overlaps of each region, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
         found = MergedLists(("query_id", "prim_id"), kinds, size, None)

@@ -28,10 +28,10 @@ _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 Near = tuple[Rows, Floats]
 # A part, the rows of a batch that may visit it, and where these enter its box.
 Group = tuple[int, Rows, Floats]
-# What is done in a part: with the rows of a batch, and the number of the part.
+# The search of a part, of the rows of a batch, with the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
-IsWanted = Callable[[Rows, Floats], Chosen]
+OpenRows = Callable[[Rows, Floats], Chosen]
 
 
 class PartVisits:
@@ -47,7 +47,7 @@ class PartVisits:
         self._box_tree: BVH | None = None
 
     def of_rays(
-        self, batch: RayBatch, options: RayOptions, visit: Visit, wanted: IsWanted,
+        self, batch: RayBatch, options: RayOptions, visit: Visit, open_rows: OpenRows,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
@@ -55,7 +55,7 @@ class PartVisits:
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
-                self._visit_parts(self._met(batch, inside, some), visit, wanted)
+                self._visit_parts(self._met(batch, inside, some), visit, open_rows)
                 if finish is not None:
                     finish()
 
@@ -67,7 +67,7 @@ class PartVisits:
         return target
 
     def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
-        """Return how many parts each of some rays may hit."""
+        """Return the number of parts that each of some rays may hit."""
         some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
@@ -82,11 +82,11 @@ class PartVisits:
         return _grouped(part, of, entry)
 
     def of_points(
-        self, batch: PointBatch, visit: Visit, progress: Progress | None, wanted: IsWanted,
+        self, batch: PointBatch, visit: Visit, progress: Progress | None, open_rows: OpenRows,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts near points, near to far, with a bound of the distance."""
-        # With a `count` of triangles wanted for each point, parts are not known to be too far.
+        # The farthest bound holds for the nearest triangle, not for `count` of them.
         valid = self._counting(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             limits = some_of(batch.limits, block)
@@ -104,7 +104,7 @@ class PartVisits:
                 found = list(near(rows))
                 part = np.repeat(valid, [len(row) for row, _ in found])
                 row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
+                self._visit_parts(_grouped(part, rows[row], least), visit, open_rows)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
@@ -151,12 +151,12 @@ class PartVisits:
         if progress is not None:
             progress(size, size)
 
-    def _visit_parts(self, groups: list[Group], visit: Visit, wanted: IsWanted) -> None:
+    def _visit_parts(self, groups: list[Group], visit: Visit, open_rows: OpenRows) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
-            rows = rows[wanted(rows, entry)]
+            rows = rows[open_rows(rows, entry)]
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)
@@ -199,7 +199,7 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 
 def _runs(rows: Rows, parts: int, crowd: Callable[[Rows], Rows]) -> Iterator[Rows]:
     """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row."""
-    # `crowd` returns how many parts each row has.
+    # `crowd` returns the number of parts of each row.
     if len(rows) * parts <= PAIRS:
         yield rows
         return

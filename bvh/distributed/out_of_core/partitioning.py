@@ -48,7 +48,7 @@ def partition(
 ) -> Parts:  # fmt: skip
     """Cut a mesh of any size into parts, each a tree in a file of a folder.
 
-    The mesh is never in memory as a whole. Triangles are assigned to parts by their centroids, at
+    The mesh is never completely in memory. Triangles are assigned to parts by their centroids, at
     splits chosen by the surface area heuristic; none is clipped and none is in two parts, so that
     `Parts` answers bit for bit as one tree over all of it.
 
@@ -128,13 +128,13 @@ def partition(
 
 
 class _Steps:
-    """Progress over passes whose number is not known before."""
+    """Progress over a number of passes that is not known in advance."""
 
     def __init__(self, report: Callable[[int, int], object] | None) -> None:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
-        """Add to what is done."""
+        """Count triangles as done."""
         self.done += count
         if self._report is not None:
             self._report(self.done, max(self.total, self.done))
@@ -144,7 +144,7 @@ def _read(
     source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
     """Write all triangles of a source to one file."""
-    # Return the sources' names and counts, and whether there are groups, `given` or their own.
+    # Return the sources' names and counts, and whether there are groups, `given` or of trees.
     # `box` grows to that of all centroids.
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
@@ -184,7 +184,7 @@ def _split(
     spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
-    # Their box is found first, unless it is known.
+    # Their box is computed first, unless it is given.
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
         if count:
@@ -245,7 +245,7 @@ def _build(
     _, first, corners = np.unique(rows["vertex_ids"], return_index=True, return_inverse=True)
     vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
     del rows, points, first, corners
-    # A part may have no valid face, whatever the whole has.
+    # A part may have no valid face.
     tree = BVH.from_triangles(
         vertices, faces, groups=groups, quality=quality, threads=threads, warn=False
     )

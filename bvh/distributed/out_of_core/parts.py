@@ -34,7 +34,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
-    over the whole mesh. Parts are visited near to far, for a million rays at a time, and mapped
+    over all of the mesh. Parts are visited near to far, for a million rays at a time, and mapped
     into memory only while they are needed. Dask arrays give lazy results, with a task for each
     chunk of rays and each group of parts that fits into `memory`; arrays of other libraries, such
     as PyTorch's, give arrays of their library.
@@ -42,8 +42,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     Parameters
     ----------
     folder : str or path-like
-        What `bvh.partition` has written: a folder, or a URL of fsspec. Files at URLs are fetched
-        when they are needed, and kept in the folder that BVH_PARTS_DIR names.
+        A folder that `bvh.partition` has written, or a URL of fsspec. Files at URLs are fetched
+        when they are needed, into the folder BVH_PARTS_DIR.
     memory : int or str
         Bytes of parts to be mapped at a time; at least one is.
 
@@ -55,13 +55,13 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     Notes
     -----
-    What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
+    Differences from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
     (see `source_of`). Parts have no `caster`, `overlap_tree`, `self_overlaps`, `visible`, `pick` or
     `refit`, and their queries of rays no `filter` and no `counters`: a ValueError says so.
     `position` and `normal` of hits open the parts that were hit. `groups_of` gives the bits of
     faces. Parts without a face that counts for a `mask` are not opened.
 
-    Open edges are not looked for, so no warning of `contains` and `signed_distance` tells of them.
+    Open edges are not detected, so `contains` and `signed_distance` do not warn of them.
 
     `winding_number` is the sum of the numbers of all parts, each of which is opened: clusters of
     faces that are summed up as one are those of the parts' trees. So this alone, and what it
@@ -93,7 +93,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     ) -> RenderSource:  # fmt: skip
         """Return a smaller source that renders identically from this camera.
 
-        `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
+        `bvh.pictures.render` calls it; call it for several pictures of one camera.
 
         Parameters
         ----------
@@ -102,15 +102,15 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         samples : int
             Rays along each side of a pixel, as of `bvh.pictures.render`.
         smooth : bool
-            Have what smooth normals depend on, for clay, material, ambient occlusion and shadows:
-            all parts are read once more.
+            Include the neighbours that smooth normals depend on, for clay, material, ambient
+            occlusion and shadows: all parts are read once more.
         threads, progress
             As in `closest_hit`.
 
         Returns
         -------
         RenderSource
-            For pictures of this camera, with so many samples. Its `surface` is a `BVH` over the
+            For pictures of this camera with these samples. Its `surface` is a `BVH` over the
             triangles that are seen, `ids` has their ids in the mesh, and rays to lights are cast
             at the parts.
 
@@ -179,7 +179,7 @@ def load(
     path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
     threads: int | None = None, memory: int | str = "2GB",
 ) -> BVH | Scene | Parts:  # fmt: skip
-    """Read what was saved: a tree, a scene, or a folder of parts that `partition` has written.
+    """Read a saved tree, a saved scene, or a folder of parts that `partition` has written.
 
     A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
     or to a tree that is safe to query. It holds no code.
@@ -263,7 +263,7 @@ def visible_source(
 def tile_rays(
     rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rays of a tile of a camera's picture, so many along each side of a pixel."""
+    """Return the rays of a tile of a picture, `samples` along each side of a pixel."""
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
     return camera.ray(x, y[:, None])
@@ -271,12 +271,12 @@ def tile_rays(
 
 def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
-    # Vertices are compared by hashes: it does no harm to find too many.
-    wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
+    # Vertices are compared by hashes: too many neighbours do no harm.
+    hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     found = [ids]
     for number in range(parts.part_count):
         with parts.opened.part(number) as part:
-            touching = np.isin(_hashes(part.tree.vertices), wanted)
+            touching = np.isin(_hashes(part.tree.vertices), hashes)
             found.append(part.ids[touching[part.tree.faces].any(axis=1)])
     return np.unique(np.concatenate(found))
 

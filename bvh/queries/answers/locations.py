@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 # and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, for speed.
 Source = tuple[Any, int, Any]
 
-# Hits that a thread takes at a time, and solids that are in memory at a time.
+# Hits that a thread takes at a time, and shapes that are in memory at a time.
 AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
 # Entries that are not pickled: the source, and the one of the two that has not been accessed.
@@ -231,14 +231,14 @@ def _of_columns(
         if view.plain:
             return both, True
         trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[ids >= 0])}
-        solids = [
+        shapes = [
             (tree, view.maps[k], np.flatnonzero(leaf == k))
             for k, tree in trees.items() if not isinstance(tree, Triangles)
         ]  # fmt: skip
     else:
         rows = np.flatnonzero(ids >= 0)
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
-        solids = [(view, None, rows)]
+        shapes = [(view, None, rows)]
     if hasattr(view, "leaves_of"):
         for triangles, _, some, own in view.leaves_of(kept, ids, rows):
             both[0][some], both[1][some] = on_faces(triangles, NO_LEAVES, own, u[some], v[some])
@@ -246,7 +246,7 @@ def _of_columns(
     rays: Any = np.reshape(kept, (2, -1, 3))
     if isinstance(hits, Ragged):
         rays = rays[:, in_numpy(hits._queries())]
-    for tree, transform, chosen in solids:
+    for tree, transform, chosen in shapes:
         for some in np.array_split(chosen, len(chosen) // AT_ONCE + 1):
             with np.errstate(all="ignore"):
                 at = rays[0, some] + t[some, None] * rays[1, some]
@@ -321,15 +321,15 @@ def normals_of(corners: Floats) -> Floats:
 
 
 def shape_normals(
-    solids: Primitives, prim_id: Any, position: Floats, transform: Floats | None
+    shapes: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
     """Return the unit normals of shapes at points (n, 3), under affine maps (..., 3, 4)."""
     rows = np.eye(3, 4)
     if transform is not None:
         rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
-    points = solids.points[prim_id]
+    points = shapes.points[prim_id]
     every = np.broadcast_to(rows, (len(points), 3, 4))
-    return unit(shape_of(solids).normals(points, position, every))
+    return unit(shape_of(shapes).normals(points, position, every))
 
 
 def unit(vectors: Floats) -> Floats:

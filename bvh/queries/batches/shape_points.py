@@ -12,7 +12,7 @@ from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf
-from bvh.traversal.points.closest_shape import nearest_shapes
+from bvh.traversal.points.closest_point import Nearest, nearest_shapes
 from bvh.traversal.points.scratch import new_scratch
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.shapes import shape_of
@@ -49,13 +49,13 @@ class ShapeSearch(NamedTuple):
     def _run(
         self, batch: PointBatch, count: int, threads: int, progress: Progress | None
     ) -> tuple[Floats, NDArray[np.int64]]:
-        found = np.empty(batch.size * count), np.empty(batch.size * count, np.int64)
+        size, none = batch.size * count, np.empty(0)
+        found = Nearest(np.empty(size), np.empty(size, np.int64), none, none)
+        given = self.arrays.row, batch.points, batch.limits
 
         def work(begin: int, end: int) -> None:
             with SHELF.scratch() as scratch:
-                nearest_shapes(
-                    self.arrays.row, batch.points, batch.limits, scratch, begin, end, count, *found
-                )
+                nearest_shapes(*given, scratch, begin, end, count, found)
 
         in_chunks(batch.size, work, threads, progress)
-        return found
+        return found.distance, found.names

@@ -26,17 +26,17 @@ CAPACITY = 512
 
 # The state: the query, the stack's height (-1 before its root), candidates, the code of the lowest
 # pair that touches; whether the candidates have been decided; the pairs of faces of two leaves that
-# are collected, but not yet tested; the pair whose points are kept; whether lanes have lowered the
-# bound since a pair was tested.
+# are collected, but not yet tested; the pair whose points are stored; whether lanes have lowered
+# the bound since a pair was tested.
 QUERY, HEIGHT, COUNT, CONTACT, DECIDED, LEFT, KEPT_PAIR, LOWERED, STATE_SIZE = range(9)
 # The upper bound of the distance, the scale of the pair's frame; the limit; a distance of two
-# vertices that pairs of faces share, NaN for none, and where they are; the points that are kept;
+# vertices that pairs of faces share, NaN for none, and where they are; the stored points;
 # the errors of lower bounds, of boxes and of faces.
 BEST, SCALE, LIMIT, SHARED, VERTICES, POINTS = 0, 1, 2, 3, 4, 10
 BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 
-# The upper bound of the distance of a candidate that is known by its lower bound alone; NaN if it
-# is to be measured.
+# The upper bound of the distance of a candidate that has a lower bound alone; NaN if it is to be
+# measured.
 UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
@@ -56,9 +56,9 @@ class ClosestSearch(NamedTuple):
     ends: NDArray[np.float64]  # and where they end along the direction
     masks: NDArray[np.int64]  # which lanes of its groups are near enough
     spare: NDArray[np.float64]
-    keys: NDArray[np.float64]  # of what is to be pushed, or tested: squared distances
+    keys: NDArray[np.float64]  # squared distances of the pairs to be pushed, or tested
     names: NDArray[np.int64]
-    codes: NDArray[np.int64]  # candidates: pairs, and what their distances are between
+    codes: NDArray[np.int64]  # candidates: pairs, and bounds of their distances
     lows: NDArray[np.float64]
     highs: NDArray[np.float64]
     corners: NDArray[np.float64]  # (capacity, 6, 3), of those that are undecided
@@ -113,5 +113,5 @@ def search_at(table):
 
 @inlined
 def found_at(table):
-    """Return the pointers to what is found."""
+    """Return the pointers to the pairs found."""
     return Closest(doubles_at(table, 0), doubles_at(table, 1), _ints(table, 2))

@@ -3,8 +3,8 @@
 Pairs of subtrees are opened together, nearest boxes first (Larsen, Gottschalk, Lin, Manocha 1999,
 "Fast proximity queries with swept sphere volumes"); those farther apart than the best upper bound
 of the distance are dropped. Pairs of faces whose lower bounds do not exceed it are candidates,
-which are measured at the end, or once there is no room for more; a search that has no room even
-then pauses until rational numbers have decided between them. Once two faces touch, only pairs that
+which are measured at the end, or when their memory is full; if it is still full then, the search
+pauses until rational numbers have decided between them. Once two faces touch, only pairs that
 come before them are tested.
 """
 
@@ -37,7 +37,7 @@ DESCENTS = 2
 
 @kernel
 def _test(task, code):
-    """Test a pair of faces, by its code: as a contact, or a candidate, for which there is room."""
+    """Test a pair of faces, by its code: as a contact, or else as a candidate."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -84,14 +84,15 @@ def _pair_at(task, i):
 @kernel
 def _test_collected(task):
     """Test the pairs of faces that are collected, nearest bounds first, while there is room."""
-    # What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
-    # more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
+    # Pairs that are surely apart become candidates untested, but the nearest after the bound was
+    # lowered: others would lower it by no more than the error of lanes. Once faces touch, the
+    # lowest pairs come first.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
-        # What is too far by now, or comes after a contact, is dropped on the way.
+        # Pairs that are too far by now, or come after a contact, are dropped.
         bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
@@ -149,7 +150,7 @@ def _descend_from(task, name):
         code, box = child_of(tree.blocks, code, box, name % WIDTH)
         code2, box2 = child_of(tree2.blocks, code2, box2, name // WIDTH)
     _leaves(task, code, box, code2, box2)
-    # They will be found again.
+    # The search will come to them again.
     poke(search.state, memory.COUNT, np.int64(0))
     poke(search.state, memory.LEFT, np.int64(0))
 
@@ -185,7 +186,7 @@ def _begin(task, limit, hint):
     margin = 0.0
     for axis in range(3):
         margin += peek(side, MARGIN + axis) + peek(side2, MARGIN + axis)
-    # Not a number, of overflow, is kept.
+    # NaN, of overflow, stays NaN.
     extent = 1.0 if extent <= 1.0 else extent
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
@@ -199,7 +200,7 @@ def _begin(task, limit, hint):
     poke(reals, memory.SHARED, NAN)
     if hint >= 0:
         _test(task, hint)
-        # It will be found again.
+        # The search will come to it again.
         poke(state, memory.COUNT, np.int64(0))
     else:
         _descend(task)
@@ -233,7 +234,7 @@ def _continue(task, steps):
     """Continue a query; return the steps that are left, 0 if there is more to do."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
-        # It had no room.
+        # It paused because the memory of candidates was full.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
@@ -303,8 +304,8 @@ def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, f
     # the code of a pair, -1 for none.
     #
     # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
-    # rational numbers to decide: what has then the best of them as its only candidate, or none, and
-    # says so in state[DECIDED], continues.
+    # rational numbers to decide. The caller leaves the best of them as the only candidate, or none,
+    # sets state[DECIDED], and calls again.
     search, out = memory.search_at(memory_table), memory.found_at(found)
     address, address2 = TriangleRow(simd.address(row, 0)), TriangleRow(simd.address(row2, 0))
     task = task_of(address, address2, search.sides, search.stack, search)

@@ -6,7 +6,7 @@ from bvh.geometry.pairs.triangle_distance import all_scaled, nearest_features, p
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
-# Of triangles in a box of about 1, how far from both a point is at most that counts as common.
+# The largest distance from both triangles, in a box of about 1, of a point that counts as common.
 COMMON = 2.0**-52
 
 
@@ -37,7 +37,7 @@ def common_point(a, b):
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]
-    # First where edges cross faces: mostly, that is near enough.
+    # First the points where edges cross faces, which usually suffice.
     for attempt in range(2):
         if attempt == 1:
             _, x, _, _ = nearest_features(a, b)

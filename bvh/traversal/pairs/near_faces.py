@@ -2,7 +2,7 @@
 
 Any direction bounds the distance of two convex shapes from below. Faces are compared along the
 direction of the search with all of the other leaf, along a few directions with its box, and with
-single faces; at last along what leads between the nearest points of two edges, of all nine pairs.
+single faces; at last along the line between the nearest points of two edges, of all nine pairs.
 All is in float32, in the frame of the pair, where no coordinate of a corner is above 1. Corners are
 off by 2**-20, products with a direction by 2**-22 of its length, sums of the half axes of a box by
 2**-18: FACE_ERROR covers it all.
@@ -75,7 +75,7 @@ def _keys_of_box(corners, n, inverse, box):
     keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
     keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
     wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
-    # Of next to no area, it is no normal, but a direction.
+    # Of a degenerate triangle it may be no normal, but any direction gives a bound.
     return greater(keys, _beyond(n, wide, inverse, p, q, r))
 
 
@@ -184,8 +184,8 @@ def _lower(task, squares, mask):
 @kernel
 def collect_faces(task, code, box, code2, box2):
     """Collect the pairs of faces of two leaves that may be near enough; return how many."""
-    # A name is the positions of both in their leaves. Of faces that come after a pair that touches
-    # none is of use.
+    # A name is the positions of both in their leaves. Faces that come after a pair that touches are
+    # left out.
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2
     rows, ends, count = search.rows, search.ends, np.int64(0)

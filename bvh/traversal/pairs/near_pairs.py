@@ -38,19 +38,19 @@ def reach_of(reals):
 
 @inlined
 def bound_of(task, margin):
-    """Return what a lower bound of a distance, squared, is above where that is too far."""
+    """Return the squared bound beyond which a lower bound of a distance is too far."""
     # `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
 
 
-# The mask of lanes that are surely too far; what is not a number is not.
+# The mask of lanes that are surely too far; NaN is not.
 far = inlined(lambda keys, bound: keys > F(bound))
 
 
 @inlined
 def square_above(gap, inverse):
-    """Return the square of what is above 0, times a number."""
+    """Return the square of a gap, 0 if it is negative, times a number."""
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
 
@@ -225,7 +225,7 @@ def open_pair(task, code, box, code2, box2):
 
 @inlined
 def sort_collected(search, count):
-    """Sort what is collected, the nearest last; of much, only the nearest is brought there."""
+    """Sort collected pairs, the nearest last; of more than SORTED, only move the nearest there."""
     keys, names = search.keys, search.names
     if count > SORTED:
         best = np.int64(0)
@@ -250,7 +250,7 @@ def sort_collected(search, count):
 
 @inlined
 def push_collected(task, top, code, box, code2, box2, count):
-    """Push what is collected; return the stack's height."""
+    """Push collected pairs; return the stack's height."""
     search = task.search
     for i in range(count):
         name, key = simd.peek(search.names, i), bits(simd.peek(search.keys, i))

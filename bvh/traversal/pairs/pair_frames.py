@@ -238,7 +238,7 @@ def set_direction(side, side2, g):
     length = simd.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
     for row in range(3):
-        # Where one side is all of space, nothing is known of both.
+        # A side that is all of space has no bound along a direction.
         f = f if peek(side, MARGIN + row) + peek(side2, MARGIN + row) < INF else 0.0
     for k in range(2):
         one = side if k == 0 else side2

@@ -1,9 +1,9 @@
-"""The closest triangle and the k nearest triangles of points, in a tree or a scene.
+"""The closest triangle of points, in a tree or a scene, and the k nearest triangles or shapes.
 
 Points that are not too far (see `point_bounds`) are bounded in float32 alone: each group of
 triangles gives an upper bound of the distance, and candidates, whose lower bounds do not exceed the
-best upper bound. Those left at the end, usually one, are measured exactly. Ties are kept until
-then, so that the lowest id is the result.
+best upper bound. Those left at the end, usually one, are measured exactly. Ties remain until then,
+so that the lowest id is the result.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,14 @@ from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_bounds, point_walks
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
-from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
+from bvh.traversal.points.point_walks import (
+    NO_TRIANGLE,
+    Candidates,
+    DoubleSpace,
+    Rows,
+    ShapeSpace,
+    TreeSpace,
+)
 from bvh.tree import frame as frames
 from bvh.tree.arrays import TreePointers, TreeRow, is_empty
 from bvh.tree.primitives import corners
@@ -34,11 +41,11 @@ class TreeTarget(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The triangles found, `count` rows for each point; pointers inside kernels."""
+    """The nearest primitives, `count` rows for each point; pointers inside kernels."""
 
     distance: NDArray[np.float64]
     names: NDArray[np.int64]  # -1 for none
-    weights: NDArray[np.float64]  # (n, 2), or empty: not wanted
+    weights: NDArray[np.float64]  # (n, 2), or empty: not written
     position: NDArray[np.float64]  # (n, 3), or empty
 
 
@@ -105,6 +112,14 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
 
 
 @inlined
+def _clear(rows, limit):
+    """Begin rows with what is beyond a limit."""
+    for i in range(rows.k):
+        poke(rows.distance, i, limit)
+        poke(rows.names, i, np.int64(NO_TRIANGLE))
+
+
+@inlined
 def nearest_to(target, scratch, p, limit):
     """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE for points not finite."""
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
@@ -114,8 +129,7 @@ def nearest_to(target, scratch, p, limit):
             d, name, u, v = _closest(target, scratch, p, x, reach, limit)
         else:
             rows = Rows(np.int64(1), scratch.lows, scratch.closest)
-            poke(rows.distance, 0, limit)
-            poke(rows.names, 0, np.int64(NO_TRIANGLE))
+            _clear(rows, limit)
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
             name = peek(rows.names, 0)
             if name != NO_TRIANGLE:
@@ -126,9 +140,7 @@ def nearest_to(target, scratch, p, limit):
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
     """Fill rows with the nearest triangles within a limit, NO_TRIANGLE for none."""
-    for i in range(rows.k):
-        poke(rows.distance, i, limit)
-        poke(rows.names, i, np.int64(NO_TRIANGLE))
+    _clear(rows, limit)
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
         if reach <= FAR:
@@ -137,6 +149,17 @@ def _k_nearest(target, scratch, p, limit, rows):
             )
         else:
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
+
+
+@kernel
+def _k_nearest_shapes(tree, scratch, p, limit, rows):
+    """Fill rows with the nearest shapes within a limit, NO_TRIANGLE for none."""
+    _clear(rows, limit)
+    if finite(p) and limit >= 0.0:
+        x, reach = point_bounds.local_point(tree.frame, p)
+        scale, lost = frames.scale(tree.frame), 2.0**-49 * reach
+        space = ShapeSpace(tree, np.int64(0), scale, x, EVEN, lost, np.int64(0))
+        point_walks.walk_float64(space, rows, limit, scratch, p, np.int64(0))
 
 
 @inlined
@@ -187,3 +210,19 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
             if name != NO_TRIANGLE:
                 _, u, v = nearest_on_triangle(p, *corners(primitives, name))
             _write(primitives, out, j, peek(out.distance, j), (name, u, v), True)
+
+
+@entry
+def nearest_shapes(row, points, limits, scratch, begin, end, count, found):
+    """Find the `count` spheres or capsules nearest to each of the points begin..end."""
+    tree, memory, out = as_pointers(row), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    empty = is_empty(row)
+    for i in range(begin, end):
+        p, limit, at = vector(where, i), -1.0 if empty else peek(within, i * step), i * count
+        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
+        _k_nearest_shapes(tree, memory, p, limit, rows)
+        for j in range(at, at + count):
+            if peek(out.names, j) == NO_TRIANGLE:
+                poke(out.distance, j, INF)
+                poke(out.names, j, np.int64(-1))

@@ -5,7 +5,7 @@ same stack, in its own local frame, where distances are transformed to those of 
 `world_metric`). Triangles that may be near enough are measured on their moved vertices.
 
 A leaf for which float32 is too inaccurate is traversed in float64, with the weights of
-`world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
+`world_metric`, and an error of 2**-49 of the point's `reach` added to that of the map.
 """
 
 from collections.abc import Callable

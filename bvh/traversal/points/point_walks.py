@@ -25,12 +25,13 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, compress_order
 from bvh.runtime.tuple_references import Pointer
+from bvh.traversal.face_mask import counted_bounds, counted_lanes
 from bvh.traversal.points import point_bounds
-from bvh.traversal.points.counted_faces import counted_bounds, counted_lanes
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
 from bvh.tree.primitives import corners
+from bvh.tree.shapes import KINDS
 from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
@@ -68,6 +69,10 @@ class DoubleSpace(NamedTuple):
     mask: int
 
 
+class ShapeSpace(DoubleSpace):
+    """A tree over spheres or capsules, for `walk_float64`."""
+
+
 class Candidates(NamedTuple):
     """The closest triangle so far, and how many candidates are in the scratch."""
 
@@ -76,7 +81,7 @@ class Candidates(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The k nearest triangles so far, sorted by (distance, name)."""
+    """The k nearest triangles or shapes so far, sorted by (distance, name)."""
 
     k: int
     distance: Pointer[np.float64]
@@ -180,7 +185,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, high = triangle_bounds(space, group)
-        low, high = counted_bounds(space.tree, space.mask, group, low, high)
+        low, high = counted_bounds(space.tree, group, space.mask, low, high)
         nearest = simd.lowest(high) + space.error
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
@@ -214,7 +219,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         error = np.float64(space.error)
         worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
-        bits &= counted_lanes(space.tree, space.mask, group)
+        bits &= counted_lanes(space.tree, group, space.mask)
         if bits != 0:
             _insert_group(space, group, bits, p, goal)
             near = simd.peek(goal.distance, goal.k - 1)
@@ -224,8 +229,24 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        bits = counted_lanes(space.tree, space.mask, group)
+        bits = counted_lanes(space.tree, group, space.mask)
         _insert_group(space, group, bits, p, goal)
+    return simd.peek(goal.distance, goal.k - 1), limits, goal
+
+
+@by_type(inline=True)
+def _distance(primitives, i, p):
+    """Return the distance of a point from the surface of a shape."""
+    measure = KINDS[primitives.instance_class].distance
+    return lambda primitives, i, p: measure(primitives.points, i, p)
+
+
+def _visit_shapes(space, goal, near, limits, scratch, p, code, top):
+    first, size = leaf_rows(code)
+    for place in range(first, first + size):
+        prim = np.int64(simd.peek(space.tree.ids, place))
+        if prim >= 0:
+            _insert_nearer(goal, _distance(space.tree.primitives, prim, p), prim)
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
@@ -236,12 +257,13 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
     (TreeSpace, Rows): _visit_nearest,
     (InstanceSpace, Rows): _visit_nearest,
     (DoubleSpace, Rows): _visit_in_doubles,
+    (ShapeSpace, Rows): _visit_shapes,
 }
 
 
 @by_type(inline=True)
 def visit(space, goal, near, limits, scratch, p, code, top):
-    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
+    """Measure the primitives of a leaf, `code`, of a tree; return (near, limits, goal)."""
     return VISITS[space.instance_class, goal.instance_class]
 
 
@@ -323,7 +345,7 @@ def keep_near(space, scratch, count, near, bound):
 
 @inlined
 def _insert(rows, d, name):
-    """Insert a triangle into sorted rows, once; the last row drops out."""
+    """Insert a triangle or shape into sorted rows, once; the last row drops out."""
     distance, names, k = rows.distance, rows.names, rows.k - 1
     for i in range(rows.k):
         if simd.peek(names, i) == name:
@@ -336,6 +358,14 @@ def _insert(rows, d, name):
     simd.poke(names, k, name)
 
 
+@inlined
+def _insert_nearer(rows, d, name):
+    """Insert a triangle or shape if it comes before the last row."""
+    worst, last = simd.peek(rows.distance, rows.k - 1), simd.peek(rows.names, rows.k - 1)
+    if d < worst or (d == worst and name < last):
+        _insert(rows, d, name)
+
+
 @kernel
 def insert_group(primitives, ids, base, at, bits, p, rows):
     """Insert the lanes `bits` of a group that are nearer than the last row; its ids are at `at`."""
@@ -346,12 +376,8 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
             continue
         name = base | np.int64(prim)
         face = corners(primitives, name)
-        worst = simd.peek(rows.distance, rows.k - 1)
-        if between(p, *face)[0] > worst:
-            continue
-        d = nearest_on_triangle(p, *face)[0]
-        if d < worst or (d == worst and name < simd.peek(rows.names, rows.k - 1)):
-            _insert(rows, d, name)
+        if not between(p, *face)[0] > simd.peek(rows.distance, rows.k - 1):
+            _insert_nearer(rows, nearest_on_triangle(p, *face)[0], name)
 
 
 @inlined

@@ -24,7 +24,7 @@ class PointScratch(NamedTuple):
     bounds: NDArray[np.float32] | NDArray[np.float64]
     names: NDArray[np.int32] | NDArray[np.int64]
     lows: NDArray[np.float64]
-    closest: NDArray[np.int64]  # the name of the closest triangle, where it is found in float64
+    closest: NDArray[np.int64]  # the name of the closest triangle, if searched in float64
 
 
 def new_scratch(scene: bool = False) -> PointScratch:

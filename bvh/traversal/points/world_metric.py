@@ -65,12 +65,12 @@ F = np.float32
 # rounding of vertices; lambda.
 ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, METRIC_SIZE = 0, 9, 12, 15, 16, 17, 20
 
-# Scales, and lengths of columns beside 1, within which nothing over- or underflows.
+# Scales, and lengths of columns compared to 1, within which nothing over- or underflows.
 MAX_EXPONENT, MIN_LENGTH, MIN_WEIGHT = 900, 2.0**-300, 2.0**-100
 # Points further away, in local units of the tree, are handled in float64.
 FAR_FROM_LEAF, FARTHEST = 4096.0, 2.0**40
 BOX_ERROR, TRIANGLE_ERROR = 16.0 * UNIT * UP, 64.0 * UNIT * UP
-# Below this eigenvalue, distances to boxes are bounded by a direction, found in so many steps.
+# Below this eigenvalue, distances to boxes are bounded by a direction, found in STEPS steps.
 SHEARED, STEPS = 0.75, 2
 
 

@@ -11,7 +11,7 @@ number, from which its other rows are WIDTH apart.
 | PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
 | PRIM_BEFORE, LEAF_BEFORE | of moved rays: PRIM and PRIM_INSTANCE when they entered the BLAS |
 
-Beside these a block has doubles: the entry, in two parts, and the shift of tau = t * 2**shift -
+A block also has doubles: the entry, in two parts, and the shift of tau = t * 2**shift -
 entry; a power of two of rows, at `double_index`.
 
 Accessors are given `lanes` and a lane index. Those in the singular read one ray's number, those in

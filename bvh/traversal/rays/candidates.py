@@ -21,19 +21,19 @@ from bvh.geometry.arithmetic.edge_sides import (
     turned,
 )
 from bvh.geometry.arithmetic.floats import INF
-from bvh.geometry.triangles import distance, scaled_ray
+from bvh.geometry.triangles import distance
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
+from bvh.traversal.face_mask import counted_lanes
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index
-from bvh.traversal.rays.counted_faces import counted_lanes
 from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.near_candidates import refined
-from bvh.traversal.rays.ray_batch import read_ray
-from bvh.tree.frame import farthest
-from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class
+from bvh.traversal.rays.ray_batch import mask_of, read_exact
+from bvh.tree.arrays import pointers_at
+from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class, row_of
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
@@ -131,7 +131,7 @@ def filter_ray(primitives, triangles, ray, end):
 
 @inlined
 def candidates_of(ray, found):
-    """Return the candidates of what the filter of a group has found for a ray."""
+    """Return the candidates of a result of the filter for a ray."""
     size = abs(found.den)
     t, error = found.numerator / size, found.margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
@@ -162,9 +162,8 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     """Test a primitive exactly; keep it if it is the closest, return whether it is hit."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
-    scaled = scaled_ray(o, d, farthest(tree.frame))
-    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
+    ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
+    t, side = intersect(tree.primitives, prim, *ray, cull)
     if side == MISS:
         return False
     accept_hit(context_ref, memory, slot, prim, t)
@@ -184,9 +183,8 @@ def accept_hit(context_ref, memory, slot, prim, t):
         # Both are hits: compare their exact distances.
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
-            o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
-            scaled = scaled_ray(o, d, farthest(tree.frame))
-            best_t = distance_of(tree.primitives, best, o, d, scaled, t_min, t_max)
+            ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
+            best_t = distance_of(tree.primitives, best, *ray)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
@@ -226,9 +224,9 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             bits |= np.int64(1) << k
     if bits == 0:
         return
-    o, d, t_min, t_max = read_ray(rays, batch_index(block, slots.ray(memory, slot)))
-    d_scaled, floor, e, f = scaled_ray(o, d, farthest(tree.frame))
-    # What is known of a vertex serves all of its triangles.
+    index = batch_index(block, slots.ray(memory, slot))
+    o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
+    # The sides of a vertex are computed once for all of its triangles.
     near = passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
@@ -246,7 +244,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
             if vertex != NO_VERTEX:
-                # If both are hit where the ray meets a vertex or an edge of theirs, at the same t.
+                # Both are hit at one t where the ray meets a vertex or an edge that they share.
                 tied = (
                     best >= 0
                     and (near.through or corner_at(vertices, near.end) != NO_VERTEX)
@@ -311,10 +309,24 @@ ACCEPTS = {
 }
 
 
+def _own_faces(tree, memory, slot):
+    """Return the tree, in a scene that of a leaf, whose faces a slot's ray is tested against."""
+    return tree
+
+
+def _faces_of_leaf(tree, memory, slot):
+    return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
+
+
+_faces_of = by_scene(_own_faces, _faces_of_leaf)
+
+
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Apply the goal to those candidates of a triangle group that pass the ray's mask."""
-    bits = counted_lanes(tree.primitives, tree, context_ref, memory, slot, group, found.bits)
+    _, rays, _ = follow(context_ref)
+    mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
+    bits = found.bits & counted_lanes(_faces_of(tree, memory, slot), group, mask)
     if bits != 0:
         certain = found.certain & bits
         counted = Candidates(bits, certain, found.sure, found.den, found.first, found.last)
@@ -367,7 +379,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
+    """Intersect a slot's ray with a leaf of its current tree, for a goal.
 
     Returns the first and last row of ids that were tested, and how many are in a row.
     """

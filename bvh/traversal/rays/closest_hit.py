@@ -88,9 +88,9 @@ def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
 @entry
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any."""
-    # One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has
-    # a row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of
-    # one that is any hit, only whether there is one is written, to `columns.front`.
+    # One kernel for both: the traversal is nearly all of it, and is compiled once. `columns` has a
+    # row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; for
+    # any hit, only `columns.front` is written: whether there is one.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)

@@ -1,8 +1,8 @@
 """Hit details: t, weights and side of the primitive that a ray hits, correctly rounded.
 
 HALF pairs of a ray and a triangle are solved side by side in double-doubles, in a scene with the
-moved vertices. What these cannot decide, and what is no triangle, is solved one by one, exactly if
-need be.
+moved vertices. Pairs that these cannot decide, and other primitives, are solved one by one, exactly
+if need be.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from bvh.tree.rows import TRIANGLES
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
 LARGEST_COMPONENT = 2.0**200
-# Volumes of larger sizes, if they are not small beside these, are far from underflow.
+# Volumes of larger sizes, if they are not small compared to these, are far from underflow.
 SMALLEST_SIZE = 2.0**-400
 
 # Stack memory for the pairs of a ray block, three rows of integers; then, on a cache line of their
@@ -88,8 +88,8 @@ def _is_moderate(a, p, q, r):
 def solve(corners, o, d):
     """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
 
-    Which of t, and of u and v, are known; but nothing where not `known`. `volumes` are those that
-    `details_at_edge` takes. The ray opposes the normal where the last of them is negative.
+    `timed` tells where t is known, `weighed` where u and v are; neither is where not `known`.
+    `details_at_edge` takes the volumes. The ray opposes the normal where the last is negative.
     """
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
@@ -215,7 +215,7 @@ def _finish(tree, rays, pairs, count, out):
 @kernel
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
-    # All pairs first: what was just written by numbers is not at once read as vectors.
+    # All pairs first: numbers that were just written one by one are slow to read as vectors.
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):
         r = simd.peek(hits, j)

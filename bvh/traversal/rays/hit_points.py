@@ -33,7 +33,7 @@ class HitColumns(NamedTuple):
 
 
 def _id_of_face(primitives, hits, i):
-    """Return the id of the triangle that is hit, in a scene its code; -1 for none, and solids."""
+    """Return the id of the triangle that is hit, in a scene its code; -1 for none, and shapes."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
@@ -73,7 +73,7 @@ def _write_points(primitives, hits, pairs, positions, normals):
 
 @entry
 def locate_hits(primitives, columns, begin, end, position, normal):
-    """Write the positions and normals of the hits begin..end; NaN for misses and hits on solids."""
+    """Write the positions and normals of the hits begin..end; NaN for misses and hits on shapes."""
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
     pairs, count = pairs_at(stack_memory(LANES_BYTES)), np.int64(0)

@@ -65,7 +65,7 @@ class Stay(NamedTuple):
     stop: Scalars
     entry: Scalars  # where it enters the root's box, and leaves it, or is behind the closest so far
     leave: Scalars
-    lost: Scalars  # error of a distance in the TLAS, beside its own rounding
+    lost: Scalars  # error of a distance in the TLAS, without its own rounding
 
 
 # The largest of the sizes of three components.
@@ -85,7 +85,7 @@ def enter_tlas(p, x, entry):
 
 @inlined
 def delta_of(transforms, at, error, largest, unit):
-    """Return delta: P is off by `error` and its product with A; A P + b and `unit` are known."""
+    """Return delta, by the error of P, the largest coordinate of A P + b, and 2**-k."""
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
     rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
@@ -103,7 +103,7 @@ def local_ray(transforms, at, p, x, error):
     unit = power(0 - k)
     q = q[0] * unit, q[1] * unit, q[2] * unit
     local = instanced.local_point(transforms, at, p)
-    # Sum up by how much the ray and the primitives may be apart.
+    # Sum up the errors of the ray and of the primitives.
     delta = delta_of(transforms, at, error + largest_of(p) * 2.0**-50, largest_of(local), unit)
     return LocalRay(
         local, q, (inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])), k, delta
@@ -112,7 +112,7 @@ def local_ray(transforms, at, p, x, error):
 
 @inlined
 def widened(tree, scale, before, start, last):
-    """Return what a distance in the TLAS may be off, and an interval in a BLAS widened by that."""
+    """Return the error of a distance in the TLAS, and an interval in a BLAS widened by it."""
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
 
@@ -151,7 +151,7 @@ def write_local_limits(memory, place, stride, transforms, at, spread, delta, sta
     """Write and return the limits of a ray in a BLAS, whose direction has a sum of sizes."""
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry
-    # Widen the bounds of the filter by what the rounded vertices, and the ray, may be off.
+    # Widen the bounds of the filter by the errors of the rounded vertices and of the ray.
     slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
     limits = Limits(
         spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),

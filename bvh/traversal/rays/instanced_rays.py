@@ -33,7 +33,7 @@ MAX_SHIFT = 980
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, ray):
-    """Compute what all instances that a ray enters share."""
+    """Compute the numbers that all instances share which a ray enters."""
     # The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     o, d, t_min, t_max = ray
     frame, doubles, at = tree.frame, block.doubles, double_index(r)
@@ -68,7 +68,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     # Skip an instance that the ray's mask leaves out.
     if peek(instanced.masks, leaf) & mask_of(rays, index) == 0:
         return False
-    # On the way into the first instance, compute what is the same for all.
+    # Before the first instance, compute the numbers that all share.
     if slots.tlas_error(memory, slot) < 0.0:
         _enter_tlas(tree, block, memory, slot, r, read_ray(rays, index))
     # Transform the ray, its axes side by side, and bound by how much it may be off.
@@ -90,7 +90,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
         slots.open_tree(instanced, memory, slot, leaf)
         _disable(memory, slot, (lane(q, 0), lane(q, 1), lane(q, 2)), bound)
         return True
-    # Clip it to the box of the BLAS, and to what is not behind the closest hit of other instances.
+    # Clip it to the box of the BLAS, and at the closest hit in other instances.
     has_hit = slots.best(memory, slot) >= 0
     start, stop = slots.tlas_range(memory, slot)
     last = min(stop, slots.before_high(memory, slot)) if has_hit else stop

@@ -2,7 +2,7 @@
 
 At a leaf of the TLAS, the rays of all groups that wait there are moved into the frame of the BLAS,
 form groups anew, by the octants that their directions have there, and go through it as streams.
-Rays that cannot (see `moved_rays`), and those that meet an instance of boxes or other solids, are
+Rays that cannot (see `moved_rays`), and those that meet an instance of boxes or other shapes, are
 traced singly, from the start.
 """
 

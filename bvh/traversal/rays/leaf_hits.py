@@ -1,8 +1,8 @@
 """Goals of several hits of a ray: all of them, or the first ones that a filter accepts.
 
-All hits are appended as they are found, a ray and a primitive each; see `all_hits` for how they are
-sorted. A filter is given t, u and v, so every candidate for the first hits is decided exactly; what
-is behind the last of as many hits as are wanted is never tested.
+All hits are appended as they are found, a ray and a primitive each, and sorted by `all_hits`. A
+filter takes t, u and v, so every candidate for the first hits is decided exactly; primitives behind
+the last of `max_hits` hits are never tested.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import lowest_bit, mask_bits, peek, poke
@@ -21,9 +20,8 @@ from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers
 from bvh.runtime.user_calls import call_filter, call_scene_filter
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
-from bvh.traversal.rays.ray_batch import read_ray
+from bvh.traversal.rays.ray_batch import read_exact
 from bvh.tree.edge_rule import crosses
-from bvh.tree.frame import farthest
 from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
 from bvh.tree.triangle_groups import group_at
@@ -131,10 +129,9 @@ def is_hit(context_ref, r, prim, cull, once):
     """Return whether ray r hits a primitive, or crosses it where hits must have one owner."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    o, d, t_min, t_max = read_ray(rays, batch_index(block, r))
-    scaled = scaled_ray(o, d, farthest(tree.frame))
-    _, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
-    return side != MISS and (not once or crosses(tree.primitives, prim, o, d))
+    ray = read_exact(tree, rays, batch_index(block, r))
+    _, side = intersect(tree.primitives, prim, *ray, cull)
+    return side != MISS and (not once or crosses(tree.primitives, prim, ray[0], ray[1]))
 
 
 def collect_hit(goal, context_ref, memory, slot, prim):
@@ -154,7 +151,7 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
         if found.certain >> k & 1:
-            # What surely passes all edges meets none, however little it is moved.
+            # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
                 append_hit(goal, r, prim)
         elif is_hit(context_ref, r, prim, goal.cull, goal.once):
@@ -240,10 +237,9 @@ def _insert(goal, context_ref, r, prim):
     """Insert a primitive into the first hits of ray r; return whether it is one of them."""
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, ray_number(r)
-    ray = batch_index(block, r)
-    o, d, t_min, t_max = read_ray(rays, ray)
-    scaled = scaled_ray(o, d, farthest(tree.frame))
-    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
+    index = batch_index(block, r)
+    ray = read_exact(tree, rays, index)
+    t, side = intersect(tree.primitives, prim, *ray, goal.cull)
     if side == MISS:
         return False
     first = number * goal.max_hits
@@ -257,12 +253,12 @@ def _insert(goal, context_ref, r, prim):
     if at > 0 and peek(hits.prims, first + at - 1) == prim:
         # It was found in another leaf.
         return False
-    if goal.once and not crosses(tree.primitives, prim, o, d):
+    if goal.once and not crosses(tree.primitives, prim, ray[0], ray[1]):
         return False
     # Only a filter needs u and v.
     if has_filter(goal.accept):
-        u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
-        if not accepts(goal.accept, tree.primitives, ray, prim, t, u, v, goal.data):
+        u, v = weights(tree.primitives, prim, *ray)
+        if not accepts(goal.accept, tree.primitives, index, prim, t, u, v, goal.data):
             return False
     last = min(count, goal.max_hits - 1)
     for j in range(last, at, -1):

@@ -90,7 +90,7 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Compute what all instances that a block's rays enter share."""
+    """Compute the numbers that all instances share which a block's rays enter."""
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
     simd.poke(moved.failed, np.int64(0), np.int64(0))
@@ -154,7 +154,7 @@ def _move_some(tree, moved, i, leaf):
     lanes, r = block.lanes, lane_index(i)
     transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
     before, shift = _gathered(state, numbers, _ENTRY), _gathered(state, numbers, _SHIFT)
-    # Transform the rays, and see that all may be set up at once.
+    # Transform the rays, and find those that can be set up side by side.
     p, x = _three(state, numbers, _ORIGIN), _three(state, numbers, _DIRECTION)
     error = _gathered(state, numbers, _ERROR)
     ray, size = instance_setup.local_ray(transforms, at, p, x, error)
@@ -165,7 +165,7 @@ def _move_some(tree, moved, i, leaf):
         & (ray.delta <= WORST * simd.peek(transforms, at + BOUND))
         & (abs(total) <= MAX_SHIFT)
     )
-    # Clip them to the box of the BLAS, and to what is not behind their closest hits.
+    # Clip them to the box of the BLAS, and at their closest hits.
     high, to_top = _gathered(state, numbers, _HIGH_T), _gathered(state, numbers, _SCALE)
     last = instance_setup.limited(high * to_top) - before
     times = _gathered(state, numbers, _START), _gathered(state, numbers, _STOP), last

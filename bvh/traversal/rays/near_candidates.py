@@ -27,7 +27,7 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
         or slots.exact(memory, slot) == slots.best(memory, slot)
     ):
         return bits, certain
-    # A point near the first hit that is not certain; in doubles it is known to 2**-31 of the bound.
+    # A point near the first hit that is not certain; its error is below 2**-31 of the bound.
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)

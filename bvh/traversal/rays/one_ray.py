@@ -2,7 +2,7 @@
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the address
 of its row (see `tree.rows`), by a method (see `python_calls`). Scratch memory is on the stack of
-the call: any number of threads may call it at once.
+the call: any number of threads may call it at the same time.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def _cast_at(row, ray, mask, cull):
 
 
 # Return kinds: a tuple for a ray of numbers; of points, a hit as an object, or whether
-# there is one. What it finds in memory: the row, options, up to which of these it answers, the
+# there is one. The words in memory: the row, options, up to which of these it answers, the
 # class of hits, their last field, and the names of arguments and of fields.
 FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
 ROW, CULL, MASK, FORMS, KIND, LAST, NAMES = range(calls.OWN, calls.OWN + 7)
@@ -109,7 +109,7 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 @kernel
 def _read_question(words, given, count, names, numbers):
-    """Write a ray and its range to memory; return what is asked of it."""
+    """Write a ray and its range to memory; return the kind of result."""
     asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
         good = asked <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
@@ -209,7 +209,7 @@ CASTS: dict[type, Any] = {
 
 
 class RayCaster(calls.Held):
-    """What a caster of rays finds in memory."""
+    """Words in memory of a caster of rays."""
 
 
 def cast_function(

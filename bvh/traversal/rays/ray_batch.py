@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.triangles import scaled_ray
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
@@ -17,6 +18,7 @@ from bvh.runtime.jit import inlined
 from bvh.runtime.tuple_references import pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
+from bvh.tree.frame import farthest
 
 # The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
@@ -94,6 +96,13 @@ def read_ray(rays, i):
         simd.peek(rays.t_min, i * rays.low_step),
         simd.peek(rays.t_max, i * rays.high_step),
     )
+
+
+@inlined
+def read_exact(tree, rays, i):
+    """Return (o, d, scaled, t_min, t_max) of ray i, as exact tests against a tree take them."""
+    o, d, t_min, t_max = read_ray(rays, i)
+    return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
 
 
 # The mask of ray i.
@@ -265,7 +274,7 @@ def first_of(order, block):
 
 @inlined
 def place_of(order, first, i):
-    """Return where the i-th ray is of a whole block that begins at `first`, in no given order."""
+    """Return where the i-th ray of a full block is that begins at `first`, in no given order."""
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH
@@ -275,8 +284,8 @@ def place_of(order, first, i):
 @inlined
 def prefetch_some(order, first, i, rays):
     """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
-    # Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
-    # than it can wait for.
+    # Between two blocks the CPU's own prefetching loses track; the rays of a block are more cache
+    # lines than it can wait for.
     if order.given:
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, simd.peek(order.permutation, k))

@@ -64,7 +64,7 @@ def inverse_of(d):
 
 @inlined
 def clip_axis(low, high, p, inverse, margin, start, stop):
-    """Clip a ray's interval to its stay between two planes, moved outward by a margin."""
+    """Clip a ray's interval to the slab between two planes, moved outward by a margin."""
     a = ((low - p) - margin) * inverse
     b = ((high - p) + margin) * inverse
     return simd.greater(start, simd.lesser(a, b)), simd.lesser(stop, simd.greater(a, b))
@@ -72,7 +72,7 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 @inlined
 def _clip(frame, p, inverse, margin, start, stop):
-    """Return (entry, exit) of a ray's stay in the root's box, enlarged by a margin."""
+    """Return (entry, exit) of a ray and the root's box, enlarged by a margin."""
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
@@ -211,7 +211,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z
     else:
         p, low = advance(p, low, entry, q)
-        # What is left is small, but perhaps not as small as the box.
+        # The rest of the way is short, but perhaps longer than the box.
         margin = floats.largest(p) * 2.0**-50 + CLIP_MARGIN * bound
         rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
         if rest > leave:
@@ -292,7 +292,7 @@ def _clip_lanes(frame, p, inverse, margin, start, stop):
 
 @inlined
 def _set_up_lanes(block, frame, rays, i, valid):
-    """Write WIDTH rays to the block from the i-th on, all at once."""
+    """Write WIDTH rays to the block from the i-th on, side by side."""
     # Returns the bits of rays that meet the root's box, and of those, among the bits `valid`, that
     # must be set up by `set_up_ray`: far, of extreme length, or no rays.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)

@@ -2,7 +2,7 @@
 
 Each slot has a ray and its stack. A round lets every slot whose next entry is a node take one step,
 without a branch that depends on the ray. When most slots have reached a leaf, the filter tests all
-of these, and what it has found is decided after that.
+of these, and its results are decided after that.
 A node's children are pushed nearest last, by the order that is stored for the ray's octant: no
 sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout). Where any hit will do they
 are pushed as they come.
@@ -109,8 +109,8 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1
-    # WIDTH entries at a time, without a branch that no CPU could predict. What lies below the
-    # slot's stack may be anything.
+    # WIDTH entries at a time, without a branch that no CPU could predict. Numbers below the slot's
+    # stack may have any value.
     while True:
         entries = slots.stack_entries(memory, top - (WIDTH - 1), WIDTH)
         bits = simd.mask_bits(entries <= simd.splat(end, WIDTH))

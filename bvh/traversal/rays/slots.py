@@ -3,8 +3,8 @@
 A slot contains the end of a ray, its closest hit so far, and its stack. All slots are behind one
 pointer, integers as the bits of float32: with a pointer for each kind of number, registers would
 not suffice. A slot is identified by the index of its first number; accessors are given the memory
-and that index. Before the first slot comes what all of them share: queues of slots, and what the
-filter has found.
+and that index. Before the first slot come the numbers that all of them share: queues of slots,
+and the results of the filter.
 
 | numbers | of a slot |
 |---|---|
@@ -15,7 +15,7 @@ filter has found.
 | best, exact, exact_t | the closest primitive so far; the one whose exact distance is exact_t |
 | blas_entry, blas_scale | from distances in the TLAS to those in the BLAS |
 | before_low, before_high | interval around the closest hit of the BLASes that the ray has left |
-| tlas_... | what all instances share, computed on the way into the first one; t_min and t_max |
+| tlas_... | numbers that all instances share, computed on entering the first one; t_min and t_max |
 
 In a scene the numbers are those of the TLAS or of the BLAS that the ray is in (see
 `instanced_rays`); the ray block keeps the former, which intervals and t_min count in. With tau' =
@@ -42,8 +42,8 @@ from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
 # Rays that are traced in turn, each in a slot.
 SLOTS = 16
 
-# What all slots share, in multiples of 16: the intervals of a group's candidates; slots whose next
-# entry is a node, those where it is a leaf, and those whose ray is done; what the filter has found.
+# Shared by all slots, in multiples of 16: the intervals of a group's candidates; slots whose next
+# entry is a node, those where it is a leaf, and those whose ray is done; results of the filter.
 _QUEUE = SLOTS + 16
 _NODES = 2 * WIDTH + -2 * WIDTH % 16
 FOUND = _NODES + 3 * _QUEUE
@@ -103,7 +103,7 @@ tlas_range, set_tlas_range = _word(np.float64, 18, 2)
 stack_child, _, set_stack_children = rows(np.int32, STACKLESS)
 stack_entry, stack_entries, set_stack_entries = rows(np.float32, _STACK_ENTRIES)
 
-# Of what the filter has found: the slot and its group, bits of lanes; vectors.
+# Of a result of the filter: the slot and its group, bits of lanes; vectors.
 _found_ints, _set_found_ints = field(np.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
 _, _found_lanes, _set_found_lanes = rows(
     np.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
@@ -124,7 +124,7 @@ def new_slots() -> Slots:
 
 @inlined
 def set_found(memory, i, slot, group, found):
-    """Store what the filter has found for a slot in a group, as the i-th."""
+    """Store the result of the filter for a slot and a group, as the i-th."""
     at = i * FOUND_SIZE
     _set_found_ints(memory, at, (slot, group, found.bits, found.passes))
     _set_found_lanes(memory, at, (found.den, found.numerator, found.margin))

@@ -42,11 +42,11 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 # Rays of a group: bits of a mask. Groups of a block: full ones, and one more for each octant.
 GROUP_RAYS = 32
 GROUPS = BLOCK // GROUP_RAYS + OCTANTS
-# What the filter has found is decided when there may be no room for another leaf.
+# Results of the filter are decided when those of another leaf might not fit.
 FOUND_ROOM = 128
 SLOT = slots.FOUND + (FOUND_ROOM + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FOUND_SIZE
 
-# What all groups share: the bits of masks; for each octant, the group that its next ray joins;
+# Shared by all groups: the bits of masks; for each octant, the group that its next ray joins;
 # queues of groups whose next entry is a node, and of those where it is a leaf: those of this round,
 # and those of the next one.
 _OPEN = GROUP_RAYS + 16
@@ -84,7 +84,7 @@ class Streams(NamedTuple):
     """Scratch of streams in a tree, or in the BLAS of an instance; pointers inside kernels."""
 
     groups: NDArray[np.float32]
-    slot: NDArray[np.float32]  # what the filter has found, then a slot without a stack
+    slot: NDArray[np.float32]  # results of the filter, then a slot without a stack
 
 
 def new_groups() -> NDArray[np.float32]:
@@ -139,7 +139,7 @@ def _enter_node(tree, lanes, memory, group, waiting):
 
 @inlined
 def advance(tree, memory, group, height, waiting):
-    """Take the next entry of a group; queue the group by it, prefetch what it is."""
+    """Take the next entry of a group; queue the group by it, and prefetch the node or leaf."""
     # `waiting`, returned updated: where the next group is queued that waits at a node, at a leaf.
     at_nodes, at_leaves = waiting
     height -= 1
@@ -162,7 +162,7 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, found):
-    """Filter the triangles of a group's leaf for its rays; return how many are found by then."""
+    """Filter the triangles of a group's leaf for its rays; return the new number of results."""
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
@@ -179,7 +179,7 @@ def _test_leaf(tree, block, memory, slot_memory, group, found):
 
 
 def _load_own(primitives, block, memory, slot, r):
-    """Load into a slot the closest hit of ray r, and what exact tests need."""
+    """Load the closest hit of ray r into a slot, and the numbers of exact tests."""
     load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
@@ -228,7 +228,7 @@ def _store_ray(primitives, block, memory, slot, r):
 
 @inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
-    """Decide what the filter has found for `count` rays, one after the other."""
+    """Decide `count` results of the filter, one after the other."""
     slot = np.int64(SLOT)
     for i in range(count):
         (place, row, bits, passes), (den, numerator, margin) = slots.found(slot_memory, i)
@@ -273,7 +273,7 @@ def _form_groups(block, memory, active, count):
     return groups
 
 
-# What groups do at leaves, by the scratch: of a tree or a BLAS, or of the TLAS of a scene.
+# The visit of a leaf, by the class of the scratch: in a tree or a BLAS, or in the TLAS of a scene.
 LEAVES: dict[type, Callable[..., object]] = {}
 
 

@@ -1,8 +1,7 @@
 """Regions of overlap queries in the frame of an instance's tree, and boxes against them.
 
-Boxes and polytopes become planes in the frame of the tree, of which only those are kept that cut
-its root's box, and balls become three rows of an affine map, so that boxes of nodes stay as they
-are.
+Boxes and polytopes become planes in the frame of the tree, without those that do not cut its root's
+box, and balls become three rows of an affine map, so that boxes of nodes need no transform.
 
 The planes. With y = M x + t and x = c + s x', f(y) = n . y + w is s g . x' + h with g = n M and
 h = g . c + n . t + w. Its error is less than E, 2**-48 of the terms: two dozen
@@ -92,7 +91,7 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
         margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
         _put_row(rows, ROW * count, scaled(g, by), h * by, margin)
     else:
-        # No bound is known.
+        # Without a bound, no box is outside.
         _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
     return count + 1
 
@@ -128,7 +127,7 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
-    # Beside the rows, the square of the radius.
+    # After the rows, the square of the radius.
     radius = peek(region.radius, i)
     poke(rows, 3 * ROW, radius * radius)
     return np.int64(3)

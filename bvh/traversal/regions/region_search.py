@@ -5,9 +5,9 @@ and at a leaf the BLAS, with the region in the frame of that (see `instanced_reg
 and groups that are surely inside are accepted without a test; all else is decided on moved vertices
 in the world.
 
-Results go to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
-position; its caller takes the results and calls again. So nothing is found twice or cut off, and
-the only memory is that of results and one buffer for each thread.
+Results go to a buffer. When those of a leaf might not fit, the kernel stores its position and
+returns; its caller takes the results and calls again. So no result is lost or found twice, and the
+only memory is that of results and one buffer for each thread.
 """
 
 from typing import NamedTuple

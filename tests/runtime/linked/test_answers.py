@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.children import answer, start
+from tests.children import answer, fork, start
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +36,7 @@ print(json.dumps({{"hits": int(hits[0].mask.sum()), "unused": unused}}))
 def test_answers_are_the_same(library: Path) -> None:
     """A share of all questions; users' functions are compiled in both."""
     script = ANSWERS.format(folder=str(library))
-    linked, compiled = (start(script, BVH_KERNELS=kernels) for kernels in ("linked", "off"))
+    linked, compiled = (fork(script, BVH_KERNELS=kernels) for kernels in ("linked", "off"))
     found = answer(linked)
     assert sum(map(len, found.values())) > 500
     assert found == answer(compiled)

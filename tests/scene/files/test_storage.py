@@ -6,8 +6,6 @@ import multiprocessing
 import os
 import pickle
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +26,7 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.tree.build import QUALITIES
 from tests.cases.saved_trees import KINDS, Parts, tree_of
 from tests.cases.soups import FLAT, rays_at, same, soup
+from tests.children import answer, fork
 
 Rng = np.random.Generator
 
@@ -148,15 +147,15 @@ def test_files_of_real_other_widths(tmp_path: Path, rng: Rng) -> None:
     """One process saves with another width, this one loads."""
     vertices, faces = soup(rng, 300)
     np.savez(tmp_path / "mesh.npz", vertices=vertices, faces=faces)
-    code = (
-        "import numpy as np, bvh; mesh = np.load('mesh.npz');"
-        "bvh.BVH.from_triangles(mesh['vertices'], mesh['faces']).save('other.bvh')"
-    )
+    script = f"""
+import json, os, numpy as np, bvh
+os.chdir({str(tmp_path)!r})
+mesh = np.load("mesh.npz")
+bvh.BVH.from_triangles(mesh["vertices"], mesh["faces"]).save("other.bvh")
+print(json.dumps("saved"))
+"""
     width = 4 if WIDTH != 4 else 8
-    environment = os.environ | {"BVH_WIDTH": str(width)}
-    root = str(Path(bvh.__file__).parents[1])
-    environment["PYTHONPATH"] = root
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert answer(fork(script, BVH_WIDTH=width)) == "saved"
     data = (tmp_path / "other.bvh").read_bytes()
     assert unpacked(data[:HEADER_SIZE], len(data)).width == width
     tree = BVH.from_triangles(vertices, faces)

@@ -45,9 +45,9 @@ class Wanted(NamedTuple):
     accept: object  # a filter that the goal has not called yet, and its data
     data: object
     max_hits: int  # of a ray
-    listed: bool  # without it only the goal's counts are wanted
-    solved: bool  # compute t, u and v: for hits that are kept, or that a filter is called with
-    kept: bool  # write the hits to `out`, and not only how many there are to `counts`
+    listed: bool  # without it only the goal's counts are returned
+    solved: bool  # compute t, u and v, for the hits written or for a filter
+    kept: bool  # write the hits to `out`, not only their number to `counts`
 
 
 class Gathered(NamedTuple):
@@ -84,8 +84,8 @@ def gather_hits(
     tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
     """Find the hits of the rays in the blocks begin..end of an order that is plain."""
-    # Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
-    # many they are. The goal is an `AllGoal` or a `FirstGoal`.
+    # Stops before a block whose hits do not fit; `gathered.state` has that block, and the number of
+    # its hits. The goal is an `AllGoal` or a `FirstGoal`.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -117,7 +117,7 @@ def gather_hits(
         if want.solved:
             finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
-            # To recognise a hit that was found twice, its primitive is enough.
+            # The primitive alone tells hits that were found twice.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
@@ -142,7 +142,7 @@ def _pick(primitives, wanted, pairs, i, out, at):
         h = peek(order, j)
         prim = np.int64(peek(hits.prim_id, h))
         if prim == before:
-            # It was in two leaves.
+            # The same face, from another leaf.
             continue
         before = prim
         t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
@@ -205,7 +205,7 @@ def _sift(t, prims, order, first, root, n):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
+    """Find the hits of a goal for the rays `scratch.active[:count]` of a block."""
     if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
         return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
     return lambda tree, rays, scratch, count, goal: trace_all(

@@ -28,23 +28,15 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
+from bvh.traversal.face_mask import counted_lanes
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
-from bvh.traversal.rays.counted_faces import counted_of_group
+from bvh.traversal.rays.candidates import filter_ray
 from bvh.traversal.rays.leaf_hits import append_hit, is_hit
-from bvh.traversal.rays.ray_batch import Context
+from bvh.traversal.rays.ray_batch import Context, mask_of
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree.primitives import Triangles
-from bvh.tree.triangle_groups import (
-    GROUP_SIZE,
-    SIGN_BIT,
-    TINY,
-    dot,
-    group_at,
-    id_place,
-    load_group,
-    test_edges,
-)
+from bvh.tree.triangle_groups import GROUP_SIZE, group_at, id_place, load_group
 from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, near_planes, node_at
 
 F = np.float32
@@ -54,8 +46,8 @@ TAKEN = 64
 DEPTHS = 70
 LEAVES = 512
 
-# Float32 numbers of a cache line; of a node, all that is read here; and of a leaf, what is
-# prefetched, so many visits ahead.
+# Float32 numbers of a cache line; those of a node that are read here; those of a leaf that are
+# prefetched, AHEAD visits before its own.
 LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
 
 
@@ -89,27 +81,16 @@ def _set_limits(lanes):
 
 
 @inlined
-def _filter(groups, group, ray):
+def _filter(primitives, groups, group, lanes, r):
     """Return which triangles of a group a ray may hit, surely hits, sees from behind, as bits."""
-    v0, e1, e2, n, tolerance, sizes, _ = load_group(groups, group)
-    o, d, margin = ray_numbers.origin(ray), ray_numbers.direction(ray), ray_numbers.edge(ray)
-    maybe, passes, c, den = test_edges(o, d, v0, e1, e2, n, margin * tolerance)
-    size = abs(den)
-    t = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
-    margin = simd.fma(ray_numbers.t_error(ray), sizes, simd.splat(TINY, WIDTH))
-    maybe = (
-        maybe
-        & (t <= simd.fma(ray_numbers.end(ray), size, margin))
-        & (t >= simd.fma(ray_numbers.low(ray), size, -margin))
+    ray = blocks.numbers_of(lanes, r)
+    found = filter_ray(primitives, load_group(groups, group), ray, blocks.end(lanes, r))
+    t, size, margin = found.numerator, abs(found.den), found.margin
+    within = (t >= simd.fma(ray_numbers.sure_low(ray), size, margin)) & (
+        t <= simd.fma(ray_numbers.sure_high(ray), size, -margin)
     )
-    certain = (
-        maybe
-        & passes
-        & (t >= simd.fma(ray_numbers.sure_low(ray), size, margin))
-        & (t <= simd.fma(ray_numbers.sure_high(ray), size, -margin))
-    )
-    back = np.int64(simd.mask_bits(den > F(0.0)))
-    return np.int64(simd.mask_bits(maybe)), np.int64(simd.mask_bits(certain)), back
+    certain = found.bits & found.passes & np.int64(simd.mask_bits(within))
+    return found.bits, certain, np.int64(simd.mask_bits(found.den > F(0.0)))
 
 
 @kernel
@@ -125,9 +106,9 @@ def _test_triangles(primitives, context, visits, queued, goal):
         r = np.int64(simd.peek(visits.leaf_rays, i))
         first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
-            bits, certain, back = _filter(groups, group, blocks.numbers_of(lanes, r))
+            bits, certain, back = _filter(primitives, groups, group, lanes, r)
             if bits != 0:
-                bits = counted_of_group(tree, rays, group, batch_index(block, r), bits)
+                bits &= counted_lanes(tree, group, mask_of(rays, batch_index(block, r)))
                 certain &= bits
             if goal.cull != 0:
                 culled = certain & slots.culled_lanes(primitives, lanes, r, goal.cull, back)
@@ -141,7 +122,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 k = simd.lowest_bit(bits)
                 bits &= bits - 1
                 prim = np.int64(simd.peek(tree.ids, id_place(groups, group_at(group) + k)))
-                # What surely passes all edges meets none, however little it is moved.
+                # A ray that surely passes all edges meets none of them, so no edge rule applies.
                 if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
                     append_hit(goal, r, prim)
 
@@ -161,14 +142,14 @@ def _test_others(primitives, context, visits, queued, goal):
 
 @by_type()
 def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the rays of queued visits against what is in their leaves."""
+    """Test the rays of queued visits against the primitives of their leaves."""
     in_groups = primitives.instance_class is Triangles
     return (_test_triangles if in_groups else _test_others).py_func
 
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant."""
+    """Visit all that the rays of the `top` visits on the stack enter, all of one octant."""
     # `queued`, returned updated, is the number of visits of leaves that wait.
     stay_outlined()
     tree, _, block = context
@@ -214,7 +195,7 @@ def _visit(context, visits, top, octant, queued, goal):
 
 @kernel
 def visit_all(tree, rays, block, goal):
-    """Find all hits of the rays of a block with what is in a tree, but not in a scene."""
+    """Find all hits of the rays of a block in a tree that is not a scene."""
     context, lanes, visits = Context(tree, rays, block), block.lanes, goal.visits
     _set_limits(lanes)
     queued = np.int64(0)

@@ -1,4 +1,4 @@
-"""Faces that count for a query of points: those that share a bit with its mask."""
+"""Face mask: which faces of a triangle group share a bit with the mask of a query."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ ALL_LANES = (1 << WIDTH) - 1
 
 
 @inlined
-def counted_lanes(tree, mask, group):
-    """Return the lanes of a group whose faces count, as bits."""
+def counted_lanes(tree, group, mask):
+    """Return the lanes of a group whose faces share a bit with a mask, as bits."""
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 
 @inlined
-def counted_bounds(tree, mask, group, low, high):
-    """Return bounds of distances to the faces of a group: infinite where they do not count."""
+def counted_bounds(tree, group, mask, low, high):
+    """Return bounds of distances to the faces of a group, infinite for those that share no bit."""
     if not tree.has_bits:
         return low, high
     lanes, none = sharing_lanes(tree.face_bits, group, mask), splat(np.float32(INF), WIDTH)
