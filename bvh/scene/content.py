@@ -1,12 +1,12 @@
-"""State of a scene: its instances, its leaves, and the two levels that kernels traverse.
+"""State of a scene: its table of instances, its leaves, and the arrays that kernels traverse.
 
-Queries update the two levels first: nothing where nothing in the process has changed, only some
-leaves where transforms or masks have, all where instances came or went, or trees have changed.
+Each query begins by updating them (see the table in `table.py`).
 """
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,7 @@ _guard = ForkSafeLock()
 class SceneContent(InstanceHolder):
     """Base class of `Scene`: its state and its leaves."""
 
-    __slots__ = (
-        "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
-    )  # fmt: skip
+    __slots__ = ("_flattened", "_meshes", "_seen", "_view", "_view_of")
 
     def __init__(self) -> None:
         self._begin(Instances(), {})
@@ -46,73 +44,86 @@ class SceneContent(InstanceHolder):
         # Trees by Python's id of the mesh that they were built from: only a hint.
         self._meshes: dict[int, TreeBase] = {}
         self._flattened: FlattenedInstances | None = None
-        # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
-        self._view: SceneView | None = None
-        self._view_of: FlattenedInstances | None = None
-        self._arrays, self._read = list[Any](), (0, 0)
-        # The modification counters of the process at the last update.
-        self._seen = self._deformed = -1
+        self._view: Any = None
+        # The leaves that the view is of, changes of trees in the process, and arrays of its trees.
+        self._view_of: tuple[FlattenedInstances | None, int, list[Any]] = None, -1, []
+        # The number of changes in the process when both were last up to date.
+        self._seen = -1
         self._up, self._saved = "z", None
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """Return what identifies the scene's content to Dask."""
+        table = self._instances.state()
+        columns = b"".join(column.tobytes() for column in table["columns"].values())
+        children = [child.__dask_tokenize__() for child in table["children"]]
+        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
+        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
+        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
+        self._begin(Instances.of_state(state["table"]), attributes)
+        self._up = state["up"]
 
     def _current(self) -> SceneView:
         """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
-            return self._view  # type: ignore[return-value]
+            return self._view  # type: ignore[no-any-return]
         with _guard.lock:
             # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees
             leaves = self._current_leaves()
-            # After an exception below, the next query rebuilds all; a thread that found the
-            # counters current without the lock may still be about to take the old view.
-            view, view_of, self._view_of = self._view, self._view_of, None
-            read = leaves.moved.end, leaves.masked.end
-            same = view is not None and view_of is leaves
-            if same and deformed != self._deformed:
-                pairs = zip(leaves.trees, self._arrays, strict=True)
-                same = all(tree._arrays is arrays for tree, arrays in pairs)
-            if view is None or not same:
-                self._arrays = [tree._arrays for tree in leaves.trees]
+            of, stamp, arrays = self._view_of
+            same = of is leaves
+            if same and stamp != deformed:
+                same = all(t._arrays is a for t, a in zip(leaves.trees, arrays, strict=True))
+            if not same:
+                arrays = [tree._arrays for tree in leaves.trees]
                 columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
-                view = SceneView(leaves.trees, *columns)
-            else:
-                updates: list[tuple[Any, NDArray[Any], Any]] = [
-                    (view.move, leaves.maps, leaves.moved.since(self._read[0])),
-                    (view.set_masks, leaves.masks, leaves.masked.since(self._read[1])),
-                ]
-                for update, values, changed in updates:
-                    rows = np.arange(len(leaves)) if changed is None else changed
-                    if len(rows):
-                        update(rows, values[rows])
-            self._view, self._view_of, self._read = view, leaves, read
-            self._deformed, self._seen = deformed, seen
-            return view
+                # A thread that found the counter current without the lock may yet take the old one.
+                self._view = SceneView(leaves.trees, *columns)
+            self._view_of, self._seen = (leaves, deformed, arrays), seen
+            return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the leaves, up to date."""
+        """Return the leaves, up to date; their view, if there is one, follows."""
         with _guard.lock:
-            if self._flattened is None or not self._flattened.is_current():
-                self._flattened = FlattenedInstances(self)
+            leaves = self._flattened
+            if leaves is None or not leaves.is_current():
+                leaves = self._flattened = FlattenedInstances(self)
                 used = {id(child) for child in self._instances.children}
                 self._attributes = {k: v for k, v in self._attributes.items() if k in used}
                 self._meshes = {k: v for k, v in self._meshes.items() if id(v) in used}
-            else:
-                self._flattened.follow()
-            return self._flattened
+                return leaves
+            try:
+                moved, masked = leaves.follow()
+                if self._view_of[0] is leaves:
+                    if len(moved):
+                        self._view.move(moved, leaves.maps[moved])
+                    if len(masked):
+                        self._view.set_masks(masked, leaves.masks[masked])
+            except BaseException:
+                # The next query starts afresh.
+                self._flattened = None
+                raise
+            return leaves
 
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
 
-        Exact where triangles are not moved, or only shifted; else the box may be slightly larger
-        than necessary.
+        Exact for triangles under shifts; otherwise the box may be slightly larger than necessary.
         """
         return arguments.kernel_input(self._current().tlas.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trees, each once, with the tables that they keep, and of the level above.
+        """Bytes of the trees, each once, with their cached tables, and of the level above.
 
-        Also of one tree over all leaves, once rays, or winding numbers, have led to it.
+        Trees over all leaves, which many rays or winding numbers build, are included.
         """
         return sum(scene_bytes(self))
 
@@ -132,9 +143,9 @@ class SceneContent(InstanceHolder):
     def view(self) -> SceneView:
         """Return the arrays that queries traverse, brought up to date.
 
-        For programs that search a scene by themselves, such as kernels on devices; `leaves` has
-        what the leaves are. Another object is returned after instances came, went or were
-        replaced, or a tree was refitted; moves and masks are written to the same one.
+        For code that searches a scene itself, such as kernels on devices; `leaves` describes the
+        leaves. Adding, removing and replacing instances, and refits, lead to a new view; transforms
+        and masks are written to the same one.
 
         Examples
         --------
@@ -149,7 +160,7 @@ class SceneContent(InstanceHolder):
 
     @property
     def leaves(self) -> Leaves:
-        """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
+        """The trees at the ends of all paths of instances; `hits.leaf` indexes this table."""
         return Leaves(self._current_leaves())
 
     def path(self, leaf: int) -> tuple[int, ...]:
@@ -168,7 +179,7 @@ class SceneContent(InstanceHolder):
         return self._current_leaves().path(self._leaf_row(leaf))
 
     def name_of(self, leaf: int) -> str | None:
-        """Return the name of the innermost instance on a path that has one, or None; as in `path`.
+        """Return the name of the innermost named instance on the path of a leaf, or None.
 
         Examples
         --------
@@ -196,7 +207,7 @@ class SceneContent(InstanceHolder):
         return True
 
     def _row(self, key: int | str, name: str = "instance_id") -> int:
-        """Return the row of an instance by the id or the name that an argument is."""
+        """Return the row of an instance by its id or name, an argument called `name`."""
         number = self._id_of(key) if isinstance(key, str) else key
         return self._instances.row_of(arguments.one_index(name, number))
 
@@ -217,19 +228,19 @@ class SceneContent(InstanceHolder):
         return ids
 
     def _ids_of(self, name: str) -> list[int]:
-        """Return the ids of all instances that have a name, ascending."""
-        return sorted(k for k, given in self._instances.names.items() if given == name)
+        """Return the ids of all instances with a name, ascending."""
+        return sorted(k for k, each in self._instances.names.items() if each == name)
 
     def _id_of(self, name: str) -> int:
-        """Return the id of the one instance that has a name."""
-        found = self._ids_of(name)
-        if len(found) > 1:
-            raise KeyError(f"{len(found)} instances are named {name!r}: use one of the ids {found}")
-        if not found:
+        """Return the id of the only instance with a name."""
+        ids = self._ids_of(name)
+        if len(ids) > 1:
+            raise KeyError(f"{len(ids)} instances are named {name!r}: use one of the ids {ids}")
+        if not ids:
             close = get_close_matches(name, map(str, self._instances.names.values()), 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise KeyError(f"no instance is named {name!r}{hint}")
-        return found[0]
+        return ids[0]
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
@@ -253,7 +264,7 @@ class SceneContent(InstanceHolder):
 
     @verb({"leaf": (), "prim_id": ()}, np.int32)
     def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> arguments.IdResult:
-        """Return the face of the original mesh that a triangle is a part of.
+        """Return the face of the source mesh that contains a triangle.
 
         Parameters
         ----------
@@ -263,7 +274,7 @@ class SceneContent(InstanceHolder):
         Returns
         -------
         int or ndarray of int32
-            What `BVH.face_of` of the leaf's tree returns; -1 for a miss.
+            The result of `BVH.face_of` for the leaf's tree; -1 for a miss.
 
         Examples
         --------
@@ -285,11 +296,11 @@ class SceneContent(InstanceHolder):
             raise ValueError(f"leaf must be in -1..{len(leaves) - 1}, got {leaf!r}")
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
-        found = np.full(rows.shape, -1, np.int32)
+        faces = np.full(rows.shape, -1, np.int32)
         tree_of = np.append(leaves.tree_of, np.int32(-1))[rows.astype(np.int64)]
         for k in np.unique(tree_of[~missed]).tolist():
-            found[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
-        return found.item() if found.ndim == 0 else found
+            faces[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
+        return faces.item() if faces.ndim == 0 else faces
 
     def flattened(
         self, mask: int = arguments.ALL_BITS
@@ -299,7 +310,7 @@ class SceneContent(InstanceHolder):
         Parameters
         ----------
         mask : int
-            Leaves whose mask shares no bit with it are left out, as are those not visible.
+            Leaves whose mask shares no bit with it, and those not visible, are left out.
 
         Returns
         -------

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.content import SceneContent
-from bvh.scene.table import COLUMNS, Instance, Instances, nested_scenes, table_guard
-from bvh.tree.changes import changes
+from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
 
 
 class InstanceAccess(SceneContent):
@@ -32,8 +31,8 @@ class InstanceAccess(SceneContent):
     def instance(self, instance_id: int | str) -> Instance:
         """Return a snapshot of an instance by its id or name, like ``scene[instance_id]``.
 
-        A name stands for an id in all methods that take one: that of exactly one instance. Of none
-        or several, it is a KeyError, as is an unknown id.
+        All methods that take an id also take the name of exactly one instance. A name of none or
+        several, and an unknown id, raise a KeyError.
 
         Examples
         --------
@@ -90,10 +89,10 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         instance_ids : int or array_like of int, shape (...)
-            For example ``hits.instance_id``; -1 for a miss. KeyError for unknown ones.
+            For example ``hits.instance_id``; -1 for a miss. Unknown ids raise a KeyError.
         missing : str, optional
-            What a miss has, and an instance without a name. Names of which none is None can be
-            sorted, and counted by `numpy.unique`.
+            The name of misses and of instances without one. Names without None can be sorted, and
+            counted by `numpy.unique`.
 
         Returns
         -------
@@ -114,7 +113,7 @@ class InstanceAccess(SceneContent):
     def remove(self, ids: int | str | ArrayLike) -> None:
         """Remove one instance or many by `ids`, which are not reused, or by names.
 
-        KeyError for unknown ones.
+        Unknown ones raise a KeyError.
 
         Examples
         --------
@@ -129,9 +128,9 @@ class InstanceAccess(SceneContent):
         self._instances.remove(np.unique(self._rows(ids)))
 
     def replace(self, instance_id: int | str, child: Any) -> None:
-        """Replace the child of the instance `instance_id` by another `child`, as `add` takes it.
+        """Replace the child of the instance `instance_id` by another `child`, as in `add`.
 
-        It keeps its id, transform, name and mask.
+        The instance keeps its id, transform, name and mask.
 
         Examples
         --------
@@ -145,7 +144,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(self._row(instance_id), self._child_number(child))
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform of the instance `instance_id`, among many in microseconds, too.
+        """Change the transform of the instance `instance_id`, in microseconds among many, too.
 
         Examples
         --------
@@ -166,7 +165,7 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         ids : array_like of int or str, shape (n,)
-            If one is given twice, its last transform counts.
+            Of an id that is repeated, the last transform counts.
         transforms : array_like, shape (n, 4, 4)
 
         Examples
@@ -197,9 +196,9 @@ class InstanceAccess(SceneContent):
         >>> scene.any_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
         False
         """
-        found = self._rows(ids)
-        values = spread("visible", truths("visible", visible), len(found))
-        self._instances.write("visible", found, values)
+        rows = self._rows(ids)
+        values = spread("visible", truths("visible", visible), len(rows))
+        self._instances.write("visible", rows, values)
 
     def set_mask(self, ids: int | str | ArrayLike, mask: ArrayLike) -> None:
         """Change the masks of instances, as in `add`; `ids` and `mask` are as in `set_visible`.
@@ -213,8 +212,8 @@ class InstanceAccess(SceneContent):
         >>> scene.closest_hit(*ray, mask=2).instance_id, scene.any_hit(*ray, mask=4)
         (1, False)
         """
-        found = self._rows(ids)
-        self._instances.write("masks", found, spread("mask", bit_masks("mask", mask), len(found)))
+        rows = self._rows(ids)
+        self._instances.write("masks", rows, spread("mask", bit_masks("mask", mask), len(rows)))
 
     def rename(self, instance_id: int | str, name: str | None) -> None:
         """Change the `name` of the instance `instance_id`; None removes it.
@@ -229,31 +228,18 @@ class InstanceAccess(SceneContent):
         ('new', [])
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
-        self._saved = None
-        if label("name", name) is None:
-            self._instances.names.pop(number, None)
-        else:
-            self._instances.names[number] = str(name)
-        self._instances.renamed += 1
-        changes.note_scene()
+        self._instances.rename(number, label("name", name))
 
     def __copy__(self) -> Self:
         """Return a copy that shares the trees and has copies of nested scenes.
 
-        Other threads may change the scene meanwhile: its tables are read, but not compacted.
+        Other threads may change the scene meanwhile: the gaps of its tables are not closed.
         """
         copies: dict[int, Self] = {}
         with table_guard.lock:
             for part in nested_scenes(self, compact=False):
-                table = part._instances
-                rows = np.flatnonzero(table.column("child") >= 0)
-                columns = {name: table.column(name)[rows] for name in COLUMNS}
-                _, children = np.unique(columns["child"], return_inverse=True)
-                columns["child"] = children.astype(np.int32).reshape(-1)
-                state = {
-                    "columns": columns, "names": dict(table.names), "next_id": table.next_id,
-                    "children": [copies.get(id(x), x) for x in table.used_children()],
-                }  # fmt: skip
+                state = part._instances.state()
+                state["children"] = [copies.get(id(child), child) for child in state["children"]]
                 copies[id(part)] = copy = object.__new__(type(self))
                 copy._begin(Instances.of_state(state), dict(part._attributes))
                 copy._up = part._up
@@ -266,15 +252,11 @@ class InstanceAccess(SceneContent):
         Refits of trees are not among these changes. Other threads may change the scene meanwhile.
         """
         with table_guard.lock:
-            tables = [part._instances for part in nested_scenes(self, compact=False)]
-            return tuple(
-                number
-                for table in tables
-                for number in (table.shape, table.renamed, table.moved.end, table.masked.end)
-            )
+            parts = nested_scenes(self, compact=False)
+            return tuple(part._instances.version for part in parts)
 
     def follow(self, source: Self, revision: tuple[int, ...]) -> bool:
-        """Apply what has moved, or changed its mask, in the scene that this one is a copy of.
+        """Apply changes of transforms and masks of the scene that this one is a copy of.
 
         Other threads may change that scene meanwhile.
 
@@ -283,12 +265,12 @@ class InstanceAccess(SceneContent):
         source : Scene
             The scene that this one is a copy of.
         revision : tuple of int
-            That of `source` when the copy was made, or followed it last.
+            That of `source` when the copy was made, or last followed it.
 
         Returns
         -------
         bool
-            False if this is not all that has changed, so that a new copy is needed.
+            False after other changes, which need a new copy.
 
         Examples
         --------
@@ -301,25 +283,23 @@ class InstanceAccess(SceneContent):
         (True, [2.0, 2.0, 2.0])
         """
         with table_guard.lock:
-            its, own = (
+            tables, copies = (
                 [part._instances for part in nested_scenes(top, compact=False)]
                 for top in (source, self)
             )
-            if len(revision) != 4 * len(its) or len(its) != len(own):
+            if not len(tables) == len(copies) == len(revision):
                 return False
-            before = np.reshape(revision, (-1, 4)).tolist()
-            if any(
-                [a.shape, a.renamed] != old[:2] or len(a.column("ids")) != len(b)
-                for a, b, old in zip(its, own, before, strict=True)
-            ):
+            pairs = list(zip(tables, copies, revision, strict=True))
+            if any(t.shape > old or len(t.column("ids")) != len(copy) for t, copy, old in pairs):
                 return False
-            for a, b, (_, _, moved, masked) in zip(its, own, before, strict=True):
-                for rows, names in (
-                    (a.moved.since(moved), ["maps"]), (a.masked.since(masked), ["masks", "visible"])
-                ):  # fmt: skip
-                    rows = np.arange(len(b)) if rows is None else rows
-                    for name in names if len(rows) else ():
-                        b.write(name, rows, a.column(name)[rows])
+            if any(table.names != copy.names for table, copy, _ in pairs):
+                return False
+            for table, copy, version in pairs:
+                every = np.arange(len(copy))
+                moved, masked = table.changed_since(version) or (every, every)
+                for name, rows in (("maps", moved), ("masks", masked), ("visible", masked)):
+                    if len(rows):
+                        copy.write(name, rows, table.column(name)[rows])
             return True
 
 

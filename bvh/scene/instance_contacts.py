@@ -1,9 +1,8 @@
-"""Contacts of instances, the distances between those that do not touch, and relations of solids.
+"""Contacts of instances, distances between instances, and relations of solids.
 
-Leaves whose boxes are near each other are found through the top level; pairs of leaves are then
-searched one by one, in groups that belong to one pair of instances. Whether two instances touch is
-known once two of their faces do. Of a pair's leaves the nearest by their boxes come first, so that
-most of the others are too far away to be looked at.
+The TLAS yields pairs of leaves whose boxes are near each other, sorted by their instances. Two
+instances touch as soon as two of their faces do. Of the pairs of leaves of two instances, those
+with the nearest boxes come first, so that distances rule out most of the others.
 """
 
 from collections.abc import Callable
@@ -33,24 +32,24 @@ Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Work = Callable[[int, int], None]
 
-# Pairs of instances, and of leaves or subtrees that may touch, that a thread takes at a time.
+# Pairs of instances, and pairs of leaves or subtrees that may touch, in a chunk of a thread.
 PAIRS_AT_ONCE = 64
 TASKS_AT_ONCE = 512
-# By which a lower bound from boxes is below what is computed for faces.
+# Factor of lower bounds of distances from boxes, below computed distances of faces.
 SLACK = 1.0 - 2.0**-48
 
 
 class NearbyLeaves(NamedTuple):
-    """Pairs of leaves that may be near each other, ascending by the instances that own them."""
+    """Pairs of leaves that may be near each other, ascending by their instances."""
 
     job: instance_pairs.PairJob
     owners: Rows  # (n, 2): of each pair
-    begins: Rows  # (g + 1,): where the pairs of each two instances begin
+    begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances
     nearest: Reals  # (n,): a lower bound of each pair's distance
 
     @property
-    def groups(self) -> Rows:
-        """The group of each pair of leaves: its two instances."""
+    def instances(self) -> Rows:
+        """The index of the pair of instances of each pair of leaves."""
         sizes = np.diff(self.begins)
         return np.repeat(np.arange(len(sizes)), sizes)
 
@@ -58,28 +57,28 @@ class NearbyLeaves(NamedTuple):
 def candidates(
     view: SceneView, content: SceneView, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
-    """Return the pairs of leaves within a distance, but not of one instance or `ignored` ones."""
-    own = instance_pairs.side_of(view)
-    other = own if content is view else instance_pairs.side_of(content)
-    mine, theirs = instance_pairs.near_leaves(view, own, other, None, threads, reach)
-    first, second = view.owners[mine].astype(np.int64), content.owners[theirs].astype(np.int64)
-    boxes, others = own.boxes[mine], other.boxes[theirs]
+    """Return the pairs of leaves within a distance, of different instances that are not ignored."""
+    first = instance_pairs.side_of(view)
+    second = first if content is view else instance_pairs.side_of(content)
+    rows, rows2 = instance_pairs.near_leaves(view, first, second, None, threads, reach)
+    owner, owner2 = view.owners[rows].astype(np.int64), content.owners[rows2].astype(np.int64)
+    boxes, others = first.boxes[rows], second.boxes[rows2]
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
         gaps = np.where(gaps > 0.0, gaps, 0.0)
         nearest = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
     kept = nearest <= reach
     if content is view:
-        kept &= first < second
+        kept &= owner < owner2
     if len(ignored):
-        kept &= ~np.isin(first << 32 | second, ignored)
+        kept &= ~np.isin(owner << 32 | owner2, ignored)
     order = np.flatnonzero(kept)
-    order = order[np.lexsort((nearest[order], second[order], first[order]))]
-    owners = np.stack([first, second], axis=1)[order]
-    # At the end, too, also where there is no pair.
+    order = order[np.lexsort((nearest[order], owner2[order], owner[order]))]
+    owners = np.stack([owner, owner2], axis=1)[order]
+    # The end is appended, also where there is no pair.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
-    motions = instance_pairs.motions_of(own, other)
-    job = instance_pairs.PairJob(own, other, False, mine[order], theirs[order], motions)
+    motions = instance_pairs.motions_of(first, second)
+    job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
@@ -87,14 +86,14 @@ def _by_subtrees(
     found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
 ) -> Work:  # fmt: skip
-    """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
-    job, groups, most = found.job, found.groups, int(np.bincount(which).max())
+    """Return the work on pairs of subtrees, `entries`, of the pairs of leaves `which`."""
+    job, pairs_of, most = found.job, found.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as search:
             for k in instance_pairs.begun(which, entries, begin, end, search):
-                pair, group, done = instance_pairs.pair_of(job, k), groups[k], False
+                pair, group, done = instance_pairs.pair_of(job, k), pairs_of[k], False
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
                     if search.state[meeting_pairs.MET]:
@@ -105,12 +104,12 @@ def _by_subtrees(
 
 
 def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
-    """Return the work on whole pairs of leaves, many a call."""
+    """Return the work on pairs of leaves, many a call."""
     job = found.job
-    mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
-    # What is behind the addresses lives in `job`.
-    rows = _row_addresses(job.own.trees, mine), _row_addresses(job.other.trees, theirs)
-    tasks = np.stack([mine, theirs, found.groups, job.mine, job.theirs], axis=1).astype(np.int64)
+    trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
+    # `job` keeps the trees at these addresses alive.
+    sides = _row_addresses(job.first.trees, trees), _row_addresses(job.second.trees, trees2)
+    tasks = np.stack([trees, trees2, found.instances, job.rows, job.rows2], axis=1).astype(np.int64)
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
@@ -119,13 +118,13 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
             search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT] = 0, -1
             given = tasks[begin:end], job.motions, search, touching, enough
             while not (done or cancel[0]):
-                done = meeting_pairs.find_contacts(*rows, *given, meeting_pairs.STEPS)
+                done = meeting_pairs.find_contacts(*sides, *given, meeting_pairs.STEPS)
 
     return work
 
 
 def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
-    """Return the addresses of the rows of trees; 0 for those that are not used."""
+    """Return the addresses of the rows of trees; 0 for unused ones."""
     addresses = np.zeros(len(trees), np.int64)
     for number in np.unique(used).tolist():
         addresses[number] = trees[number].row.address
@@ -136,12 +135,12 @@ def find_touching(
     view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of instances that touch, ascending; of `only_one`, the first found."""
+    """Return the pairs of instances that touch, ascending; with `only_one`, any one of them."""
     found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
     which, entries = instance_pairs.tasks_of(found.job, threads)
-    if len(which) > len(found.job.mine):
+    if len(which) > len(found.job.rows):
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
         work = _by_leaves(found, touching, enough, cancel)
@@ -151,10 +150,10 @@ def find_touching(
 
 
 class _NearestFaces(NamedTuple):
-    """The nearest faces so far of some leaves, and how far they are apart."""
+    """The nearest faces so far of two instances, and their distance."""
 
     distance: float
-    # Leaf and face of the first, then of the second: ties go to the lowest.
+    # Leaf and face of the first instance, then of the second: ties go to the lowest.
     faces: tuple[int, int, int, int]
     position: Reals
 
@@ -162,13 +161,13 @@ class _NearestFaces(NamedTuple):
 def _measure(
     found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float, cancel: Ids | None
 ) -> _NearestFaces | None:
-    """Return the nearest faces, with those of one more pair of leaves, unless cancelled."""
+    """Return the nearest faces, including those of pair `k` of leaves, unless cancelled."""
     # Many kernels, which collisions do not need.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
     job = found.job
-    leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
-    maps = job.own.maps[leaf], job.other.maps[leaf2]
+    leaf, leaf2 = int(job.rows[k]), int(job.rows2[k])
+    maps = job.first.maps[leaf], job.second.maps[leaf2]
     near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
     prim, prim2 = near.prim_id.tolist()
     if prim < 0 or (cancel is not None and cancel[0]):
@@ -181,7 +180,7 @@ def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return how near the instances of a scene are to those of another, or to each other."""
+    """Return the clearances between the instances of two scenes, or within one scene."""
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
     results: list[_NearestFaces | None] = [None] * count
@@ -204,8 +203,8 @@ def find_clearances(
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
-    """Return the clearance of the two instances nearest to each other; of none if alone."""
-    # The reach grows until there is a pair within it, so that few pairs are looked at.
+    """Return the clearance of the two nearest instances, if there are two."""
+    # The reach grows until there is a pair within it, so that few pairs are measured.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
@@ -229,7 +228,7 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
         elif reach < size:
             reach = max(4.0 * reach, spacing)
         else:
-            # Also where there is nothing, and bounds are NaN.
+            # Also for empty scenes, whose bounds are NaN.
             reach = np.inf
 
 
@@ -246,8 +245,8 @@ def find_relations(
     view: SceneView, ignored: NDArray[np.int64], threads: int,
     progress: Progress | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return how the instances of a scene are related, but for those that are disjoint."""
-    # Arithmetic in rational numbers, which only solids need.
+    """Return the relations of a scene's instances that are not disjoint."""
+    # Exact arithmetic, which only relations need.
     from bvh.surfaces.relations import NAMES, relation_of
     from bvh.surfaces.surface import Surface
 
@@ -282,7 +281,7 @@ def find_relations(
 
 @warms("contacts in scenes")
 def _warm() -> None:
-    """Compile what contacts of many instances need besides what pairs in scenes do."""
+    """Compile the kernels of contacts that pairs in scenes do not have."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
     view = SceneView([tree], 0 * two, maps, np.ones(2, np.uint32), two)

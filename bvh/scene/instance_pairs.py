@@ -1,8 +1,8 @@
 """Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
 
-Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
-is decided by their vertices in the world, which are computed for those that may. The boxes of one
-tree are transformed to the frame of the other only to rule out faces (see `pair_frames`).
+Pairs of leaves whose boxes meet are searched tree against tree. Boxes of one tree, transformed to
+the frame of the other, rule out faces (see `pair_frames`); the others are tested exactly, by their
+vertices in world coordinates.
 """
 
 import itertools
@@ -38,7 +38,7 @@ PairsLike = Iterable[tuple[int | str, int | str]] | ArrayLike
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
-# Pairs of leaves, or of their subtrees, that a thread takes at a time.
+# Pairs of leaves, or of their subtrees, in a chunk of a thread.
 PAIRS_AT_ONCE = 256
 
 STILL = np.eye(3, 4)
@@ -60,7 +60,7 @@ def search_of_scene(
 
 
 class Side(NamedTuple):
-    """One of the two scenes of a search for pairs: its leaves, in arrays."""
+    """The leaves of one of two scenes in a search for pairs."""
 
     trees: list[TreeArrays]
     tree_of: NDArray[np.int32]
@@ -71,7 +71,7 @@ class Side(NamedTuple):
 
 
 def side_of(content: SceneView | TreeBase) -> Side:
-    """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
+    """Return one side of a search for pairs: a scene's, or a tree as a single leaf."""
     if isinstance(content, SceneView):
         boxes = content.tlas.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
@@ -83,7 +83,7 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes around moved boxes, and around what is in them, moved with rounding."""
+    """Return boxes around transformed boxes, and around their content, transformed and rounded."""
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -91,50 +91,50 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
         reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
         middle, reach = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
         low, high = middle - reach, middle + reach
-        # Of what overflows nothing is known.
+        # Boxes that overflow become unbounded.
         low = np.where(np.isnan(low), -np.inf, low)
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
 
 
 def near_leaves(
-    view: SceneView, own: Side, other: Side, transform: Reals | None, threads: int,
+    view: SceneView, first: Side, second: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
-    theirs = np.flatnonzero(other.visible)
-    boxes = other.boxes[theirs]
+    rows2 = np.flatnonzero(second.visible)
+    boxes = second.boxes[rows2]
     if transform is not None:
         boxes = _moved_boxes(boxes, transform)
-    if not (len(theirs) and own.visible.any()):
+    if not (len(rows2) and first.visible.any()):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     low, high = boxes[:, :3], boxes[:, 3:]
     if reach > 0.0:
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
-    # Nothing is outside the scene's bounds; this also makes all corners finite.
+    # Clipped to the scene's bounds, all corners are finite.
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
-    offsets, mine = overlap_batches.find_regions(search, regions, len(low), threads, None)
-    theirs = np.repeat(theirs, np.diff(offsets))
-    kept = own.visible[mine]
-    return mine[kept], theirs[kept]
+    offsets, rows = overlap_batches.find_regions(search, regions, len(low), threads, None)
+    rows2 = np.repeat(rows2, np.diff(offsets))
+    kept = first.visible[rows]
+    return rows[kept], rows2[kept]
 
 
 class PairJob(NamedTuple):
-    """A search for pairs: two scenes, and the pairs of their leaves whose boxes meet."""
+    """Two scenes, and the pairs of their leaves whose boxes meet."""
 
-    own: Side
-    other: Side
+    first: Side
+    second: Side
     itself: bool
-    mine: Rows
-    theirs: Rows
+    rows: Rows
+    rows2: Rows
     motions: Rows  # addresses in the arrays of both sides: see `pair_frames.set_motions`
 
 
-def motions_of(own: Side, other: Side, matrix: Reals | None = None) -> Rows:
+def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
     """Return the table of what moves the leaves of both sides."""
-    return addresses(own.maps, own.inverses, other.maps, matrix)
+    return addresses(first.maps, first.inverses, second.maps, matrix)
 
 
 def find_leaf_pairs(
@@ -142,18 +142,18 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending, of pairs of leaves that `kept` chooses."""
-    own = side_of(view)
-    other = own if content is view else side_of(content)
-    mine, theirs = near_leaves(view, own, other, transform, threads)
+    """Return the pairs of faces that meet, ascending, in pairs of leaves that `kept` selects."""
+    first = side_of(view)
+    second = first if content is view else side_of(content)
+    rows, rows2 = near_leaves(view, first, second, transform, threads)
     if itself:
         # Each pair once, the lower leaf and face first.
         kept = np.less_equal
     if kept is not None:
-        rows = kept(mine, theirs)
-        mine, theirs = mine[rows], theirs[rows]
+        chosen = kept(rows, rows2)
+        rows, rows2 = rows[chosen], rows2[chosen]
     matrix = None if transform is None else kernel_input(transform)
-    job = PairJob(own, other, itself, mine, theirs, motions_of(own, other, matrix))
+    job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
     which, entries = tasks_of(job, threads)
     most = int(np.bincount(which).max(initial=0))
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
@@ -164,9 +164,9 @@ def find_leaf_pairs(
         found: list[Rows] = []
         with shelf.scratch() as search:
             for k in begun(which, entries, begin, end, search):
-                codes = np.array([job.mine[k], job.theirs[k]]) << CODE_BITS
+                codes = np.array([job.rows[k], job.rows2[k]]) << CODE_BITS
                 met = overlap_batches.pairs_that_meet(pair_of(job, k), search, cancel)
-                found += [codes | rows for rows in met]
+                found += [codes | faces for faces in met]
         parts.extend(found)
 
     size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
@@ -182,13 +182,13 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
-    count = len(job.mine)
+    """Return the pair of leaves of each task, and its first pair of subtrees."""
+    count = len(job.rows)
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
-    # Few pairs of leaves: open them, for threads to share.
-    wanted = overlap_batches.TASKS * threads // count
-    entries = [overlap_batches.split_pair(pair_of(job, k), wanted) for k in range(count)]
+    # Few pairs of leaves are split into pairs of subtrees, which threads share.
+    size = overlap_batches.TASKS * threads // count
+    entries = [overlap_batches.split_pair(pair_of(job, k), size) for k in range(count)]
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
@@ -204,22 +204,22 @@ def begun(
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
     """Return a pair of leaves as kernels take it."""
-    (own, other), leaf, leaf2 = trees_of(job, k), int(job.mine[k]), int(job.theirs[k])
+    (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
     shared = meeting_pairs.TWO_MESHES
     if job.itself:
         shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
-    return overlap_batches.TreePair(own.row, other.row, job.motions, leaf, leaf2, shared)
+    return overlap_batches.TreePair(first.row, second.row, job.motions, leaf, leaf2, shared)
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
     """Return the trees of a pair of leaves."""
-    own, other = job.own, job.other
-    mine, theirs = own.tree_of[job.mine[k]], other.tree_of[job.theirs[k]]
-    return own.trees[mine], other.trees[theirs]
+    first, second = job.first, job.second
+    tree, tree2 = first.tree_of[job.rows[k]], second.tree_of[job.rows2[k]]
+    return first.trees[tree], second.trees[tree2]
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return pairs in order, each once: a leaf of a tree may not be the only one with a face."""
+    """Return pairs in order, each once, as several leaves of a tree may have a face."""
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
@@ -232,20 +232,20 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
     """Return the pairs to ignore as keys, the lower id in the high bits; ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
-    # Arrays without axes pass for iterable.
+    # Arrays without axes seem iterable.
     single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
     if single or not isinstance(ignore, Iterable):
         raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
     known = set(table.column("ids")[table.column("child") >= 0].tolist())
-    named: dict[str, list[int]] = {}
+    ids_of: dict[str, list[int]] = {}
     for number, name in table.names.items():
-        named.setdefault(name, []).append(number)
+        ids_of.setdefault(name, []).append(number)
 
     def ids(end: Any) -> list[int]:
         if isinstance(end, str):
-            if end not in named:
+            if end not in ids_of:
                 raise ValueError(f"ignore: there is no instance with the name {str(end)!r}")
-            return named[end]
+            return ids_of[end]
         number = one_index("an instance in ignore", end)
         if number not in known:
             raise ValueError(f"ignore: there is no instance {number}")
@@ -262,7 +262,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
 
 @warms("overlaps in scenes")
 def _warm() -> None:
-    """Compile what regions of scenes need; pairs need what those of trees do."""
+    """Compile the kernels for regions of scenes; pairs use those of trees."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
     view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)

@@ -1,9 +1,9 @@
-"""Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes.
+"""Leaves of a scene: flattened instances, the trees at the ends of paths through nested scenes.
 
-The leaves below an instance are consecutive, in the order of its child's own, so the whole table is
-in the order of paths. The map of a leaf is the product of those along its path, from the outside
-in, every entry rounded to the nearest double at each step. The first leaf of an instance follows
-from counts, so all leaves below any number of copies of a scene are computed together.
+The leaves below an instance are consecutive, in the order of its child's leaves, so the table is in
+the order of paths. The map of a leaf is the product of those along its path, from the outside in,
+every entry rounded to the nearest double at each step. The first leaf of an instance follows from
+counts, so all leaves below any number of copies of a scene are computed together.
 """
 
 from __future__ import annotations
@@ -22,11 +22,20 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
-from bvh.scene import table as instances
+from bvh.scene.table import (
+    NO_ROWS,
+    InstanceHolder,
+    Instances,
+    Rows,
+    format_name,
+    format_placement,
+    matrices_of,
+    nested_scenes,
+)
 
 Ints = NDArray[Any]
 
-# Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
+# Nested scenes can have far more leaves than instances.
 MAX_LEAVES = 2**24
 MAX_DEPTH = 64
 
@@ -43,9 +52,9 @@ class Leaf(PlacedTree):
     transform : ndarray of float64, shape (4, 4)
         From the tree's coordinates to the scene's.
     name : str or None
-        The name of the innermost instance on the path that has one.
+        The name of the innermost named instance on the path.
     mask : int
-        The bits that all masks on the path share; 0 if one of the instances is not visible.
+        The bits that all masks on the path share; 0 if an instance on it is not visible.
 
     Examples
     --------
@@ -65,19 +74,18 @@ class Leaf(PlacedTree):
         return self.path[0]
 
     def __repr__(self) -> str:
-        path, name = "/".join(map(str, self.path)), instances.format_name(self.name)
-        rest = instances.format_placement(self.transform, self.mask, self.mask != 0)
+        path, name = "/".join(map(str, self.path)), format_name(self.name)
+        rest = format_placement(self.transform, self.mask, self.mask != 0)
         return f"Leaf({path}{name}, {self.tree!r}{rest})"
 
 
 class _NestedScene(NamedTuple):
     """Snapshot of one of the nested scenes."""
 
-    table: instances.Instances
-    shape: int
+    table: Instances
     ids: NDArray[np.int64]
     child: NDArray[np.int32]
-    # By child: its index among the trees, and among the parts; -1 where it is not one.
+    # By child: its index among the trees, or among the nested scenes; -1 in the other one.
     trees: NDArray[np.int32]
     parts: NDArray[np.int32]
     # The first leaf of each row, counted within this scene.
@@ -114,8 +122,8 @@ def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
     return out
 
 
-def leaf_counts(parts: Sequence[instances.InstanceHolder]) -> dict[int, int]:
-    """Return the number of leaves of each of some scenes (see `nested_scenes`), by Python's id."""
+def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
+    """Return the number of leaves of each of `parts`, which are `nested_scenes`, by Python's id."""
     counts: dict[int, int] = {}
     for part in parts:
         table = part._instances
@@ -126,9 +134,18 @@ def leaf_counts(parts: Sequence[instances.InstanceHolder]) -> dict[int, int]:
     return counts
 
 
-def check_nesting(parts: Sequence[instances.InstanceHolder], above: int = 0) -> dict[int, int]:
-    """Check depth, with `above` scenes around the last, and leaves; return `leaf_counts`."""
-    depth = instances.depth_of(parts) + above
+def depth_of(parts: Sequence[InstanceHolder]) -> int:
+    """Return the levels of nesting of the last of `parts`, which are `nested_scenes`."""
+    depths: dict[int, int] = {}
+    for part in parts:
+        inner = (depths.get(id(child), 0) for child in part._instances.children)
+        depths[id(part)] = 1 + max(inner, default=0)
+    return depths[id(parts[-1])]
+
+
+def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
+    """Check the depth, with `above` scenes around the last, and return checked `leaf_counts`."""
+    depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
         raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
     counts = leaf_counts(parts)
@@ -139,12 +156,11 @@ def check_nesting(parts: Sequence[instances.InstanceHolder], above: int = 0) -> 
 
 
 class FlattenedInstances:
-    """Table of the leaves of a scene: what `Leaves` shows, and the leaves that have changed."""
+    """Table of the leaves of a scene, which `Leaves` shows; `follow` updates maps and masks."""
 
-    def __init__(self, top: instances.InstanceHolder) -> None:
-        parts = instances.nested_scenes(top)
+    def __init__(self, top: InstanceHolder) -> None:
+        parts = nested_scenes(top)
         counts = check_nesting(parts)
-        self.moved, self.masked = instances.Journal(), instances.Journal()
         children_of = {id(child): child for part in parts for child in part._instances.children}
         self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
         trees = {id(tree): k for k, tree in enumerate(self.trees)}
@@ -159,22 +175,22 @@ class FlattenedInstances:
             part_of = np.array([numbers.get(k, -1) for k in children], np.int32)
             begins = np.append(0, np.cumsum(sizes[child_of]))
             columns = table.column("ids").copy(), child_of, tree_of, part_of, begins
-            self._parts.append(_NestedScene(table, table.shape, *columns))
-        self._read = self._ends()
-        found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
-        order = np.argsort(found.rows)
-        self.tree_of: NDArray[np.int32] = found.tree_of[order]
-        self.maps: NDArray[np.float64] = found.maps[order]
-        self.masks: NDArray[np.uint32] = found.masks[order]
+            self._parts.append(_NestedScene(table, *columns))
+        # The versions of the tables that maps and masks are of.
+        self._read = self._versions()
+        rows, tree_of, maps, masks = self._leaves_below(np.arange(len(self._parts[-1].ids)))
+        order = np.argsort(rows)
+        self.tree_of: NDArray[np.int32] = tree_of[order]
+        self.maps: NDArray[np.float64] = maps[order]
+        self.masks: NDArray[np.uint32] = masks[order]
         ids, begins = self._parts[-1].ids, self._parts[-1].begins
         self.instance_id = np.repeat(ids.astype(np.int32), np.diff(begins))
 
     def __len__(self) -> int:
         return len(self.tree_of)
 
-    def _ends(self) -> list[tuple[int, int]]:
-        """Return the end positions of all journals."""
-        return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
+    def _versions(self) -> list[int]:
+        return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
         """Compute the leaves below rows of the outermost scene."""
@@ -182,8 +198,8 @@ class FlattenedInstances:
         top = self._parts[-1]
         at, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
-        found: list[_LeafRows] = []
-        # First leaf, map and mask of each use of a scene, found before its own turn.
+        leaves: list[_LeafRows] = []
+        # First leaf, map and mask of each use of a scene; outer scenes come first.
         uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
@@ -203,73 +219,65 @@ class FlattenedInstances:
                 uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
             trees = part.trees[child[chosen]]
-            found.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
-        if len(found) == 1:
-            return found[0]
-        return _LeafRows(*map(np.concatenate, zip(*found, strict=True)))
+            leaves.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
+        if len(leaves) == 1:
+            return leaves[0]
+        return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
     def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
         """Check that products of maps are invertible, which rounding can prevent."""
-        whole = instances.matrices_of(maps)
+        matrices = matrices_of(maps)
         try:
-            affine_maps("transforms", whole)
+            affine_maps("transforms", matrices)
         except ValueError:
-            for i in range(len(whole)):
+            for i in range(len(matrices)):
                 is_leaf = part.trees[child[i]] >= 0
-                what = f"the product of the transforms along path {self.path(int(at[i]))}"
-                affine_maps(what if is_leaf else "the product of nested transforms", whole[i])
+                name = f"the product of the transforms along path {self.path(int(at[i]))}"
+                affine_maps(name if is_leaf else "the product of nested transforms", matrices[i])
 
     def is_current(self) -> bool:
         """Return whether no scene has gained, lost or replaced an instance."""
-        return all(part.table.shape == part.shape for part in self._parts)
+        pairs = zip(self._parts, self._read, strict=True)
+        return all(part.table.shape <= version for part, version in pairs)
 
-    def follow(self) -> None:
-        """Update maps and masks from the journals, while `is_current`."""
-        ends, read = self._ends(), self._read
-        if ends == read:
-            return
-        part = self._parts[-1]
-        table, (moved_to, masked_to) = part.table, read[-1]
-        moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
-        if moved is None or masked is None or ends[:-1] != read[:-1]:
-            self._update(self._leaves_below(np.arange(len(part.ids))))
-        elif len(self._parts) == 1 or not any(
-            (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
+    def follow(self) -> tuple[Rows, Rows]:
+        """Update maps and masks while `is_current`; return the leaves with another map, or mask."""
+        read, now, top = self._read, self._versions(), self._parts[-1]
+        if now == read:
+            return NO_ROWS, NO_ROWS
+        known = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
+        if known is not None and (
+            len(self._parts) == 1
+            or not any((top.parts[top.child[rows]] >= 0).any() for rows in known)
         ):
             # Instances of trees only: each is one leaf.
+            moved, masked = (top.begins[rows] if len(rows) else NO_ROWS for rows in known)
             if len(moved):
-                self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
+                self.maps[moved] = top.table.column("maps")[known[0]]
             if len(masked):
-                self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
+                self.masks[masked] = _masks_of(top.table, known[1])
         else:
-            self._update(self._leaves_below(np.union1d(moved, masked)))
-        self._read = ends
-
-    def _update(self, found: _LeafRows) -> None:
-        """Copy the maps and masks that differ."""
-        rows, _, maps, masks = found
-        # Compared as bits, -0.0 and 0.0 differ.
-        new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
-        self._write(self.maps, self.moved, rows[new], maps[new])
-        new = masks != self.masks[rows]
-        self._write(self.masks, self.masked, rows[new], masks[new])
-
-    def _write(self, column: Ints, log: instances.Journal, leaves: Ints, values: Ints) -> None:
-        if len(leaves):
-            column[leaves] = values
-            log.note(leaves, 2 * len(self))
+            every = np.arange(len(top.ids)) if known is None else np.union1d(*known)
+            rows, _, maps, masks = self._leaves_below(every)
+            # Compared as bits, -0.0 and 0.0 differ.
+            new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+            other = masks != self.masks[rows]
+            moved, masked = rows[new], rows[other]
+            self.maps[moved], self.masks[masked] = maps[new], masks[other]
+        self._read = now
+        return moved, masked
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""
-        tree, transform = self.trees[self.tree_of[row]], instances.matrices_of(self.maps[row])
+        tree, transform = self.trees[self.tree_of[row]], matrices_of(self.maps[row])
         return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
 
-    def steps(self, leaf: int) -> Iterator[tuple[instances.Instances, int]]:
+    def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
         """Yield the table and the id of each instance on a leaf's path, outermost first."""
         number = len(self._parts) - 1
         while number >= 0:
             part = self._parts[number]
-            # The last row with this first leaf: those before it have no leaves.
+            # The last row that begins here: those before it are empty.
             row = int(part.begins.searchsorted(leaf, "right")) - 1
             leaf -= int(part.begins[row])
             yield part.table, int(part.ids[row])
@@ -285,7 +293,7 @@ class FlattenedInstances:
         return next((name for name in reversed(names) if name is not None), None)
 
 
-def _masks_of(table: instances.Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
+def _masks_of(table: Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
     """Return the masks of rows, 0 for those that are not visible."""
     masks: NDArray[np.uint32] = table.column("masks")[rows]
     return np.where(table.column("visible")[rows], masks, np.uint32(0))
@@ -294,9 +302,8 @@ def _masks_of(table: instances.Instances, rows: Any = slice(None)) -> NDArray[np
 class Leaves(Sequence[Leaf]):
     """The leaves of a scene, in the order of their paths; each `Leaf` is created when indexed.
 
-    The row of a leaf is the number in `hits.leaf`. The table is valid until instances are added,
-    removed or replaced: get it again then. Its arrays are read-only; they show new transforms and
-    masks only after the next query of the scene.
+    `hits.leaf` indexes it. After instances are added, removed or replaced, `Scene.leaves` returns a
+    new table. Arrays are read-only, and show new transforms and masks after the scene's next query.
 
     Attributes
     ----------
@@ -341,7 +348,7 @@ class Leaves(Sequence[Leaf]):
         return self._flattened.leaf(self.row(leaf))
 
     def row(self, leaf: int) -> int:
-        """Return the row of a leaf, counted from the end if it is negative.
+        """Return the row of a leaf, from the end if it is negative.
 
         Examples
         --------
@@ -359,6 +366,6 @@ class Leaves(Sequence[Leaf]):
 
 @warms("nested scenes")
 def _warm() -> None:
-    """Compile what composes the maps of nested scenes."""
+    """Compile the product of maps of nested scenes."""
     maps = np.eye(4)[None, :3]
     products(maps, maps)

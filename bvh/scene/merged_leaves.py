@@ -1,10 +1,10 @@
-"""Merged leaves of a scene: its triangles as one mesh, and as one tree where that pays.
+"""Merged tree of a scene: one tree over the triangles of all leaves, built where that pays.
 
-Rays go through one tree sooner than through many small ones: they are set up once, not for each
-leaf that they enter. One tree and many give the same hits, because a scene is defined by its mesh.
-But a merged tree has every leaf of its own, and is built again whenever one moves. So it is built
-for scenes of few triangles, and when rays have lost the time that it takes (see `tree.tlas`): a ray
-loses RAY_SECONDS; times of builds are measured.
+Rays traverse one tree faster than many small ones: they are set up once, not in each leaf that they
+enter. The hits are the same, because a scene is defined by its mesh. But a merged tree stores each
+instance's triangles, and any move makes it outdated. So it is built only for scenes of few
+triangles, and after rays have lost the time of a build (see `tree.tlas`): RAY_SECONDS a ray; times
+of builds are measured.
 """
 
 import time
@@ -22,20 +22,20 @@ from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, hit_codes
 from bvh.tree.primitives import Triangles, arrays_of
 
-# Triangles, vertices and leaves up to which leaves are merged, in some 14 MB. At that size one tree
-# was still the faster for all kinds of rays, even where all leaves shared a BLAS.
+# Most triangles or vertices, and leaves, of a merged tree, which then has some 14 MB. At that size
+# it was still faster for all kinds of rays, even where all leaves shared a BLAS.
 MAX_ROWS, MAX_LEAVES = 1 << 17, 1 << 12
-# Time of a ray that a merged tree saves: measured in scenes of 50 and of 700 leaves, 60 to 240 ns.
+# Time a ray that a merged tree saves: 60 to 240 ns in scenes of 50 and of 700 leaves.
 RAY_SECONDS = 1e-7
-# Faces smaller than this share of the whole are often decided exactly; with more than one of so
-# many, rays are faster in the leaves' own frames.
+# Faces smaller than this share of the scene's size often need the exact test. If more than one in
+# FEW faces is, rays are faster in the leaves' local frames.
 FINEST, FEW = 2.0**-14, 32
 # Least time of a build, for each leaf and for each triangle.
 LEAF_SECONDS, FACE_SECONDS = 5e-6, 1e-7
 
 
 class Mesh(NamedTuple):
-    """Leaves of a scene as one mesh in world coordinates, and where each of its faces is from."""
+    """Leaves of a scene as one mesh in world coordinates, with the leaf and face of each face."""
 
     vertices: NDArray[np.float64]
     faces: NDArray[np.int32]
@@ -44,7 +44,7 @@ class Mesh(NamedTuple):
 
 
 def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
-    """Return the leaves `chosen`, each of one of `meshes` (one for each of them), as one mesh."""
+    """Return the leaves `chosen`, the local meshes of which are `meshes`, as one mesh."""
     vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
     count = sum(len(mesh.faces) for mesh in meshes)
     faces = np.empty((count, 3), np.int32)
@@ -60,7 +60,7 @@ def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether few faces are too small for the frame of the whole mesh."""
+    """Return whether few faces are too small for the frame of the mesh."""
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
     extent = np.ptp(0.5 * mesh.vertices, axis=0).max()
@@ -72,13 +72,13 @@ class MergedTree(NamedTuple):
     """Tree over the mesh of a scene."""
 
     arrays: TreeArrays
-    # The code of each face, and -1 in the last row, which is also that of misses.
+    # The code of each face; -1 in the last row, which misses index.
     codes: NDArray[np.int64]
-    # The instance of each leaf, and -1 in the last row; None where they are numbered alike.
+    # The instance of each leaf, -1 in the last row; None where ids equal rows.
     owners: NDArray[np.int32] | None
 
     def named(self, hits: Any) -> Any:
-        """Return hits of the tree as hits of the scene; an array of whether there are any stays."""
+        """Return hits of the tree as hits of the scene; arrays of truths unchanged."""
         if not isinstance(hits, Hits):
             return hits
         shape = np.shape(hits.t)
@@ -91,7 +91,7 @@ class MergedTree(NamedTuple):
 
 
 def _can_merge(tree: TreeArrays) -> bool:
-    """Return whether a tree is over triangles, all with bits: a merged tree knows no others."""
+    """Return whether a tree is over triangles without hidden faces, as merged trees are."""
     hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
     return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
@@ -99,11 +99,10 @@ def _can_merge(tree: TreeArrays) -> bool:
 class LeafMerger:
     """Merged tree of a scene, and the decision when to build it.
 
-    The scene is given by its trees, the tree of each leaf, and the leaves' maps, masks and owners:
-    arrays that may change in place, after which `forget` must be called.
+    Columns of leaves may change in place, after which `forget` must be called.
     """
 
-    # Time of a build against the least that it may take, by the fastest one so far.
+    # Time of a build over the least time, for the fastest build so far.
     slowness: ClassVar[float] = 4.0
 
     def __init__(
@@ -116,13 +115,13 @@ class LeafMerger:
         self.forget()
 
     def forget(self) -> None:
-        """Take note that leaves have changed."""
-        # Rays of all queries since then, and what they have led to.
+        """Drop the merged tree, after leaves have changed."""
+        # Rays of all queries since then, and their merged tree.
         self._rays, self._building = 0.0, False
         self._tree: MergedTree | None = None
-        # The least time of a build, once it is known; infinite where there is too much to merge.
+        # The least time of a build, once computed; infinite where there are too many triangles.
         self._seconds: float | None = None
-        # What stands for the leaves as they are.
+        # A token of the current leaves.
         self._changes = object()
 
     @property
@@ -131,7 +130,7 @@ class LeafMerger:
         return bytes_of(self._tree)
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
-        """Return the merged tree for a query of so many rays, or None where it would not pay."""
+        """Return the merged tree for a query of `rays` rays, or None where it would not pay."""
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)
@@ -145,7 +144,7 @@ class LeafMerger:
             self._seconds = self._least_seconds()
         if lost <= self.slowness * self._seconds:
             return None
-        # Queries of other threads do without it meanwhile.
+        # Meanwhile, queries of other threads search the instances.
         self._building = True
         try:
             return self._build(self._seconds, thread_count(threads))
@@ -156,7 +155,7 @@ class LeafMerger:
         return np.flatnonzero(self._masks).tolist()
 
     def _least_seconds(self) -> float:
-        """Return the least time of a build; infinite where there is too much to merge, or none."""
+        """Return the least time of a build; infinite for no triangles, or too many."""
         sizes = np.array([[*map(len, arrays_of(tree.primitives))] for tree in self._trees])
         which = self._tree_of[self._visible()]
         points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.placement import AXES
 from bvh.geometry.transforms import mirrored
 from bvh.io.meshes import fits, surface_of
 from bvh.io.trimesh_scenes import ReversedAttributes, attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.public_names import PublicClass, public
 from bvh.queries.tree_base import MappedFile
-from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, truths
+from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, thread_count, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
-from bvh.scene.files.saved_scenes import SceneSaving
 from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
 from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
@@ -32,20 +31,19 @@ IDENTITY = np.eye(3, 4)
 
 
 @public
-class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
+class Scene(Picking, InstanceAccess, metaclass=PublicClass):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance under a transform M is its mesh with every vertex v moved to the double nearest to
-    M v: queries answer bit for bit as for the mesh that `flattened` returns. `add` assigns ids in
+    M v: results are bit for bit those of the mesh that `flattened` returns. `add` assigns ids in
     ascending order and never reuses one.
 
-    Dask arrays give lazy results, as in `BVH`; these are of the scene as it is when it is queried.
-    Arrays of other libraries, such as PyTorch's, give arrays of their library, and errors are as
-    in `BVH`.
+    Dask arrays give lazy results, as in `BVH`, of the scene as it is when it is queried. Arrays of
+    other libraries, such as PyTorch's, give arrays of their library, and errors are as in `BVH`.
 
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
-    threads may query a scene together, but neither it nor its contents may be changed meanwhile. It
-    can be pickled, copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and forked.
+    threads may query a scene together, but neither it nor its contents may be changed meanwhile.
+    Scenes can be pickled, forked and copied: `copy.copy` shares trees, `copy.deepcopy` does not.
 
     Examples
     --------
@@ -80,10 +78,10 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
             of a mesh stays outside, as in glTF and in `BVH.from_file`: such nodes share a second
             tree, of the same vertices, with the corners of each face in reverse order. Nodes of
             glTF without a name get that of their mesh, and the parts of a mesh in several materials
-            that of its node, with a number where a name repeats: the same each time. Vertex
-            normals, texture coordinates and base colours of the meshes are kept (see `attributes`).
-            Nodes with points or paths, or with a singular transform, are left out with a
-            `BVHWarning`. trimesh misreads some glTF files, which `load_scene` reads rightly.
+            that of its node, with a number where a name repeats: the same each time. `attributes`
+            returns vertex normals, texture coordinates and base colours of the meshes. Nodes with
+            points or paths, or with a singular transform, are left out with a `BVHWarning`. trimesh
+            misreads some glTF files, which `load_scene` reads correctly.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
             The axis that is up (see `Scene.up`); by default y in scenes of glTF files, else z.
         quality, threads, progress
@@ -131,10 +129,10 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
 
     @property
     def up(self) -> Axis:
-        """Axis that is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
+        """Up axis of pictures, pages and cameras: "z", "y", "x", "-x", "-y" or "-z".
 
-        "y" in scenes that come from glTF, "z" by default in others; it can be set, is saved, and
-        has no effect on queries. Of nested scenes, the axis of the outermost counts.
+        "y" in scenes that come from glTF, "z" by default in others. It can be set, is saved, and
+        has no effect on queries; nested scenes use the axis of the outermost.
 
         Examples
         --------
@@ -149,9 +147,9 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
 
     @up.setter
     def up(self, axis: Axis) -> None:
-        if not isinstance(axis, str) or axis not in AXES:
+        if not isinstance(axis, str) or axis not in get_args(Axis):
             kind = ValueError if isinstance(axis, str) else TypeError
-            raise kind(f"up must be one of {', '.join(AXES)}, got {axis!r}")
+            raise kind(f"up must be one of {', '.join(get_args(Axis))}, got {axis!r}")
         self._up, self._saved = axis, None
 
     @property
@@ -279,12 +277,12 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
     def to(self, device: Any = "cuda") -> Any:
         """Return the scene on a GPU, or on Warp's CPU device, for its ray queries there.
 
-        It follows the scene: what is added, moved, hidden or refitted here is so there, too.
+        It follows the scene: later changes of instances, and refits, apply there, too.
 
         Parameters
         ----------
         device
-            As in `BVH.to`, also for what raises; all leaves must be over triangles.
+            As in `BVH.to`, with the same errors; all leaves must be over triangles.
 
         Returns
         -------
@@ -300,6 +298,31 @@ class Scene(Picking, SceneSaving, InstanceAccess, metaclass=PublicClass):
         True
         """
         return enrolled("trees on devices")(self, device)
+
+    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        """Write the scene to a file, for `bvh.load`.
+
+        The file holds every tree and every nested scene once, the instances with their ids, names,
+        masks and transforms, the up axis, and the vertex normals, texture coordinates and materials
+        of meshes (see `attributes`), with images as PNG.
+
+        Parameters
+        ----------
+        path, threads
+            As in `BVH.save`, with the same errors; files are written atomically.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> scene = bvh.Scene()
+        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="one")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     scene.save(os.path.join(folder, "scene.bvh"))
+        ...     again = bvh.load(os.path.join(folder, "scene.bvh"))
+        >>> again[0].name
+        'one'
+        """
+        enrolled("files of scenes")(self, path, thread_count(threads))
 
 
 @warms("rays in scenes")
@@ -319,9 +342,9 @@ def _warm() -> None:
 
 @warms("point queries of scenes")
 def _warm_points() -> None:
-    """Compile what points ask of scenes."""
+    """Compile the point queries of scenes."""
     scene, points = Scene(), np.zeros((1, 3))
-    # A closed surface, as contains warns of others.
+    # A closed surface, because contains warns about others.
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2], [0, 2, 1]]))
     for count in (None, 1):
         scene.closest_point(points, k=count)

@@ -1,19 +1,16 @@
-"""Queries of a scene: what it adds to those that trees and scenes share."""
+"""Queries of a scene: targets of the queries that trees and scenes share, and queries of pairs."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.trimesh_scenes import Attributes
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.clearances import Clearances
-from bvh.queries.batches.overlap_batches import RegionSearch
-from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
@@ -26,13 +23,16 @@ from bvh.queries.tree_queries import CLOSED, WINDINGS, counted_ids
 from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
-from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.scene_view import SceneView
-from bvh.scene.table import Instances
 from bvh.traversal.rays.one_ray import cast_function
-from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
-from bvh.tree.winding_moments import WindingTerms
+
+# Many kernels, which only some queries need: they are imported by the first of these.
+if TYPE_CHECKING:
+    from bvh.queries.batches.overlap_batches import RegionSearch
+    from bvh.queries.batches.point_batches import PointSearch
+    from bvh.scene.instance_pairs import PairsLike
+    from bvh.tree.winding_moments import WindingTerms
 
 
 class SceneQueries(
@@ -40,25 +40,19 @@ class SceneQueries(
 ):
     """Queries of a scene."""
 
-    __slots__ = ("_wound",)
+    __slots__ = ()
 
-    # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
+    # Kernels have only addresses of the trees: callers keep a reference to the result.
     _quick = property(SceneContent._current)
-
-    def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
-        super()._begin(table, attributes)
-        # The number of changes when the scene was made one tree, for winding numbers; and the tree,
-        # by the mask and whether faces of reflected leaves, but reversed trees, are turned back.
-        self._wound: tuple[int, dict[tuple[int, bool], BVH]] = -1, {}
 
     def _ray_target(self) -> RaySearch:
         view = self._current()
-        # Kernels have only addresses of the trees, and `progress` may release them.
+        # Referenced, because `progress` may change the scene.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        # Of this query alone: others may run meanwhile.
+        # A copy, as other queries may run meanwhile.
         masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
         arrays: Any = view.arrays
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
@@ -66,7 +60,7 @@ class SceneQueries(
 
     def _caster(self, cull: int, mask: int) -> Cast:
         def cast_of(view: SceneView) -> tuple[object, Cast]:
-            # The function keeps these arrays alive while another thread changes the scene.
+            # The function references these arrays, in case another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)
 
@@ -89,6 +83,8 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> PointSearch:
+        from bvh.queries.batches.point_batches import PointSearch
+
         view = self._current()
         bits = one_mask(mask)
         other = view.first_not_triangles(bits)
@@ -106,22 +102,25 @@ class SceneQueries(
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
-        leaves, found = self._current_leaves(), None
+        leaves, surface = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             # Each tree warns at most once.
-            found = leaves.trees[k]._open_surface(mask) or found
+            surface = leaves.trees[k]._open_surface(mask) or surface
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
         view.seen_closed.add(bits)
-        return None if found is None else f"an instance of {found}"
+        return None if surface is None else f"an instance of {surface}"
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
-        """Return one tree of the leaves and faces that count; perhaps reflected ones turned."""
-        now, key = changes.count, (bits, turned)
-        seen, kept = self._wound
-        tree = kept.get(key)
-        if tree is not None and seen == now:
-            return tree
+        """Return one tree of the leaves and faces that count, for winding numbers.
+
+        Where `turned`, faces of reflected leaves are turned back, unless their mesh was reversed.
+        """
+        view, key = self._current(), (bits, turned)
+        # Replaced, not cleared, when leaves change.
+        known = view.one_trees
+        if key in known:
+            return known[key]
         vertices, faces, leaf_id, prim_id = self.flattened(bits & ALL_BITS)
         count = self._counted(leaf_id, prim_id, bits)
         if not count.all():
@@ -129,18 +128,15 @@ class SceneQueries(
         if turned:
             leaves = self._current_leaves()
             inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
-            flipped = (self._current().flipped ^ inward[leaves.tree_of])[leaf_id]
+            flipped = (view.flipped ^ inward[leaves.tree_of])[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
-        # What has changed in the process may have been another scene.
-        same = tree is not None and np.array_equal(tree.vertices, vertices, equal_nan=True)
-        if tree is None or not (same and np.array_equal(tree.faces, faces)):
-            tree = BVH.from_triangles(vertices, faces, warn=False)
-        others = kept if seen == now and len(kept) < WINDINGS else {}
-        self._wound = now, others | {key: tree}
+        if len(known) >= WINDINGS:
+            known.clear()
+        tree = known[key] = BVH.from_triangles(vertices, faces, warn=False)
         return tree
 
     def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return which faces of leaves share a bit with a mask, and their leaves, too."""
+        """Return which faces share a bit with a mask, as their leaves do."""
         leaves = self._current_leaves()
         kept = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
         for k, tree in enumerate(leaves.trees):
@@ -163,6 +159,8 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
+        from bvh.scene.instance_pairs import search_of_scene
+
         bits = one_mask(mask)
 
         def counted(found: results.Overlaps) -> results.Overlaps:
@@ -172,6 +170,8 @@ class SceneQueries(
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
+        from bvh.scene.instance_pairs import find_leaf_pairs
+
         content: SceneView | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):
@@ -190,16 +190,16 @@ class SceneQueries(
         """Find all pairs of instances whose surfaces touch.
 
         Decided as real arithmetic decides it on the vertices of the mesh that `flattened` returns,
-        though nothing is flattened: a common point is enough, be it of a vertex, an edge or two
-        faces in one plane. An instance inside another does not touch it. A nested scene is one
-        instance, whose parts are not compared with each other. Instances that have moved are where
-        they are now, without a rebuild. `self_overlaps` finds the faces that meet.
+        though nothing is flattened: one common point is enough, also of vertices, edges or coplanar
+        faces. An instance inside another does not touch it. A nested scene is one instance, whose
+        parts are not compared with each other. Moves need no rebuild. `self_overlaps` finds the
+        faces that meet.
 
         Parameters
         ----------
         ignore : iterable of pairs, or array_like of int, shape (k, 2), optional
-            Pairs of instances that may touch, in either order, each given by its id or its name.
-            A name stands for all instances of this scene that have it.
+            Pairs of instances that may touch, in either order, by ids or names. A name stands for
+            all instances of this scene with it.
         threads, progress
             As in `closest_hit`; progress counts parts of the work.
 
@@ -207,11 +207,11 @@ class SceneQueries(
         -------
         ndarray of int32, shape (m, 2)
             Ids of the two instances, the lower one first; rows ascending. Leaves that are not
-            visible, or whose mask is 0, are ignored.
+            visible, or with mask 0, are ignored.
 
         Examples
         --------
-        Links of an arm overlap where they are joined. Bent to a square, the last meets the first.
+        Links of an arm overlap at their joints. Bent to a square, the last meets the first.
 
         >>> import bvh, numpy as np, trimesh
         >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
@@ -236,6 +236,7 @@ class SceneQueries(
         [[0, 3]]
         """
         from bvh.scene.instance_contacts import find_touching
+        from bvh.scene.instance_pairs import ignored_keys
 
         view, workers = self._over_triangles("collisions"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
@@ -246,12 +247,12 @@ class SceneQueries(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Clearances:  # fmt: skip
-        """Measure how near the surfaces of instances are to each other, and where.
+        """Compute the distances between the surfaces of instances, and their closest points.
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
-        the last place of that between the meshes as `flattened` returns them. Instances further
-        apart than `max_distance` are ruled out by their boxes, or the nodes of their trees; with
-        the default all pairs are measured. Instances are where they are now, without a rebuild.
+        the last place of that between the meshes as `flattened` returns them. Boxes and nodes rule
+        out instances further apart than `max_distance`; by default all pairs are measured. Moves
+        need no rebuild.
 
         Parameters
         ----------
@@ -265,8 +266,8 @@ class SceneQueries(
         Returns
         -------
         Clearances
-            One row a pair of instances, ascending. An instance without faces is in no pair, nor is
-            one that is not visible, or whose mask is 0.
+            One row a pair of instances, ascending; without instances that have no faces, are not
+            visible, or have mask 0.
 
         Examples
         --------
@@ -282,6 +283,7 @@ class SceneQueries(
         ([[1, 2]], [2.0], [1.5, 3.5])
         """
         from bvh.scene.instance_contacts import find_clearances
+        from bvh.scene.instance_pairs import ignored_keys
 
         limit = reals("max_distance", max_distance)
         if limit.ndim or not limit >= 0.0:
@@ -295,9 +297,9 @@ class SceneQueries(
         self, *, ignore: PairsLike | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> results.ScenePairs:  # fmt: skip
-        """Decide how solid instances are related: touching, overlapping, one inside another, equal.
+        """Return the relations of solid instances: touching, overlapping, inside another, equal.
 
-        Decided as by `BVH.relation`, for the mesh of each instance as `flattened` returns it.
+        As `BVH.relation` for the mesh of each instance as `flattened` returns it.
 
         Parameters
         ----------
@@ -309,7 +311,7 @@ class SceneQueries(
         Returns
         -------
         ScenePairs
-            A row a pair that is not disjoint; instances that are not visible are in none.
+            One row a pair that is not disjoint, without instances that are not visible.
 
         Raises
         ------
@@ -328,6 +330,7 @@ class SceneQueries(
         ([[0, 1], [1, 2]], ['touching', 'overlapping'])
         """
         from bvh.scene.instance_contacts import find_relations
+        from bvh.scene.instance_pairs import ignored_keys
 
         view, workers = self._over_triangles("relations"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
@@ -335,7 +338,7 @@ class SceneQueries(
             return find_relations(view, ignored, workers, report)
 
     def _over_triangles(self, query: str) -> SceneView:
-        """Return what kernels work on, if all that counts is over triangles."""
+        """Return the view, if all visible leaves are over triangles."""
         view = self._current()
         other = view.first_not_triangles(-1)
         if other is not None:

@@ -1,11 +1,11 @@
-"""Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share.
+"""View of a scene for kernels: a TLAS over the boxes of leaves, and the BLAS that they share.
 
-Here and in `leaves`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
-of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
-kernels, `traversal.rays.instanced_rays` how rays enter its tree; this file fills the rows. With
-the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
-for the correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A
-x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
+A *leaf* is a leaf instance (`Scene.leaves`): a tree at the end of a path through nested scenes.
+`Instanced` describes its row in the arrays of kernels, `traversal.rays.instanced_rays` how rays
+enter its tree; this file fills the rows. With the local frame x' = (x - c) * 2**k of the TLAS and
+x'' = (y - c'') * 2**k'' of a tree, and y = W x for the correctly rounded inverse W of the leaf's
+map, the transform between the frames is x'' = A x' + b with A = W * 2**(k'' - k), exact, and
+b = (W c - c'') * 2**k''.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
@@ -105,7 +106,7 @@ class SceneView(Searched):
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        # The BLAS, each once. Kernels have the addresses of their rows: these must stay alive.
+        # Kernels have the addresses of their rows: referenced to keep these alive.
         self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
@@ -113,19 +114,20 @@ class SceneView(Searched):
         self._masks = np.array(masks, np.uint32).view(np.int32)
         frames = np.array([tree.frame for tree in self.trees], np.float64)
         self.frames = kernel_input(frames.reshape(-1, 4, 3))
-        # Views, which follow what is written to the arrays here.
+        # Read-only views of the arrays that are written here.
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
         # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
-        # Of the leaves' present maps, from the first query by points on.
+        # Of the current maps, after the first query by points.
         self._metrics: NDArray[np.float64] | None = None
-        # Masks for which the trees that count have been asked whether they are closed.
+        # Masks whose trees have been checked for open edges.
         self.seen_closed: set[int] = set()
-        # How often leaves have moved, and the last of these moves of each leaf; 0 for none.
+        # Trees of all leaves for winding numbers (see `SceneQueries._as_one_tree`).
+        self.one_trees: dict[tuple[int, bool], BVH] = {}
+        # The number of moves, and each leaf's last one; 0 for none.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         self._shown: list[TreeArrays] | None = None
-        # Decides when rays have one tree over all leaves instead.
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
@@ -133,8 +135,9 @@ class SceneView(Searched):
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
-        self._shaped = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
-        self.plain = not self._shaped.any()
+        # Which trees are over triangles; whether all are.
+        self._plain = np.array([isinstance(t.primitives, Triangles) for t in self.trees], bool)
+        self.plain = bool(self._plain.all())
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
@@ -153,10 +156,10 @@ class SceneView(Searched):
         """Bounds on how the transforms of leaves scale distances (see `world_metric`)."""
         # Two threads may both compute them: the results are equal.
         if self._metrics is None:
-            found = np.zeros((len(self), METRIC_SIZE))
+            metrics = np.zeros((len(self), METRIC_SIZE))
             every = kernel_input(np.arange(len(self), dtype=np.int64))
-            fill_metrics(every, self.maps, self.frames, self.tree_of, found)
-            self._metrics = found
+            fill_metrics(every, self.maps, self.frames, self.tree_of, metrics)
+            self._metrics = metrics
         return kernel_input(self._metrics.reshape(-1))
 
     @property
@@ -165,50 +168,51 @@ class SceneView(Searched):
         return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
-        """Return the trees without faces that have no bits, for pairs of faces; they are kept."""
+        """Return the trees without hidden faces, for pairs of faces; they are cached."""
         if self._shown is None:
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return what points are compared with; None if a leaf is not of triangles."""
+        """Return the target of point kernels; None if a leaf is not over triangles."""
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
         """Return the arrays to search for `rays` rays, and the merged tree if used."""
-        whole = self.merger.tree_for(rays, None)
-        return self.arrays if whole is None else whole.arrays, whole
+        merged = self.merger.tree_for(rays, None)
+        return self.arrays if merged is None else merged.arrays, merged
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
         if self.plain:
             return None
-        found = np.flatnonzero(self._shaped[self.tree_of] & (self._masks & np.int32(mask) != 0))
-        kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[found[:1]]]
-        return (int(found[0]), kinds[0]) if kinds else None
+        others = np.flatnonzero(~self._plain[self.tree_of] & (self._masks & np.int32(mask) != 0))
+        kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
+        return (int(others[0]), kinds[0]) if kinds else None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays and of the merged tree; trees of leaves are not counted."""
+        """Bytes of its arrays and of trees over all leaves; trees of leaves are not counted."""
         from bvh.queries.batches.distance_batches import kept_tables
 
         tlas = self.arrays
         arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
-        # Without hidden faces, a tree has its nodes and primitives in common with itself.
+        # Trees without hidden faces share nodes and primitives with those that have them.
         own = [(tree.groups, kept_tables(tree)) for tree in shown]
-        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
+        others = sum(tree.nbytes for tree in self.one_trees.values())
+        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes + others
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
         new = kernel_input(maps)
-        self.merger.forget()
+        self._forget_trees()
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
-        # Two threads may have computed metrics, and these be of the other one.
+        # Of two threads that computed metrics at a time, the other one's may be here.
         if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
@@ -219,34 +223,39 @@ class SceneView(Searched):
             leaves = np.arange(len(self), dtype=np.int64)
         self._update_transforms(leaves)
 
+    def _forget_trees(self) -> None:
+        """Drop the trees of all leaves."""
+        self.merger.forget()
+        self.one_trees = {}
+
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Change the masks of leaves."""
-        self.merger.forget()
+        self._forget_trees()
         self.seen_closed.clear()
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return world boxes around leaves under their present maps."""
+        """Return world boxes around leaves under their current maps."""
         which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        shaped = self._shaped[which]
-        if shaped.any():
-            rows = self._inverses[leaves[shaped]]
-            boxes[shaped] = box_instance_bounds(self._extents, which[shaped], rows, self._skews)
-        # Where instances are only shifted, for shapes by 0, the corners of a
-        # box are moved as the vertices that they are coordinates of.
+        shape = ~self._plain[which]
+        if shape.any():
+            rows = self._inverses[leaves[shape]]
+            boxes[shape] = box_instance_bounds(self._extents, which[shape], rows, self._skews)
+        # Under a shift, corners of boxes round as the vertices do. Shapes such as boxes and spheres
+        # are exact under the identity alone.
         maps = self._maps[leaves]
-        still = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
-        still &= ~shaped | ~maps[:, :, 3].any(axis=1)
+        exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
+        exact &= ~shape | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
             shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
-        # What is empty or overflows stays.
-        still &= np.isfinite(shifted).all(axis=1)
-        boxes[still] = shifted[still]
+        # Not those that are empty or overflow.
+        exact &= np.isfinite(shifted).all(axis=1)
+        boxes[exact] = shifted[exact]
         return boxes
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
         """Compute the transforms from the TLAS to the trees of leaves."""
-        placed = self.maps, self.inverses, self.tlas.boxes, self.arrays.frame
-        its_trees = self.frames, self._skews, self.tree_of
-        fill_transforms(kernel_input(leaves), *placed, *its_trees, self._transforms)
+        columns = self.maps, self.inverses, self.tlas.boxes, self.arrays.frame
+        trees = self.frames, self._skews, self.tree_of
+        fill_transforms(kernel_input(leaves), *columns, *trees, self._transforms)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.arguments import number_of
-from bvh.scene.table import depth_of, nested_scenes
+from bvh.scene.leaves import depth_of
+from bvh.scene.table import nested_scenes
 from bvh.tree.stats import TreeStats, wide_levels
 from bvh.tree.wide_nodes import lanes_of
 
@@ -24,14 +25,14 @@ class SceneStats:
     levels : int
         Levels of nested scenes; 1 for a scene of trees.
     leaves, hidden : int
-        Number of leaves (see `Scene.leaves`), and of those among them that no ray can hit, because
-        an instance on their path is not visible or its mask is 0.
+        Number of leaves (see `Scene.leaves`), and of those that no ray can hit, because an instance
+        on their path is not visible or its mask is 0.
     primitives, shown, stored : int
         Number of primitives in all leaves, in those not hidden, and in all trees, each once.
     depth : int
         Levels of nodes from the root of the tree over the leaves to the deepest node's primitives.
     bytes, instance_bytes : int
-        Memory of the trees, each once, and of the level above them; with what queries have added.
+        Memory of the trees, each once, and of the level above them, with tables cached by queries.
     trees : tuple of TreeStats
         Of each tree of ``scene.leaves.trees``.
     placed : tuple of int
@@ -82,7 +83,7 @@ class SceneStats:
         return "\n".join([*lines, *self.tree_lines()])
 
     def tree_lines(self) -> list[str]:
-        """Return the part of the table that has a line for each tree, below their heads.
+        """Return the lines of the table of trees, its head first.
 
         Examples
         --------
@@ -130,9 +131,8 @@ def scene_stats(scene: Any) -> SceneStats:
 
 
 def scene_bytes(scene: Any) -> tuple[int, int]:
-    """Return the memory of the trees of a scene, and of all that it has above them."""
-    above = scene._current().nbytes + sum(tree.nbytes for tree in scene._wound[1].values())
-    return sum(tree.nbytes for tree in scene._current_leaves().trees), above
+    """Return the memory of the trees of a scene, and of the level above them."""
+    return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 
 def _size(count: int) -> str:

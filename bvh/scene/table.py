@@ -1,13 +1,30 @@
 """Table of a scene's instances: children under affine maps, in growing columns.
 
-A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
-that the next query compacts; changes are logged in journals, which readers follow.
+A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps,
+which the next query closes.
+
+All that is computed from tables follows their `version`, which counts changes; a log has the rows
+of the last ones. `tests/scene/test_changes.py` holds each cell of this table:
+
+=========================== ======= ========= ======= ======= =========== ===========
+change                      leaves  SceneView moves   masks   one_trees   seen_closed
+=========================== ======= ========= ======= ======= =========== ===========
+add, remove, replace        new     new       new     new     new         new
+set_transform               updated kept      updated kept    dropped     kept
+set_mask, set_visible       updated kept      kept    updated dropped     dropped
+refit                       kept    new       new     new     new         new
+rename, up                  kept    kept      kept    kept    kept        kept
+=========================== ======= ========= ======= ======= =========== ===========
+
+`moves` are maps, inverses, the TLAS, transforms and `metrics` of leaves; `one_trees`, all trees
+over all leaves, the merged tree of rays too. A change in a nested scene has the same effects, for
+all leaves below its instances. `Scene.source` is None after any change.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +37,17 @@ from bvh.runtime.arguments import ALL_BITS, Axis
 from bvh.runtime.forks import ForkSafeLock
 from bvh.tree.changes import changes
 
+Rows = NDArray[np.int64]
+
 # Ids are int32 in results.
 MAX_ID = 2**31 - 1
 
-# A context that does nothing.
-_NOTHING = contextlib.nullcontext()
-
-# Rows that a journal keeps, beside twice the rows of its table.
+# A log has as many rows as twice its table, and these.
 REMEMBERED = 4096
 # Rows of a table of names that is small enough to scan.
 SMALL_TABLE = 1024
+
+NO_ROWS = np.empty(0, np.int64)
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "ids": (np.int64, ()),
@@ -39,8 +57,8 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while a table changes or is compacted, by readers of one with gaps (queries compact it,
-# possibly in other threads), and while a table is copied for another thread.
+# Held while a table changes or its gaps are closed, while one with gaps is read (queries close
+# them, possibly in other threads), and while a table is copied for another thread.
 table_guard = ForkSafeLock()
 
 
@@ -83,10 +101,10 @@ class Instance:
 
 def matrices_of(maps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return maps (..., 3, 4) as read-only matrices (..., 4, 4)."""
-    whole = np.zeros((*maps.shape[:-2], 4, 4))
-    whole[..., :3, :], whole[..., 3, 3] = maps, 1.0
-    whole.flags.writeable = False
-    return whole
+    matrices = np.zeros((*maps.shape[:-2], 4, 4))
+    matrices[..., :3, :], matrices[..., 3, 3] = maps, 1.0
+    matrices.flags.writeable = False
+    return matrices
 
 
 def format_name(name: str | None) -> str:
@@ -106,66 +124,28 @@ def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -
     return text if mask == ALL_BITS else f"{text}, mask {mask:#x}"
 
 
-class Journal:
-    """Log of changed rows; each reader keeps its own position in it."""
-
-    __slots__ = ("_begin", "_entries", "_rows")
-
-    def __init__(self) -> None:
-        self._entries: list[NDArray[np.int64]] = []
-        self._begin = self._rows = 0
-
-    @property
-    def end(self) -> int:
-        """Position behind all entries."""
-        return self._begin + len(self._entries)
-
-    def note(self, rows: NDArray[np.int64], capacity: int) -> None:
-        """Append changed rows; drop the old ones if there are more than `capacity`."""
-        self._rows += len(rows)
-        if self._rows > capacity:
-            self.forget()
-            self._rows = len(rows)
-        self._entries.append(rows)
-
-    def forget(self) -> None:
-        """Drop all entries: to every reader, all rows have changed."""
-        # One more, so that readers at the end are behind, too.
-        self._begin = self.end + 1
-        self._entries, self._rows = [], 0
-
-    def since(self, position: int) -> NDArray[np.int64] | None:
-        """Return the rows changed since `position`; None if that is unknown: maybe all."""
-        if position < self._begin:
-            return None
-        entries = self._entries[position - self._begin :]
-        if len(entries) == 1:
-            return entries[0]
-        return np.unique(np.concatenate(entries)) if entries else np.empty(0, np.int64)
-
-
 class Instances:
-    """Table of a scene's instances."""
+    """Table of a scene's instances, and the log of its changes."""
 
     __slots__ = (
-        "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
-        "names", "next_id", "renamed", "shape",
+        "_columns", "_dead", "_is_compact", "_log", "_logged", "_numbers", "_size", "children",
+        "names", "next_id", "shape", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
-        self._size = self._dead = 0
-        self._is_compact = True
+        self._size, self._dead, self._is_compact = 0, 0, True
         # Each child once, however many instances it has; its index, by Python's id.
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
         # By id, of the instances that have one.
         self.names: dict[int, str] = {}
         self.next_id = 0
-        # Changes whenever an instance is added, removed, or gets another child; another name.
-        self.shape = self.renamed = 0
-        # Rows whose map has changed; whose mask or visibility has.
-        self.moved, self.masked = Journal(), Journal()
+        # The number of changes, and its value when an instance was last added, removed or replaced.
+        self.version = self.shape = 0
+        # Of the last versions: whether maps have changed, else masks or visibility, and the rows.
+        self._log: list[tuple[bool, Rows]] = []
+        self._logged = 0
 
     def __len__(self) -> int:
         with self.without_compaction():
@@ -176,7 +156,7 @@ class Instances:
         return self._columns[name][: self._size]
 
     def child_index(self, child: TreeBase | InstanceHolder) -> int:
-        """Return the index of a child in `children`, which it is added to if it is new."""
+        """Return the index of a child in `children`; append it if it is new."""
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
             self.children.append(child)
@@ -193,7 +173,7 @@ class Instances:
             # A new child has no instance.
             self._is_compact = False
         if first + count > MAX_ID:
-            raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
+            raise ValueError(f"a scene can assign {MAX_ID} ids, and has assigned {first}")
         ids = np.arange(first, first + count)
         begin, end = self._size, self._size + count
         new = {"ids": ids, "child": children, "maps": maps, "masks": masks, "visible": visible}
@@ -203,7 +183,7 @@ class Instances:
                 self._columns[column][begin:end] = values
             for number, name in zip(ids.tolist(), names, strict=False):
                 if name is not None:
-                    self.names[number] = name
+                    self.names[number] = str(name)
             self._size, self.next_id = end, first + count
             self._reshaped()
         return ids
@@ -226,11 +206,11 @@ class Instances:
             raise KeyError(f"there is no instance {number}")
         return row
 
-    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows_of(self, ids: NDArray[np.int64]) -> Rows:
         """Return the rows of ids."""
         given = self.column("ids")
         if len(given) and given[-1] - given[0] == len(given) - 1:
-            rows: NDArray[np.int64] = np.clip(ids - given[0], 0, len(given) - 1)
+            rows: Rows = np.clip(ids - given[0], 0, len(given) - 1)
         else:
             rows = np.minimum(given.searchsorted(ids), len(given) - 1)
         # Without any row, there is none to compare with.
@@ -246,7 +226,7 @@ class Instances:
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
-            # To sort the ids would take twenty times as long.
+            # Twenty times as fast as sorting the ids.
             which, rows, seen = np.arange(-1, size - 1), ids + 1, np.zeros(size, np.bool_)
             seen[rows] = True
             which[~seen] = -1
@@ -255,8 +235,8 @@ class Instances:
         # An unknown id is an error, with or without a name.
         with self.without_compaction():
             self.rows_of(which[which != -1])
-        named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
-        return named[rows.reshape(ids.shape)]
+        names = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
+        return names[rows.reshape(ids.shape)]
 
     def used_children(self) -> list[TreeBase | InstanceHolder]:
         """Return the children that have instances."""
@@ -266,18 +246,51 @@ class Instances:
     def record(self, row: int) -> Instance:
         """Return one instance."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
-        found, name = self.children[child], self.names.get(int(number))
-        return Instance(int(number), found, matrices_of(maps), name, int(mask), bool(visible))
+        name, matrix = self.names.get(int(number)), matrices_of(maps)
+        return Instance(int(number), self.children[child], matrix, name, int(mask), bool(visible))
 
-    def write(self, column: str, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+    def write(self, column: str, rows: Rows, values: NDArray[Any]) -> None:
         """Change the maps, masks or visibility of rows."""
-        journal = self.moved if column == "maps" else self.masked
         with table_guard.lock:
             self._columns[column][rows] = values
-            journal.note(rows, REMEMBERED + 2 * self._size)
-            changes.note_scene()
+            self._note(column == "maps", rows)
 
-    def remove(self, rows: NDArray[np.int64]) -> None:
+    def rename(self, number: int, name: str | None) -> None:
+        """Change the name of the instance with an id."""
+        with table_guard.lock:
+            if name is None:
+                self.names.pop(number, None)
+            else:
+                self.names[number] = str(name)
+            self._note(False, NO_ROWS)
+
+    def _note(self, moved: bool, rows: Rows) -> None:
+        """Count a change: of the maps of rows, or of their masks and visibility."""
+        self._logged += 1 + len(rows)
+        if self._logged > REMEMBERED + 2 * self._size:
+            self._log, self._logged = [], 1 + len(rows)
+        self._log.append((moved, rows))
+        self.version += 1
+        changes.note_scene()
+
+    def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
+        """Return the rows with another map, and with another mask or visibility, than at a version.
+
+        None where they are not known: it may be all rows.
+        """
+        count = self.version - version
+        if count > len(self._log):
+            return None
+        entries = self._log[len(self._log) - count :]
+        moved = [rows for is_map, rows in entries if is_map]
+        return _union(moved), _union([rows for is_map, rows in entries if not is_map])
+
+    def forget(self) -> None:
+        """Count a change of all rows."""
+        self._log, self._logged = [], 0
+        self.version += 1
+
+    def remove(self, rows: Rows) -> None:
         """Remove rows, each given once."""
         with table_guard.lock:
             self._dead += len(rows)
@@ -285,7 +298,7 @@ class Instances:
                 self.names.pop(number, None)
             self.replace(rows, -1)
 
-    def replace(self, rows: NDArray[np.int64] | int, child: int) -> None:
+    def replace(self, rows: Rows | int, child: int) -> None:
         """Change the child of rows to the one with an index."""
         with table_guard.lock:
             self._columns["child"][rows] = child
@@ -293,7 +306,8 @@ class Instances:
             self._reshaped()
 
     def _reshaped(self) -> None:
-        self.shape += 1
+        self.forget()
+        self.shape = self.version
         changes.note_scene()
 
     def compact(self) -> None:
@@ -301,51 +315,56 @@ class Instances:
         if not self._is_compact:
             with table_guard.lock:
                 if not self._is_compact:
-                    self._close_gaps()
+                    state = self.state()
+                    self._adopt(state["columns"], state["children"])
+                    self.forget()
+                    self._is_compact = True
 
     def without_compaction(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which no other thread compacts the table."""
-        return _NOTHING if self._is_compact else table_guard.lock
+        return contextlib.nullcontext() if self._is_compact else table_guard.lock
 
-    def _close_gaps(self) -> None:
-        used = np.zeros(len(self.children) + 1, np.bool_)
-        used[self.column("child")] = True  # -1 is the last
-        rows = np.flatnonzero(self.column("child") >= 0)
-        self._columns = {name: column[rows] for name, column in self._columns.items()}
-        self._columns["child"] = (np.cumsum(used) - 1).astype(np.int32)[self._columns["child"]]
-        self._size, self._dead = len(rows), 0
-        self.children = [c for c, kept in zip(self.children, used[:-1], strict=True) if kept]
-        self._numbers = {id(child): k for k, child in enumerate(self.children)}
-        self.moved.forget()
-        self.masked.forget()
-        self._is_compact = True
+    def _adopt(self, columns: dict[str, NDArray[Any]], children: list[Any]) -> None:
+        self._columns, self.children = columns, children
+        self._size, self._dead = len(columns["ids"]), 0
+        self._numbers = {id(child): k for k, child in enumerate(children)}
 
     @property
     def is_as_made(self) -> bool:
-        """Whether nothing but names has changed since the table was made of a state."""
-        return self._is_compact and not (self.shape or self.moved.end or self.masked.end)
+        """Whether nothing has changed since the table was made of a state."""
+        return self._is_compact and self.version == 0
 
     def state(self) -> dict[str, Any]:
-        """Return copies of the table's parts; the children are not copied."""
-        self.compact()
-        return {
-            "columns": {name: self.column(name).copy() for name in COLUMNS},
-            "children": list(self.children), "names": dict(self.names), "next_id": self.next_id,
-        }  # fmt: skip
+        """Return copies of the table's parts, without gaps; the children are not copied."""
+        with table_guard.lock:
+            rows = np.flatnonzero(self.column("child") >= 0)
+            columns = {name: self.column(name)[rows] for name in COLUMNS}
+            used, numbers = np.unique(columns["child"], return_inverse=True)
+            columns["child"] = numbers.astype(np.int32).reshape(-1)
+            children = [self.children[k] for k in used.tolist()]
+            names = dict(self.names)
+            return {
+                "columns": columns, "children": children, "names": names, "next_id": self.next_id,
+            }  # fmt: skip
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Instances:
         """Return the table with a `state`, which is not copied."""
         table = cls()
-        table._columns, table.children = state["columns"], state["children"]
+        table._adopt(state["columns"], state["children"])
         table.names, table.next_id = state["names"], state["next_id"]
-        table._size = len(table._columns["ids"])
-        table._numbers = {id(child): k for k, child in enumerate(table.children)}
         return table
 
 
+def _union(parts: list[Rows]) -> Rows:
+    """Return the rows in any of some arrays."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.unique(np.concatenate(parts)) if parts else NO_ROWS
+
+
 class InstanceHolder:
-    """Base class of `Scene`, as scenes around it use it: what is saved of it."""
+    """Base class of `Scene`: the state in copies, pickles and files."""
 
     __slots__ = ("_attributes", "_instances", "_saved", "_up")
 
@@ -353,7 +372,7 @@ class InstanceHolder:
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
-    # What the scene was mapped from, until it is renamed or its axis is set.
+    # The file that the scene was mapped from, until its axis is set.
     _saved: MappedFile | None
 
 
@@ -365,7 +384,7 @@ def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHol
             part._instances.compact()
         return iter(part._instances.children if compact else part._instances.used_children())
 
-    found: list[InstanceHolder] = []
+    parts: list[InstanceHolder] = []
     seen = {id(top)}
     open_parts = [(top, children_of(top))]
     while open_parts:
@@ -376,15 +395,6 @@ def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHol
                 open_parts.append((child, children_of(child)))
                 break
         else:
-            found.append(part)
+            parts.append(part)
             open_parts.pop()
-    return found
-
-
-def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of the last of some scenes (see `nested_scenes`)."""
-    depths: dict[int, int] = {}
-    for part in parts:
-        inner = (depths.get(id(child), 0) for child in part._instances.children)
-        depths[id(part)] = 1 + max(inner, default=0)
-    return depths[id(parts[-1])]
+    return parts

@@ -154,4 +154,4 @@ def test_answers_are_kept_for_some_masks(monkeypatch: pytest.MonkeyPatch) -> Non
         assert tree.contains(POINT, mask=mask) == scene.contains(POINT, mask=mask) == mask % 2
         scene.winding_number(POINT, mask=mask)
     assert len(tree._closed) <= 8 and len(scene._current().seen_closed) <= 8
-    assert len(scene._wound[1]) <= scene_queries.WINDINGS
+    assert len(scene.view().one_trees) <= scene_queries.WINDINGS

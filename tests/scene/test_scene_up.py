@@ -63,14 +63,14 @@ def test_it_is_kept(path: Path, tmp_path: Path) -> None:
         assert other.up == "y"
     outer = Scene()
     outer.add(scene)
-    for what, version, ups in ((scene, 2, ["y"]), (outer, 2, ["z", "y"])):
+    for what, version, ups in ((scene, 4, ["y"]), (outer, 4, ["z", "y"])):
         what.save(tmp_path / "scene.bvh")
         assert (tmp_path / "scene.bvh").read_bytes()[8] == version
         loaded: Any = bvh.load(tmp_path / "scene.bvh")
         assert [loaded.up, *(one.child.up for one in loaded if what is outer)] == ups
     scene.up = "z"
     outer.save(tmp_path / "scene.bvh")
-    assert (tmp_path / "scene.bvh").read_bytes()[8] == 1
+    assert (tmp_path / "scene.bvh").read_bytes()[8] == 4
     assert bvh.load(tmp_path / "scene.bvh").up == "z"
 
 

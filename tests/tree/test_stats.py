@@ -83,7 +83,7 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
     stats = scene.stats()
     assert stats.bytes == tree.nbytes and scene.nbytes == stats.bytes + stats.instance_bytes
     scene.winding_number([0.0, 0.0, 0.0])
-    (flat,) = scene._wound[1].values()
+    (flat,) = scene.view().one_trees.values()
     assert scene.nbytes == tree.nbytes + stats.instance_bytes + flat.nbytes
     scene.closest_point([0.0, 0.0, 0.0])
     assert scene.nbytes > tree.nbytes + stats.instance_bytes + flat.nbytes

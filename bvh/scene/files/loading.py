@@ -1,9 +1,9 @@
 """Saved trees and scenes, and `bvh.load_scene`: scenes of other formats.
 
-What is read is not trusted. A header is checked before anything is created from it; the arrays, by
-their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
-its first use. Until then such a tree has no arrays, and asking for them is what has them checked
-(see `TreeBase.__getattr__`): no query can go past the check, and later ones pay nothing for it.
+Files are not trusted. A header is checked before anything is created from it; the arrays, by their
+digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at its
+first use. Until then such a tree has no arrays, and the first access of them runs the check (see
+`TreeBase.__getattr__`): no query can go past it, and later ones pay nothing for it.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ def load_scene(
 ) -> Scene:  # fmt: skip
     """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
 
-    A mesh that a file uses a thousand times is one tree. Vertices and faces keep their order. The
-    parts of an OBJ file are its objects, or groups where there are no objects or one has several;
-    of these, faces with an image are a part of their own. Solids of an STL file are parts, too.
+    Each mesh becomes one tree, however often it is used. Vertices and faces keep their order. The
+    parts of an OBJ file are its objects, or groups where there are no objects or one has several,
+    divided by images. Solids of an STL file are parts, too.
 
     glTF 2.0 is read in its rest pose, with sparse and quantized accessors, strips, fans, default
     weights of morph targets and EXT_mesh_gpu_instancing. The outside of mirrored nodes stays
@@ -125,8 +125,8 @@ def load_scene(
     Parameters
     ----------
     path : str or path-like
-        Files written by `Scene.save` are for `bvh.load`. A .npz file holds ``vertices``, ``faces``
-        and perhaps ``face_ids``; with ``offsets``, ``faces`` are polygons one behind another.
+        Files of `Scene.save` are read by `bvh.load`. A .npz file holds ``vertices``, ``faces`` and
+        perhaps ``face_ids``; with ``offsets``, ``faces`` are concatenated polygons.
     up : {"x", "y", "z", "-x", "-y", "-z"}, optional
         The axis that is up (see `Scene.up`); by default y in glTF, z in all else.
     quality, threads, progress
@@ -135,24 +135,24 @@ def load_scene(
     Returns
     -------
     Scene
-        As of `Scene.from_trimesh`; a mesh that trimesh does not read is named as the file is.
+        As of `Scene.from_trimesh`; a mesh that trimesh does not read gets the name of the file.
 
     Raises
     ------
     ValueError
         If the file cannot be read, needs an extension of glTF that is not supported, such as a
-        compression, there are no triangles in it, or what it holds would take 1 GiB (or
-        BVH_MAX_UNPACKED bytes) more than eight times the file.
+        compression, has no triangles, or would unpack to 1 GiB (or BVH_MAX_UNPACKED bytes) more
+        than eight times its size.
     FileNotFoundError
-        If there is none.
+        If there is no such file.
     ImportError
-        If it is for meshio, such as .vtu and .msh, and that is not installed.
+        If meshio is not installed, for files such as .vtu and .msh.
 
     Warns
     -----
     BVHWarning
-        If skins, points or lines of glTF are ignored, or positions are not within the bounds that
-        the file gives.
+        If skins, points or lines of glTF are ignored, or positions are outside the bounds in the
+        file.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def load_scene(
         scene.up = "z" if up is None else up
     else:
         if not isinstance(found, trimesh.Scene):
-            # A mesh, or what will be left out with a warning.
+            # A mesh, or a path, which is left out with a warning.
             found = trimesh.Scene([found])
         scene = Scene.from_trimesh(found, up=up, **options)
     # Readers return an empty scene for many damaged files.
@@ -193,7 +193,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def _prefixed(prefix: str) -> Iterator[None]:
-    """Begin the message of a ValueError with a file's name, or what is wrong with it, once."""
+    """Begin the message of a ValueError with a prefix, such as the file's name, once."""
     try:
         yield
     except ValueError as error:
@@ -203,10 +203,10 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
-    """Read a whole file whose header has been checked."""
+    """Read a file whose header has been checked."""
     content = aligned(size, np.uint8)
     file.seek(0)
-    # The system may read less at a time; a buffer reads on.
+    # One read of the system may return less; a buffer continues.
     with BufferedReader(file) as reader:
         done = reader.readinto(content.data)
     if done < size or content[:HEADER_SIZE].tobytes() != start:
@@ -235,17 +235,17 @@ def _mapped(content: Any) -> MappedFile | None:
 
 @dataclass
 class _SavedTree:
-    """A tree's file, or its part of a scene's file, with the header that has been checked."""
+    """A tree's file, or its part of a scene's file, with its checked header."""
 
     name: str
     header: file_formats.Header
     content: NDArray[np.uint8]
     threads: int
-    # What was wrong with a mapped tree.
+    # The error of a mapped tree that is not valid.
     flaw: str = ""
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
-        """Give a tree the arrays of the file; for another width of vectors, build them anew."""
+        """Set a tree's arrays from the file; for another width of vectors, build them."""
         header, kind = self.header, CLASSES[self.header.kind]
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)

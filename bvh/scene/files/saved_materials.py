@@ -26,7 +26,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.caller_warnings import warn_caller
 
 _RECORD = struct.Struct("<3d4BI")
-# What PNG can hold; images of other modes become RGB.
+# Modes of images in PNG; others become RGB.
 MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 
@@ -51,7 +51,7 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return as many materials as there are counts, of vertices and of faces; data is checked."""
+    """Return checked materials, one for each pair of counts of vertices and of faces."""
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:
@@ -64,7 +64,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     image_count = int.from_bytes(taken(4).tobytes(), "little")
     sizes = taken(8 * image_count).view("<u8")
     records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
-    # An image that is open takes some twenty times the bytes of a small one.
+    # An opened image takes about twenty times the memory of a small file.
     if len({record[-1] for record in records} - {0}) < image_count:
         raise ValueError("is not valid: an image is of no use")
     images = [None, *(_image(taken(size)) for size in sizes.tolist())]
@@ -85,20 +85,20 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
 
 
 def _png(image: Any) -> bytes:
-    """Return an image as PNG; nothing, with a warning, if it cannot be decoded."""
+    """Return an image as PNG; empty, with a warning, if it cannot be decoded."""
     stream = io.BytesIO()
     try:
         image = image if image.mode in MODES else image.convert("RGB")
         image.save(stream, "png")
     except Exception as error:
-        # Readers keep images that are damaged, and have not been looked at.
+        # Readers do not decode images, which may be damaged.
         warn_caller(f"an image cannot be saved: {error}")
         return b""
     return stream.getvalue()
 
 
 def _image(data: NDArray[np.uint8]) -> Any:
-    """Return an image that has been checked as far as its header; None without Pillow."""
+    """Return an image whose header has been checked; None without Pillow."""
     try:
         from PIL import Image
     except ImportError:

@@ -1,6 +1,6 @@
 """Saved scenes: `Scene.save` writes each scene and tree once; `scene_of` checks and reads a file.
 
-Entries of tables are checked before anything is created; scenes take about their memory.
+Entries of tables are checked before anything is created.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
 from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
 from bvh.queries.tree_base import TreeBase, file_of
-from bvh.runtime.arguments import kernel_input, thread_count
+from bvh.runtime.arguments import kernel_input
 from bvh.scene.content import SceneContent
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
 from bvh.scene.leaves import check_nesting
@@ -30,102 +29,60 @@ from bvh.tree.primitives import Triangles
 Tables = dict[str, NDArray[Any]]
 AnyScene = TypeVar("AnyScene", bound=SceneContent)
 
-# Maps that are checked at a time, and matrices made for that.
+# Maps that are checked at a time, as matrices.
 CHUNK = 4096
 
 
-class SceneSaving(SceneContent):
-    """The method of `Scene` that saves it."""
-
-    __slots__ = ()
-
-    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
-        """Write the scene to a file, for `bvh.load`.
-
-        The file holds every tree and every nested scene once, the instances with their ids, names,
-        masks and transforms, the axis that is up, and the vertex normals, texture coordinates and
-        materials of meshes (see `attributes`), with images as PNG.
-
-        Parameters
-        ----------
-        path, threads
-            As in `BVH.save`, which also says what is raised, and that files are written atomically.
-
-        Examples
-        --------
-        >>> import bvh, os, tempfile
-        >>> scene = bvh.Scene()
-        >>> number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="one")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     scene.save(os.path.join(folder, "scene.bvh"))
-        ...     again = bvh.load(os.path.join(folder, "scene.bvh"))
-        >>> again[0].name
-        'one'
-        """
-        workers = thread_count(threads)
-        parts = nested_scenes(self)
-        children = {id(child): child for part in parts for child in part._instances.children}
-        trees = [child for child in children.values() if isinstance(child, TreeBase)]
-        files = [file_of(tree, workers) for tree in trees]
-        known = [self.attributes(tree) for tree in trees]
-        normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
-        looks = [material for material in materials if material is not None]
-        ups = [file_formats.UPS.index(part._up) for part in parts]
-        held = [part._instances for part in parts]
-        tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
-            "scenes": [(len(t), t.next_id, up) for t, up in zip(held, ups, strict=True)],
-            "trees": [
-                (size, *(a is not None for a in its), its.reversed)
-                for (size, _), its in zip(files, known, strict=True)
-            ],
-            "normals": _joined(normals, 3),
-            "uv": _joined(uv, 2),
-        }
-        counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-        blank = file_formats.SceneHeader._make((*counts, 0, ()))
-        end = file_formats.tables_end(blank) + sum(size for size, _ in files)
-        header = blank._replace(size=end)
-        start = file_pieces(
-            file_formats.tables_of(header), tables,
-            lambda digests: file_formats.packed_scene(header._replace(digests=digests)), workers,
-        )  # fmt: skip
-        replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        """Return what identifies the scene's content to Dask."""
-        table = self._instances.state()
-        columns = b"".join(column.tobytes() for column in table["columns"].values())
-        children = [child.__dask_tokenize__() for child in table["children"]]
-        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
-        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
-        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
-        self._begin(Instances.of_state(state["table"]), attributes)
-        self._up = state["up"]
+def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) -> None:
+    """Write a scene to a file (see `Scene.save`)."""
+    parts = nested_scenes(scene)
+    children = {id(child): child for part in parts for child in part._instances.children}
+    trees = [child for child in children.values() if isinstance(child, TreeBase)]
+    files = [file_of(tree, threads) for tree in trees]
+    known = [scene.attributes(tree) for tree in trees]
+    normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
+    looks = [material for material in materials if material is not None]
+    ups = [file_formats.UPS.index(part._up) for part in parts]
+    held = [part._instances for part in parts]
+    tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
+        "scenes": [(len(t), t.next_id, up) for t, up in zip(held, ups, strict=True)],
+        "trees": [
+            (size, *(a is not None for a in its), its.reversed)
+            for (size, _), its in zip(files, known, strict=True)
+        ],
+        "normals": _joined(normals, 3),
+        "uv": _joined(uv, 2),
+    }
+    counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
+    blank = file_formats.SceneHeader._make((*counts, 0, ()))
+    end = file_formats.tables_end(blank) + sum(size for size, _ in files)
+    header = blank._replace(size=end)
+    start = file_pieces(
+        file_formats.tables_of(header), tables,
+        lambda digests: file_formats.packed_scene(header._replace(digests=digests)), threads,
+    )  # fmt: skip
+    replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
 
 def _instance_tables(
     parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
-    """Return the tables of instances, those of all scenes one behind another, and materials."""
+    """Return the concatenated tables of instances of all scenes, and materials."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
     tables = [part._instances for part in parts]
     names = "ids", "maps", "masks", "visible"
     columns = {k: np.concatenate([table.column(k) for table in tables]) for k in names}
-    own = [np.array([codes[id(child)] for child in t.children], np.int32) for t in tables]
-    children = [its[t.column("child")] for its, t in zip(own, tables, strict=True)]
-    given = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
-    # A str can hold what UTF-8 alone cannot.
-    texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in given]
+    children = [
+        np.array([codes[id(child)] for child in table.children], np.int32)[table.column("child")]
+        for table in tables
+    ]
+    names_of = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
+    # Strings may contain surrogates.
+    texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names_of]
     return columns | {
         "children": np.concatenate(children),
-        "named": [name is not None for name in given],
+        "named": [name is not None for name in names_of],
         "lengths": [len(text) for text in texts],
         "text": np.frombuffer(b"".join([*texts, packed_materials(materials)]), np.uint8),
     }
@@ -141,7 +98,7 @@ def scene_of(
     tree_of: Callable[[file_formats.Header, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
-    """Return the scene of a file, whose trees `tree_of` creates from header and file of each."""
+    """Return the scene of a file; `tree_of` creates its trees from their headers and bytes."""
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -160,7 +117,7 @@ def _refuse(bad: Any, what: str) -> None:
 
 
 def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
-    """Check the counts and sizes that separate scenes, trees, names and attributes."""
+    """Check the counts and sizes of scenes, trees, names and attributes."""
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
@@ -189,7 +146,7 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
     _refuse((ids[1:] <= ids[:-1]) & same, "its instances are not in the order of their ids")
     _refuse(children >= header.trees, "an instance is of a tree that there is not")
     inner = ~children.astype(np.int64)
-    # This refuses scenes that hold themselves, and numbers that are out of range.
+    # This refuses cycles, and numbers that are out of range.
     _refuse((children < 0) & (inner >= scene), "a scene holds one that does not come before it")
     uses = np.bincount(children[children >= 0], minlength=header.trees)
     _refuse(uses == 0, "a tree is of no use")
@@ -258,9 +215,9 @@ def _assembled(
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
-        # Scenes first, each kind ascending: so a scene that is saved again is the same file.
+        # Scenes first, each kind ascending: saved again, the scene gives the same file.
         keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
-        # Copies: the tables are views of the file.
+        # Copied, as the tables are views of the file.
         columns = {
             "ids": tables["ids"][rows].copy(),
             "child": numbers.reshape(-1).astype(np.int32),
