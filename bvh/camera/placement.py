@@ -35,7 +35,11 @@ def looking(
     name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike | None, half_height: float,
     raster: Raster, default: Axis = "z",
 ) -> Geometry:  # fmt: skip
-    """Return the geometry of a picture that is 2 half_height high at depth 1, as `name` wants."""
+    """Return the geometry of a view from `eye` along `forward`, 2 half_height high at depth 1.
+
+    If `up` is None, up is the axis `default`; if the view is along that axis, it is the one that
+    UP_ON_MAPS gives. `name` is the argument to name in an error message about the height.
+    """
     side = np.cross(forward, upward(default if up is None else up))
     if np.linalg.norm(side) < 1e-12:
         if up is not None:

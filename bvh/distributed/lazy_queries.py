@@ -264,7 +264,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 
 
 def _depth(chunks: Any) -> tuple[int, ...]:
-    """Return the shape of nested lists of results."""
+    """Return the shape of a grid of results: nested lists, tuples or arrays."""
     shape: list[int] = []
     while isinstance(chunks, list | tuple) or (isinstance(chunks, np.ndarray) and chunks.ndim):
         if len(chunks) == 0:

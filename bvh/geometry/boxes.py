@@ -33,14 +33,15 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 @kernel
 def slab_crossing(o, d, b):
     """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0."""
-    # A t that is not zero never becomes zero, and never infinite unless `b` is.
+    # The result is zero only if b = o, and infinite only if `b` is.
     stay_outlined()
+    # b - o = n + tail. The tail is NaN if the difference overflows or `b` is infinite.
     n, tail = floats.two_sum(b, -o)
-    # An overflow or an infinite b gives a NaN tail.
     if tail == 0.0:
         return hardware_quotient(n, d)
-    # n - q d is a double, so the correction of q is off by two roundings of its own; where
-    # 2**-50 of it makes no difference, the sum is the nearest double (Ziv's test).
+    # Correct q = n / d by the remainder. As n - q d is a double, only the sum with the tail and the
+    # division round. If a change of the correction by 2**-50 of itself does not change t, then t is
+    # the nearest double (Ziv's test), provided that nothing underflows or overflows.
     q = n / d
     p, e = floats.two_product(q, d)
     correction = (((n - p) - e) + tail) / d
@@ -48,6 +49,7 @@ def slab_crossing(o, d, b):
     t = q + (correction + margin)
     if t == q + (correction - margin) and min(abs(n), abs(q)) > 2.0**-900 and abs(q) < 2.0**900:
         return t
+    # By double-doubles or exact sums.
     return plane_crossing((o, 0.0, 0.0), (d, 0.0, 0.0), UNIT_ROWS[0], b)
 
 

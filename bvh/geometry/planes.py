@@ -145,7 +145,7 @@ def crossed_later(o, d, w, b, v, c):
 
 @entry
 def _ray_plane(rays, planes, cull, hits):
-    """Test each ray against its own plane."""
+    """Test each ray against its own plane; t is NaN, without a hit, if the ray is in the plane."""
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
@@ -154,6 +154,7 @@ def _ray_plane(rays, planes, cull, hits):
         t_min, t_max = rays.t_min[i], rays.t_max[i]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
+        # c - c is 0 only if c is finite.
         sound = (
             floats.can_hit(o, d) and floats.finite(n) and c - c == 0.0 and floats.largest(n) > 0.0
         )

@@ -236,6 +236,8 @@ def _exact_status(a, b, c, t):
     stay_outlined()
     if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
+    # `inverse_entry` is one of the inverse's first row. Cyclic permutations of the columns move the
+    # other rows there.
     for _ in range(3):
         for column in range(4):
             if abs(inverse_entry(a, b, c, t, column)) > MAX_INVERSE:

@@ -272,11 +272,12 @@ def _movable(lib, e1, e2, weights, inside, area):
 
 
 def _faces(lib, corners, u, v, hit):
-    """Return edges and weights; those of a point for misses."""
+    """Return the `Faces` of hits; of misses, faces whose corners are all at the origin."""
     corners = lib.xp.where(hit[..., None, None], corners, 0.0)
     u, v = _only(lib, hit, u), _only(lib, hit, v)
     first = corners[..., 0, :]
     edges = corners[..., 1, :] - first, corners[..., 2, :] - first
+    # The common length is the largest component of both edges; it is treated as a constant.
     length = lib.xp.maximum(_largest(lib, edges[0]), _largest(lib, edges[1]))
     length = lib.fixed(_positive(lib, length))[..., None]
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))

@@ -82,8 +82,9 @@ class NamedFiles:
         self.refused: ValueError | None = None
 
     def get(self, name: str) -> bytes:
-        """Return the content of a file, which is read once however often it is named."""
+        """Return the content of a file; a file that is named several times is read once."""
         name = name.strip()
+        # As given, without a leading slash, and without folders.
         for candidate in (name, name.lstrip("/"), os.path.split(name)[-1]):
             path = (self._folder / candidate).resolve()
             if path.is_relative_to(self._folder) and path.exists():
@@ -92,6 +93,7 @@ class NamedFiles:
             raise FileNotFoundError(f"no such file in the folder of the mesh: {name}")
         if path.is_dir():
             raise IsADirectoryError(f"{name} is a folder")
+        # Readers may catch the exception, so it is also stored.
         try:
             if path not in self._read:
                 self._read[path] = self._content(path, name)

@@ -175,7 +175,7 @@ class SelectedTrees(VisitedTrees):
         return part._replace(ids=part.ids[seen])
 
     def _transformed(self, row: int, prims: Ints) -> OwnedTriangles:
-        """Return the transformed surface of some primitives of a leaf."""
+        """Return the triangles of the primitives `prims` of leaf `row`, in world coordinates."""
         leaf, matrix = self.leaf(row)
         if isinstance(leaf.tree.arrays.primitives, Triangles):
             some = OwnedTriangles(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
@@ -183,6 +183,7 @@ class SelectedTrees(VisitedTrees):
             points, faces, owners = leaf.surface
             chosen = np.isin(owners, prims)
             some = OwnedTriangles(points, faces[chosen], owners[chosen])
+        # Transform only the points that these triangles use.
         return transformed(part_of(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:

@@ -218,7 +218,10 @@ def marked(ids: Ints, count: int) -> Ids:
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which boxes (n, 2, 3) under maps (n, 3, 4) are possibly, which surely inside."""
+    """Return which boxes may meet a frustum, and which are surely inside.
+
+    `bounds` are their local corners (n, 2, 3), and `matrices` the maps to the world (n, 3, 4).
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
@@ -230,7 +233,8 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
         level = centre @ normals.T + offsets
         span = reach @ np.abs(normals).T
         margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # What overflows is neither; an empty tree has bounds that are NaN.
+        # An empty tree has bounds that are NaN; it is outside. After an overflow comparisons with
+        # NaN are false, so the box is neither outside nor surely inside.
         outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
         within = (level - span > margin).all(axis=1)
     return np.asarray(~outside), np.asarray(within & ~outside)

@@ -28,9 +28,10 @@ LABEL = "nodes and groups a ray visits"
 PAPER, INK = (18, 20, 26), (235, 238, 242)
 # Smaller pictures have no legend.
 MIN_WIDTH, MIN_HEIGHT = 300, 120
-# Height of the text in pictures of the second height, in proportion for taller ones.
+# Height of the legend's text in pictures up to OF_HEIGHT pixels high; in taller ones it grows in
+# proportion.
 TEXT_HEIGHT, OF_HEIGHT = 11, 600
-# Width of the legend in heights of its text, at most.
+# The legend is at most LETTERS times as wide as its text is high.
 LETTERS = 26
 
 
@@ -132,30 +133,34 @@ class Picture:
 
 
 def with_legend(picture: Picture) -> Picture:
-    """Return a picture with a legend at its lower left, if it is of costs and large enough."""
+    """Return a picture of costs with a legend in its lower left corner.
+
+    Pictures of anything else, and those too small for a legend, are returned unchanged.
+    """
     height, width = picture.pixels.shape[:2]
     if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.fromarray(picture.pixels)
-    # Never wider than the picture.
-    text = max(TEXT_HEIGHT, min(TEXT_HEIGHT * height // OF_HEIGHT, width // LETTERS))
-    font, pad = ImageFont.load_default(text), text // 2
-    ends = ("0", LABEL, f"{picture.hottest:.4g}+")
-    sizes = [int(np.ceil(font.getlength(end))) for end in ends]
-    inner = sum(sizes) + 4 * pad
-    line = int(np.ceil(1.3 * text))
-    left, top = pad, height - 4 * pad - 2 * line
+    # Limited so that the legend is not wider than the picture.
+    text_height = max(TEXT_HEIGHT, min(TEXT_HEIGHT * height // OF_HEIGHT, width // LETTERS))
+    font, pad = ImageFont.load_default(text_height), text_height // 2
+    labels = ("0", LABEL, f"{picture.hottest:.4g}+")
+    widths = [int(np.ceil(font.getlength(label))) for label in labels]
+    strip_width = sum(widths) + 4 * pad
+    line_height = int(np.ceil(1.3 * text_height))
+    left, top = pad, height - 4 * pad - 2 * line_height
     draw = ImageDraw.Draw(image)
-    draw.rectangle((left, top, left + inner + 2 * pad, height - pad - 1), fill=PAPER)
-    shares = ramp(np.linspace(0.0, 1.0, inner), HEAT)
-    strip = np.repeat((255.0 * shares).round().astype(np.uint8)[None], line, axis=0)
+    draw.rectangle((left, top, left + strip_width + 2 * pad, height - pad - 1), fill=PAPER)
+    # A strip of the colours, and below it the labels: on the left, in the middle, on the right.
+    shades = ramp(np.linspace(0.0, 1.0, strip_width), HEAT)
+    strip = np.repeat((255.0 * shades).round().astype(np.uint8)[None], line_height, axis=0)
     image.paste(Image.fromarray(strip), (left + pad, top + pad))
-    below = top + pad + line + pad // 2
-    offsets = (0, (inner - sizes[1]) // 2, inner - sizes[2])
-    for offset, end in zip(offsets, ends, strict=True):
-        draw.text((left + pad + offset, below), end, fill=INK, font=font)
+    below = top + pad + line_height + pad // 2
+    offsets = (0, (strip_width - widths[1]) // 2, strip_width - widths[2])
+    for offset, label in zip(offsets, labels, strict=True):
+        draw.text((left + pad + offset, below), label, fill=INK, font=font)
     return replace(picture, pixels=np.array(image))
 
 

@@ -34,19 +34,19 @@ def show(
     what : BVH, Scene, Parts, Hits or Picture
         A tree, a scene or a mesh in parts is rendered. Hits must have the shape (height, width) of
         a picture, as for ``camera.rays()``; they are coloured, misses are background. A picture is
-        returned.
+        returned unchanged.
     camera : Camera, optional
         Camera for a tree, scene or parts; by default one that sees all of it.
     shade : str, optional
         How to render them, as in `bvh.pictures.render`; by default "material" for a scene in which
         a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
-        What colours hits: distance, from light to dark; faces; instances of a scene; or, for hits
-        with counters, the cost, like the shade "cost".
+        What the colours of hits show: distance, from light to dark; faces; instances of a scene;
+        or, for hits with counters, the cost, like the shade "cost".
     up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
         Up direction without a camera; by default `Scene.up`, and z for all else.
     width, height : int
-        Pixels of such a picture.
+        Size in pixels of a picture that is rendered without a camera.
 
     Returns
     -------

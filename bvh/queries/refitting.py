@@ -68,14 +68,14 @@ class Refitting(TreeBase):
         Returns
         -------
         float
-            The SAH cost of the tree, divided by that before its first refit (since it was built,
-            loaded or unpickled). 1.0 is as good as then; 1.0 for an empty tree.
+            The SAH cost of the tree, divided by its cost before the first refit after it was built,
+            loaded or unpickled. 1.0 for an empty tree.
 
         Raises
         ------
         ValueError, TypeError
             If an argument has the wrong shape or type; if a primitive becomes valid that was not
-            when the tree was built; if a box is no longer valid; for custom primitives.
+            when the tree was built; if a box is no longer valid; if primitives are custom ones.
 
         Notes
         -----
@@ -105,10 +105,11 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # Without the data that queries have cached with the arrays.
+        # A copy of the arrays, without the data that queries have cached with them.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
+        # Arrays include the bits of faces only if some face has none.
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")

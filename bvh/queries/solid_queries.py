@@ -160,13 +160,13 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Which faces meet, and which segments share an end, is decided as real arithmetic decides it,
         so that no curve has a crack. Coordinates are rounded. Faces that have no more than a point
-        in common give nothing, and faces without area are ignored.
+        in common contribute nothing, and faces without area are ignored.
 
         Parameters
         ----------
         other : BVH or mesh, optional
             As in `relation`, open meshes included. By default this mesh itself: its faces that meet
-            elsewhere than in what they share, as `self_overlaps` finds them.
+            beyond the vertices or edge they share, as `self_overlaps` finds them.
         transform : array_like, shape (4, 4), optional
             As in `overlap_tree`.
         threads
@@ -200,6 +200,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             matrix = None if transform is None else affine_matrices(transform)
             pairs = own.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
+        # Keep only the faces in `pairs`, and number them anew. Adding 0.0 turns -0.0 into 0.0.
         sides, used = [], []
         for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)

@@ -169,7 +169,11 @@ class TreeQueries(
         return PointSearch(rays, bits, winding)
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a surface to warn about, or None."""
+        """Return this tree's description for a warning of open edges, or None for no warning.
+
+        None if the faces selected by the mask are closed, if a warning has already been given, or
+        if the caller has disabled it.
+        """
         bits, known = one_mask(mask), self._closed
         if OPEN_IS_FINE in known:
             return None
@@ -177,7 +181,7 @@ class TreeQueries(
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
-            # Two threads may both compute it. It is not computed again after a refit.
+            # Two threads may both compute it. The result is kept after a refit.
             closed = is_closed(self._counted_triangles(self._arrays, bits))
             if len(known) >= CLOSED:
                 known.clear()

@@ -77,13 +77,15 @@ def alone(function: Function) -> Dispatcher:
 
 
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
+    """Return a deferred intrinsic; if `literal`, types of constant arguments keep their values."""
+
     def make(function: Callable[..., Operation]) -> Any:
         from bvh.runtime.compiler.dispatchers import intrinsic
 
         return intrinsic(function, literal)
 
     made = Deferred(function, make)
-    # Numba looks for all before it compiles.
+    # Numba looks for new intrinsics before it compiles, so all are made at the activation.
     at_activation(lambda: made.real)
     return made
 

@@ -112,12 +112,13 @@ class SceneQueries(
         return None if surface is None else f"an instance of {surface}"
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
-        """Return one tree of the leaves and faces that count, for winding numbers.
+        """Return one tree over the faces that the mask `bits` selects, for winding numbers.
 
-        Where `turned`, faces of reflected leaves are turned back, unless their mesh was reversed.
+        If `turned`, faces are reversed in leaves that are either reflected or have a reversed mesh
+        (see `Attributes.reversed`), but not in those that are both.
         """
         view, key = self._current(), (bits, turned)
-        # Replaced, not cleared, when leaves change.
+        # Replaced, not cleared, when leaves change: no thread adds a tree of the old leaves.
         known = view.one_trees
         if key in known:
             return known[key]

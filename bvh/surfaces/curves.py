@@ -229,7 +229,13 @@ def _end(
     p: Row, meshes: tuple[Mesh, Mesh], pair: _Pair, events: NDArray[np.bool_],
     numbers: dict[Row, int], itself: bool, thin: Thin,
 ) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:  # fmt: skip
-    """Return the row of an end, and the edge or vertex that it is on."""
+    """Return the row that identifies the end `p` of a segment, and the edge or vertex it is on.
+
+    `events` (6,) tell which edges cross the face of the other mesh: the three of the first face,
+    then those of the second. An end at such a crossing is identified by the edge and the other
+    face, as in all pairs that have this end; other ends, and those on edges in `thin`, by their
+    number in `numbers`. With `itself` both meshes are the same one.
+    """
     rows, exact = pair.rows, pair.faces
     for event in events.nonzero()[0].tolist():
         side, k = divmod(event, 3)

@@ -158,21 +158,24 @@ def _isolated_cells(
 def _two_sided_cells(
     surfaces: Surfaces, which: int, faces: Whole, inside: bool, rng: np.random.Generator
 ) -> set[Cell]:
-    """Return the cells on both sides of faces that are all inside the other surface, or outside.
+    """Return the cells on both sides of faces that do not meet the other surface.
 
-    Two cells where the faces bound the solid anywhere. Walls without thickness, such as a face and
-    its reverse or a part that is there twice, have the same cell on both sides, and bound nothing.
+    `inside` tells whether these faces are inside the other surface. There are two cells if the
+    faces bound the solid anywhere. Walls without thickness, such as a face and its reverse or a
+    part that occurs twice, have the same cell on both sides, so they add no second one.
     """
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
     faces, cells = surface.unpaired(faces), set[Cell]()
+    # Usually float64 decides the two points beside the first face; otherwise each face is examined
+    # in rational numbers until both cells are found.
     if len(faces) and _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
         return all_cells
     for k in faces.tolist():
         cells |= _cells_of_face(surfaces, surface.face(k), rng)
         if cells >= all_cells:
             return all_cells
-    # Faces may be covered in part by faces of other shapes.
+    # Faces may be covered in part by faces of other shapes: examine their common segments, too.
     overlapping = np.isin(surface.own_pairs, faces).any(axis=1)
     for i, j in surface.own_pairs[overlapping].tolist():
         for ends, size in _segments(surface.face(i), surface.face(j)):

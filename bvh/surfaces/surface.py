@@ -91,10 +91,12 @@ class Surface:
         if len(self.corners) > FEW:
             return bool(self.tree.contains(q))
         q = kernel_input(q)
-        for away in self._outside:
-            if away is None:
+        # A segment from an inside point to an outside one crosses an odd number of faces. If it
+        # meets an edge, the count is -1, and the next outside point is tried.
+        for outside in self._outside:
+            if outside is None:
                 return bool(self.tree.contains(q))
-            count = count_crossings(self.corners, q, away)
+            count = count_crossings(self.corners, q, outside)
             if count >= 0:
                 return bool(count & 1)
         return None

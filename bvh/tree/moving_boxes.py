@@ -129,7 +129,9 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
 
 @entry
 def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
-    """Set the boxes `rows`, and refit the nodes above each of them."""
+    """Set boxes `rows` to `moved` and refit the nodes above them; return KEPT or OUTGROWN."""
+    # `lanes` has the lane of each box, -1 for those outside the tree, and `parents` the lane of
+    # each node. `figures` are updated. Once the tree is outgrown, boxes are only stored.
     answer = KEPT
     origin, s = centre(frame), scale(frame)
     total = figures[AREA]
@@ -138,6 +140,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         for k in range(6):
             boxes[i, k] = moved[j, k]
         base = lanes[i]
+        # A box that becomes valid or invalid needs another tree.
         if _is_box(moved, j) != (base >= 0):
             answer = OUTGROWN
         if base < 0 or answer != KEPT:
@@ -148,6 +151,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
             continue
         figures[FARTHEST] = max(figures[FARTHEST], _reach_of(low, high, ORIGIN, 1.0))
         near, far = local_box(low, high, origin, s)
+        # Up to the root, or to a box that stays the same.
         while base >= 0:
             old_near, old_far = wide_nodes.child_box(blocks, base)
             if near == old_near and far == old_far:

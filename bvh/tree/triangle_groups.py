@@ -247,7 +247,8 @@ def group_normal(groups, at):
 
 def _load_group(groups, group):
     """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
-    # The grain is the part of the tolerance that holds for near origins, too.
+    # The grain is the part of the tolerance that nearer origins do not reduce. Only compact groups
+    # have one, from their grid; here it is 0.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (

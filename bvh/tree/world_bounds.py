@@ -161,7 +161,8 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 
 @inlined
 def _span(boxes, begin, end, a, b, c):
-    """Return the range of a row of a linear map over boxes."""
+    """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end."""
+    # Of LANES boxes at a time x, y, z are the centres and u, v, w the half sizes.
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
@@ -172,6 +173,7 @@ def _span(boxes, begin, end, a, b, c):
         middle = fused(x, a, fused(y, b, z * c))
         half = fused(u, p, fused(v, q, w * r))
         low, high = lesser(middle - half, low), greater(middle + half, high)
+    # The lowest and the highest of all lanes.
     return lowest(low), -lowest(-high)
 
 

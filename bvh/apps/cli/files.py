@@ -97,10 +97,10 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
 
 
 def _read(path: Path) -> object:
-    """Return trimesh's object of a file; None for a saved tree or scene."""
+    """Return a file, or a generated mesh, as trimesh's object; None for a saved tree or scene."""
     if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, cast and render take")
-    # A URL has lost one of its slashes.
+    # `Path` has removed one of the two slashes of a URL.
     if re.match(r"[a-z0-9+]{2,}:/", str(path)):
         raise ValueError(f"{path}: only info, cast and render take URLs, those of parts")
     if path.is_file() and is_saved(path):

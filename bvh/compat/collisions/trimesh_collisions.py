@@ -55,9 +55,9 @@ class CollisionManager(ManagedMeshes):
     ) -> Instance:
         """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
 
-        Returns its placement in a `bvh.Scene`. Meshes that are added again share their tree. The
-        transform is any that is affine and invertible. Raises a ValueError or TypeError if it has
-        another shape than (4, 4) or is singular, and for anything but a Trimesh.
+        Returns its instance in a `bvh.Scene`. A mesh that is added several times has one tree. The
+        transform may be any affine, invertible matrix. Raises a ValueError or TypeError if its
+        shape is not (4, 4), if it is singular, or if `mesh` is not a Trimesh.
         """
         # Everything that may fail precedes the addition to the scene.
         replaces, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)

@@ -210,6 +210,7 @@ class Steps:
 @wp.func
 def step_into(target: Target, node: wp.int32, ray: LocalRay):
     """Return the children of a node that a ray enters, the nearer one first."""
+    # Each axis has the lower and the upper bound of the first child, then those of the second.
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
     a, b = _slab(x[0], x[1], ray, 0)
     c, f = _slab(y[0], y[1], ray, 1)
@@ -222,7 +223,7 @@ def step_into(target: Target, node: wp.int32, ray: LocalRay):
     other = wp.max(wp.max(a, c), wp.max(g, ray.low))
     enters_other = other <= wp.min(wp.min(b, f), wp.min(h, ray.end))
     pair = target.children[node]
-    # The second child comes first where it is nearer, or the only one.
+    # The second child comes first if it is nearer, or the only one that is entered.
     swap = enters_other and (other < enter or not enters)
     step = Steps()
     step.code = wp.where(swap, pair[2], pair[0])

@@ -110,15 +110,16 @@ class OpenParts:
         return self._mapped(number, *self._fetched(number))
 
     def _fetched(self, number: int) -> tuple[Path, Path]:
-        """Return local copies of the files of a part at a URL."""
+        """Return the paths of local copies of a part's tree and ids, which are at a URL."""
         files, root = part_index.file_system(self._place)
-        size_of_block = WHOLE if "http" in files.protocol else REQUEST
+        block_size = WHOLE if "http" in files.protocol else REQUEST
         part, found = self._index.parts[number], list[Path]()
         tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
         for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
             check = partial(part_index.check_file, part=part, label=label)
-            opened = partial(files.open, path, "rb", block_size=size_of_block)
+            opened = partial(files.open, path, "rb", block_size=block_size)
+            # Copies are named by their content, so other versions of a part do not replace them.
             copy = digest + Path(name).suffix
             try:
                 found.append(fetched(WantedFile(copy, size, digest, label, opened, check)))

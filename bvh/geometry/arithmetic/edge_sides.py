@@ -70,7 +70,10 @@ def sides(o, d, d_scaled, floor, corners):
 
     The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal
     (v1-v0) x (v2-v0). The vertex is NO_VERTEX unless the ray was found to pass exactly through it.
+    `d_scaled` and `floor` are from `triangles.scaled_ray`: the direction, scaled so that nothing
+    overflows, and a bound for what underflows.
     """
+    # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
     if vertex == NO_VERTEX:
         return side, NO_VERTEX
@@ -183,14 +186,16 @@ def exact_side(o, d, d_scaled, floor, a, b):
 
 @kernel
 def _close_side(o, d, floor, near, a, b):
-    """Return the exact side of an edge of a vertex."""
+    """Return the exact side of the edge (a, b), of which one end is `near.vertex`."""
     stay_outlined()
+    # Steps 3 and 4 of the list at the top of this file, in order.
     q = floats.difference(b, a, 0)
     value, size = floats.sized_dot(near.moment, near.sizes, q)
     side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
     if side != 0:
         return side
-    # Common for rays and edges along axes, and for rays through a vertex of an edge.
+    # All terms of the sum are zero: common for rays and edges along axes, and for rays through a
+    # vertex of an edge.
     if is_zero(o, d, a, floats.high(q)) or is_zero(o, d, b, floats.high(q)):
         return 0
     p = floats.difference(near.vertex, o, 0)

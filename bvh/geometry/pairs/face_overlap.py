@@ -86,13 +86,15 @@ def _sectors_meet(a, b):
 
 @kernel
 def _decide_sectors(a, b):
-    """Decide what the filters left undecided."""
+    """Return the result of `_sectors_meet`, by exact signs."""
     stay_outlined()
     v = a[0]
     d1, d2 = orient3d(v, a[1], a[2], b[1]), orient3d(v, a[1], a[2], b[2])
     e1, e2 = orient3d(v, b[1], b[2], a[1]), orient3d(v, b[1], b[2], a[2])
+    # Apart if the other corners of one face are strictly on one side of the other face's plane.
     if d1 * d2 > 0 or e1 * e2 > 0:
         return False
+    # Both faces are in one plane, or one of them has no area.
     if (d1 == 0 and d2 == 0) or (e1 == 0 and e2 == 0):
         i, j = spread_axis(a), spread_axis(b)
         return _flat_sectors(a, b, i) if i >= 0 and j >= 0 else _overlap_thin(a, b, i, j)

@@ -58,8 +58,9 @@ def _sides(b, a, s):
 @inlined
 def _apex(s):
     """Return (index, up) of the corner that a plane cuts off from the other two."""
-    # It is on or above the plane (`up`) or on or below it, the others not strictly on the same
-    # side, and neither of the two edges that meet there lies in the plane. Not all of s are 0.
+    # s[k] is 1 if corner k is above the plane, -1 below, 0 in it; not all are 0. If `up`, the apex
+    # is above the plane or in it, and the others are not above; else it is below or in it, and the
+    # others are not below. Neither edge at the apex lies in the plane.
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
     if above == 1:

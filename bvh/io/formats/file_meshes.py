@@ -99,15 +99,19 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Tr
 
 
 def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
-    """Return the corner of the polygons at each corner of the triangles."""
+    """Return the index in `mesh.corners` of each corner of triangles, shape (n, 3).
+
+    Row i of `faces` has the vertices of triangle i, and `rows[i]` is the polygon that contains it.
+    """
     lengths = np.diff(mesh.offsets)
     if len(faces) == len(lengths) and (lengths == 3).all():
         return np.arange(3 * len(faces)).reshape(-1, 3)
-    # Of a vertex that comes twice in a polygon, the first.
+    # The key of a corner combines its polygon and its vertex. If a polygon has a vertex twice, the
+    # first of the two corners is returned.
     size = len(mesh.points)
     keys = np.repeat(np.arange(len(lengths)), lengths) * size + mesh.corners
-    known, first = np.unique(keys, return_index=True)
-    return np.asarray(first[np.searchsorted(known, rows[:, None] * size + faces)])
+    sorted_keys, first = np.unique(keys, return_index=True)
+    return np.asarray(first[np.searchsorted(sorted_keys, rows[:, None] * size + faces)])
 
 
 def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any:

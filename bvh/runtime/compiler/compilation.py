@@ -166,7 +166,8 @@ class KernelLower(lowering.Lower):
 
     def lower(self) -> None:
         super().lower()
-        # Half a second of search for garbage is left out where this is in no cycle.
+        # Break the reference cycles of code that is no longer used. The garbage collector would
+        # take half a second to find them.
         for function in self.module.functions:
             for block in function.blocks:
                 block.instructions.clear()

@@ -125,14 +125,14 @@ class Deferred:
 
 
 def numba_type_of(value: object) -> Any:
-    """Return the type of a constant of compiled functions."""
+    """Return Numba's type of a function or other constant that compiled functions use."""
     from numba.core.registry import cpu_target
 
     typing = cpu_target.typing_context
     try:
         return typing.resolve_value_type(value)
     except ValueError:
-        # It has been made since Numba last looked.
+        # It was registered after Numba last looked for new ones.
         cpu_target.target_context.refresh()
         return typing.resolve_value_type(value)
 

@@ -20,13 +20,17 @@ class Plan:
         self._begun: list[list[str]] = []
 
     def next(self, family: list[str]) -> tuple[str | None, list[str]]:
-        """Return the next part for a process in a family, and the family of that part."""
+        """Return the next part for a process, None if none is left, and the family it works on.
+
+        `family` is what the last call for this process returned as its family, at first empty.
+        """
         if family:
             return family.pop(0), family
         if self._waiting:
             family = self._waiting.pop(0)
             self._begun.append(family)
             return family.pop(0), family
+        # Take a part of the family that has the most left, but stay outside that family.
         longest = max(self._begun, key=len, default=[])
         return (longest.pop() if longest else None), family
 

@@ -45,11 +45,17 @@ def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
 
 
 def _multiply_add(exact: bool) -> Callable[..., Operation]:
+    """Return a function that types and generates a * b + c, always rounded once if `exact`.
+
+    Otherwise float32 is rounded twice on CPUs without an instruction that fuses both steps.
+    """
+
     def build(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
         vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
         kind = vecs[0] if vecs else types.float64
         if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
             return None
+        # Scalars beside vectors lose their literal types; `operands` copies them into all lanes.
         parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
         once = exact or HAS_FMA or getattr(kind, "dtype", kind) == types.float64
 

@@ -16,9 +16,11 @@ F = np.float32
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
-    """Return (bits, certain) of candidates after a test of edges by a nearer point of the ray."""
-    # Where three are not certain, or the closest so far was decided exactly, the ray is likely to
-    # pass exactly through a vertex or an edge.
+    """Repeat the edge test of a group from a point near it; return the new (bits, certain)."""
+    # Bits of lanes: triangles in `bits` may be hit, those in `certain` surely are, and the
+    # distances of those in `sure` are surely in the ray's range. Three or more uncertain triangles,
+    # or a closest hit that was decided exactly, suggest that the ray passes exactly through a
+    # vertex or an edge. Then this test would not decide either.
     others = bits & ~certain
     others &= others - 1
     if (
@@ -27,7 +29,8 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
         or slots.exact(memory, slot) == slots.best(memory, slot)
     ):
         return bits, certain
-    # A point near the first hit that is not certain; its error is below 2**-31 of the bound.
+    # The new origin is a point of the ray near the first uncertain hit. Its error is below 2**-31
+    # of the bound, except for far origins and extreme directions, which are left out.
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
@@ -36,6 +39,7 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
         return bits, certain
     s = t * power_of_two(-e)
     q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
+    # The point is the sum of two vectors of float32.
     x, y, z = F(q[0]), F(q[1]), F(q[2])
     point = splat(x, WIDTH), splat(y, WIDTH), splat(z, WIDTH)
     rest = splat(F(q[0] - x), WIDTH), splat(F(q[1] - y), WIDTH), splat(F(q[2] - z), WIDTH)

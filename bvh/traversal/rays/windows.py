@@ -70,16 +70,19 @@ def _keys(frame, o, d, t_min):
 
 @kernel
 def sort_window(rays, frame, window, begin, count):
-    """Write the rays begin..begin + count to the window, by key; those of one key as they come."""
+    """Sort the rays begin..begin + count by key, into the window's permutation."""
+    # A stable counting sort. `count` is at least HALF, the rays in a vector.
     keys, counts, permutation = window
     for k in range(KEYS + 1):
         simd.poke(counts, k, np.int64(0))
     for i in range(0, count, HALF):
-        # The last vector may overlap the one before.
+        # The last vector ends at the last ray, so it may overlap the one before.
         at = min(i, count - HALF)
         numbers = simd.convert(simd.lane_numbers(HALF), np.int64(0)) + (begin + at)
         o, d, t_min, _ = read_lanes(rays, numbers)
         simd.store(keys, at, _keys(frame, o, d, t_min))
+    # counts[k + 1] is the number of rays with key k; then counts[k] is that of smaller keys, which
+    # is where the rays with key k begin.
     for i in range(count):
         key = simd.peek(keys, i) + 1
         simd.poke(counts, key, simd.peek(counts, key) + 1)

@@ -112,6 +112,8 @@ def _approach_planes(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_box(region, i, instanced, leaf, frame, rows):
+    """Write the six planes of box i, as `approach` does."""
+    # Values are not negative inside: x - lower for even k, upper - x for odd k.
     count = np.int64(0)
     for k in range(6):
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)

@@ -53,13 +53,18 @@ def build(
     triangles: Triangles, records: NDArray[np.float32], count: int, frame: NDArray[np.float64],
     boxes: NDArray[np.float32] | None = None, *, threads: int = 1, progress: Progress | None = None,
 ) -> Nodes:  # fmt: skip
-    """Build a tree over `count` triangles, whose `records` in the local frame are overwritten."""
-    # Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
+    """Build a tree with spatial splits over `count` triangles.
+
+    `records` are boxes in the local frame, in the first rows those of the triangles. They are
+    overwritten; half of the rows are the capacity for pieces. `boxes` are the box of all triangles
+    and that of their centres, if they are known (see also `binned_sah.build`).
+    """
     capacity = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()
     deepest, grain = subtrees.deepest_level(count), subtrees.task_size(count)
     box = bound_all(records, count, threads) if boxes is None else boxes
+    # The size of the root's box: records store minus the lower corner.
     x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
     order, none = aligned(capacity, np.int32), no_tasks()
@@ -77,6 +82,7 @@ def build(
         start: NDArray[np.int64], box: NDArray[np.float32], block: SubtreeNodes, state: BuildState,
         grain: int = 0, left: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
     ) -> tuple[int, int]:  # fmt: skip
+        # Ranges of at most `grain` records are not built, but stored in `left` as tasks.
         limits = Limits(grain, deepest, GROUP_BITS, MAX_LEAF)
         with shelf.scratch() as (spatial, scratch):
             built: tuple[int, int] = build_subtree(
@@ -85,12 +91,13 @@ def build(
         return built
 
     def whole() -> tuple[int, int]:
+        # The top of the tree, down to the tasks.
         root = np.array([0, 0, count, 0, 0, capacity], np.int64)
         state = cancel, np.zeros(1, np.int64)
         return subtree(root, box, block, state, grain, (tasks, task_boxes))
 
     def report(done: int, _: int) -> None:
-        # `done` counts pieces.
+        # `done` counts pieces, of which there may be more than triangles.
         if progress is not None:
             progress(min(done, count), count)
 

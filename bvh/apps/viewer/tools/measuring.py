@@ -38,18 +38,19 @@ class Measuring:
         self._session.marks.clear("measure", "measured")
 
     def add(self, pick: Pick | None) -> None:
-        """Take a pick as an end; with the second one there is a distance."""
+        """Add a pick as an end of the measurement; show the distance between the last two."""
         if self._between.value == OFF or pick is None:
             return
         self._picks = [*self._picks[-1:], (pick.position, pick.instance_id)]
         if len(self._picks) < 2:
             self._text.content = readouts.measured(None, started=True)
             return
-        ends = np.array([place for place, _ in self._picks])
+        ends = np.array([position for position, _ in self._picks])
         distance = float(np.linalg.norm(ends[1] - ends[0]))
         if self._between.value == INSTANCES:
-            first, second = (number for _, number in self._picks)
+            first, second = (instance for _, instance in self._picks)
             if first == second:
+                # Wait for a pick of another instance.
                 self._text.content = readouts.measured(None, started=True)
                 return
             distance, ends = clearance(self._session.scene, first, second)
