@@ -17,6 +17,7 @@ def _modules_of(package: ModuleSpec) -> dict[str, str]:
     """Return the module of each public name of a package, from the stub for type checkers."""
     loader: Any = package.loader
     stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))
+    # Lines of the stub: from module import name as name.
     lines = (line.split() for line in stub.decode().splitlines() if line.startswith("from bvh."))
     return {name: module for _, module, _, _, _, name in lines}
 
@@ -51,8 +52,8 @@ _cut_short = False
 def _renew_turns() -> None:
     """Renew the lock in a child process, which has none of the other threads."""
     global _turns, _cut_short
-    # It cannot wait for them: modules register callbacks of forks when they are imported, and
-    # only some of them would be called.
+    # A fork cannot wait for imports: modules that are imported meanwhile register callbacks of
+    # forks, of which only some would be called.
     if not _turns.acquire(blocking=False):
         _cut_short = True
     _turns = RLock()

@@ -69,13 +69,13 @@ FAMILIES = (
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
-# The output of a goal has a cache line of its own.
+# Scratch memory: where the output of a goal begins, in a cache line of its own; bytes in total.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
 
 def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
-    """Let compiled functions alone call a function, with arguments whose types pass a check."""
+    """Return a decorator: compiled functions alone can call a function, after a check of types."""
 
     def register(function: Query) -> Query:
         @wraps(function)
@@ -276,6 +276,7 @@ def closest_point(
 
 @entry
 def _cast(arrays, ray):
+    """Return what `closest_hit` does."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
     return cast(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, np.int64(0))
@@ -283,6 +284,7 @@ def _cast(arrays, ray):
 
 @entry
 def _is_hit(arrays, ray):
+    """Return what `any_hit` does."""
     if len(arrays.nodes.data) == 0:
         return False
     goal = ClosestGoal(True, np.int64(0))
@@ -291,6 +293,7 @@ def _is_hit(arrays, ray):
 
 @entry
 def _rank(arrays, ray, t, prim_id):
+    """Fill t and prim_id as `first_hits` does; return the number of hits."""
     capacity = np.int64(min(len(t), len(prim_id)))
     if len(arrays.nodes.data) == 0 or capacity == 0:
         return np.int64(0)
@@ -306,6 +309,7 @@ def _rank(arrays, ray, t, prim_id):
 
 @entry
 def _visit(arrays, ray, visit, data):
+    """Call `visit` as `visit_hits` does; return whether it has ended the search."""
     if len(arrays.nodes.data) == 0:
         return False
     memory = stack_memory(BYTES)
@@ -321,6 +325,7 @@ def _visit(arrays, ray, visit, data):
 
 @entry
 def _approach(arrays, point, limit):
+    """Return what `closest_point` does."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))

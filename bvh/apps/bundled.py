@@ -15,7 +15,7 @@ def bundled(name: str) -> ModuleType:
         return import_module(f"bvh.{name}")
     folder = Path(bvh.__file__).resolve().parents[1] / top
     found = find_spec(top)
-    # Another package may have this name.
+    # Another installed package may have this name.
     if found is None or not found.origin or Path(found.origin).resolve().parent != folder:
         raise ImportError(f"the {top} are not installed; there is no importable {folder}")
     return import_module(name)

@@ -27,9 +27,9 @@ TRY = (
 
 
 def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
-    """Return a sculpture, columns around it, a machine part and moons, and the ids of these.
+    """Return the scene of the demo, and the ids of its moons, which are at their first positions.
 
-    All are generated; the moons stand at their first places.
+    It has a sculpture, columns around it, a machine part and moons, which are all generated.
     """
     organic, part = bundled("meshes.organic").organic, bundled("meshes.cad_part").cad_part
     scene, shapes = Scene(), bundled("meshes.shapes")
@@ -58,7 +58,7 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
 
 
 class Motion:
-    """The moons of the demo on their way, by a thread, while the box on the page is ticked."""
+    """Thread that moves the moons of the demo while the check box on the page is ticked."""
 
     def __init__(self, viewer: Viewer, ids: NDArray[np.int64]) -> None:
         self._viewer, self._ids = viewer, ids

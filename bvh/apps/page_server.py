@@ -18,7 +18,7 @@ from bvh.runtime.arguments import whole_number
 from bvh.runtime.registry import extra
 
 HOST = "127.0.0.1"
-# Number of ports that are tried.
+# Number of ports that are tried for a free one.
 TRIED = 1000
 # Origins that may connect to a local server: its own pages, also through forwarded ports.
 OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
@@ -51,6 +51,7 @@ _CONTRAST = (
     "button[data-variant=outline] *{color:var(--mantine-color-text)!important}"
     ".mantine-Button-root:not([data-variant=outline]){background:#1657c9!important}"
 )
+# Gives names to controls that have none, for screen readers; again and again, as viser adds some.
 _NAMES = """setInterval(() => {
   for (const each of document.querySelectorAll('button, [role=button], [role=slider], input')) {
     if (each.textContent.trim() || each.labels?.length || each.getAttribute('aria-label')) continue;
@@ -61,6 +62,7 @@ _NAMES = """setInterval(() => {
   }
 }, 250);"""
 
+# Held while a server starts with another `websockets.serve` (see `_own_pages_only`).
 _starting = threading.Lock()
 
 
@@ -77,7 +79,7 @@ class Page:
         allowed = allowed_origins(origins)
         public, where = public_url(url)
         if public.startswith("http"):
-            # Pages from there are the server's own.
+            # Pages from the public address are the server's own.
             allowed = (*allowed, "/".join(public.split("/")[:3]).lower())
             _check_origin(where, allowed[-1])
         if not isinstance(host, str) or not host:
@@ -110,7 +112,7 @@ class Page:
         >>> import bvh
         >>> bvh.view(bvh.BVH.from_file("mesh.ply")).wait()  # doctest: +SKIP
         """
-        # With a timeout, so that Ctrl-C interrupts it on all systems.
+        # Wait with a timeout, so that Ctrl-C interrupts it on all systems.
         while not self._ended.wait(0.5):
             pass
 
@@ -219,13 +221,18 @@ def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _check_origin(where: str, origin: object) -> None:
+    """Raise a ValueError, which names `where` it was given, unless this is an origin."""
     if not (isinstance(origin, str) and ORIGIN.fullmatch(origin)):
         example = "https://hub.example.org"
         raise ValueError(f"{where} must be origins such as {example!r}, got {origin!r}")
 
 
 def public_url(given: str | None) -> tuple[str, str]:
-    """Return the address or path of pages, which ends with a slash, or "", and its origin."""
+    """Return (address or path of pages, where that was given).
+
+    The first ends with a slash, or is "" if none was given; the second, for error messages, is the
+    name of the argument or of the environment variable.
+    """
     where, url = "url", given
     if given is None:
         where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")
@@ -243,7 +250,7 @@ def public_url(given: str | None) -> tuple[str, str]:
 
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
-    """Make a server that starts within refuse connections from pages of other sites."""
+    """Make a server that is started in the block refuse connections from pages of other sites."""
     # Browsers let pages of any site connect to any server within reach, and send the origin of the
     # page, which viser does not check. A server for other machines, which may use any name for it,
     # accepts all pages, unless origins are listed.
@@ -255,6 +262,7 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
     serve: Any = server.serve
     # viser has no option for origins, so that `websockets.serve` is replaced while it starts.
     with _starting:
+        # None stands for connections without an origin, as of programs.
         accepted = (None, OUR_OWN, *allowed)
         server.serve = partial(serve, origins=accepted)  # type: ignore[assignment,misc]
         try:

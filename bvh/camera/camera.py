@@ -25,9 +25,9 @@ class Camera(View):
     and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
 
     With `y="up"` the lower left corner is (0, 0), and the first row of `rays` is the lowest. With a
-    `pixel_ratio` the coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of so
-    many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
-    `width`, `height` and `rays` count device pixels.
+    `pixel_ratio`, coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of
+    `pixel_ratio` device pixels, like those of a cursor in a browser (window.devicePixelRatio),
+    while `width`, `height` and `rays` count device pixels.
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them, in constructors and methods alike.
@@ -148,7 +148,7 @@ class Camera(View):
         [20.0, 15.0]
         """
         if hasattr(bounds, "_snapshot"):
-            # Of a tree that another thread refits, one state.
+            # Use one state of a tree that another thread may refit.
             bounds = bounds._snapshot()
         box = reals("bounds", getattr(bounds, "bounds", bounds))
         default: Axis = getattr(bounds, "up", "z")
@@ -178,6 +178,7 @@ class Camera(View):
             across = np.abs(corners @ basis[:, :2]) / half
             right, above = 0.0, 0.0
             depth = -float((across.max(axis=1) - corners @ along).max())
+        # The eye would not be before the middle, such as for a single point: step back.
         if depth >= 0.0:
             depth = -max(1.0, np.abs(middle).max() / 1024)
         eye = middle + basis @ [right, above, depth]
@@ -342,6 +343,7 @@ class Camera(View):
         cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
     ) -> Self:  # fmt: skip
+        """Return a camera of this class; all constructors end here."""
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)
 

@@ -43,7 +43,7 @@ class Raster(NamedTuple):
 
     @classmethod
     def checked(cls, width: int, height: int, y: YDirection, pixel_ratio: float) -> Raster:
-        """Return a raster of checked arguments."""
+        """Return a raster; raise ValueError or TypeError for an argument that is not valid."""
         size = whole_number("width", width), whole_number("height", height)
         check_option("y", y, get_args(YDirection))
         ratio = number("pixel_ratio", pixel_ratio)
@@ -208,9 +208,13 @@ def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
 def _perspective_range(
     name: str, x: Row, y: Row, z: Row, w: Row, first: int, last: int
 ) -> tuple[float, float]:
-    """Return the distances of the near and the far plane from the eye; far may be infinite."""
+    """Return the distances of the near and the far plane from the eye; far may be infinite.
+
+    `first` and `last` are the depths at these planes in clip space; depth is z / w.
+    """
     eye, axis = _origin(name, (x, y, w)), w[:3]
     square, along = dot(axis, axis), dot(z, axis)
+    # The part of z's gradient along the picture, which must vanish up to the rounding of float32.
     across = tuple([a * square - along * b for a, b in zip(z[:3], axis, strict=True)])
     if dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")

@@ -58,7 +58,7 @@ def looking(
 
 
 def vector(name: str, value: ArrayLike) -> Vector:
-    """Return three finite numbers."""
+    """Return an argument as a copy of three finite numbers, or raise ValueError."""
     found = reals(name, value)
     if found.shape != (3,) or not np.isfinite(found).all():
         raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
@@ -96,7 +96,7 @@ def toward(eye: Vector, target: ArrayLike) -> Vector:
 
 
 def half_height_of(fov_y: float) -> float:
-    """Return half the height of the picture at depth 1."""
+    """Return half the height of the picture at depth 1, for a checked angle in degrees."""
     if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
     return float(np.tan(np.radians(fov_y) / 2))
@@ -112,7 +112,11 @@ def oblique(up: Axis | ArrayLike) -> Vector:
 
 
 def outline_of(source: Any) -> Vector | None:
-    """Return vertices, or corners of bounds where they are too many, (n, 3); None of all else."""
+    """Return the finite points (n, 3) of a tree, a scene or parts that a view is to contain.
+
+    They are vertices, or corners of bounds if there are more than MAX_SIZE primitives. The result
+    is None for anything else, and if there are no finite points.
+    """
     if hasattr(source, "leaves"):
         found = _outline_of_leaves(source.leaves)
     elif not (hasattr(source, "kind") or hasattr(source, "corners")):
@@ -128,6 +132,7 @@ def outline_of(source: Any) -> Vector | None:
 
 
 def _outline_of_leaves(leaves: Any) -> Vector:
+    """Return the points of a scene's leaves, in world coordinates, without those of mask 0."""
     shown = np.flatnonzero(leaves.masks != 0)
     sizes = np.array([len(tree) for tree in leaves.trees] or [0], np.int64)
     exact = int(sizes[leaves.tree_of[shown]].sum()) <= MAX_SIZE
@@ -138,7 +143,7 @@ def _outline_of_leaves(leaves: Any) -> Vector:
 
 
 def in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
-    """Return points in coordinates right, up and depth, each rounded the same in any array."""
+    """Return points in coordinates right, up and depth, rounded alike in arrays of any size."""
     x, y, z = points.T
     return np.stack([x * a[0] + y * a[1] + z * a[2] for a in (right, up, forward)], axis=1)
 
@@ -150,7 +155,8 @@ def eye_before(points: Vector, slopes: Vector) -> Vector:
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
     last = (sides + slopes * depth[:, None]).min(axis=0)
-    # |right - eye| <= slope * (depth - eye's depth) for all points.
+    # A point is seen if |right - eye| <= slope * (depth - eye's depth), so the eye's position minus
+    # and plus slope * (eye's depth) has the bounds `first` and `last`: the deepest eye is halfway.
     middle, deepest = 0.5 * first + 0.5 * last, (0.5 * last - 0.5 * first) / slopes
     near = float(deepest.min())
     other = 1 - int(deepest.argmin())
@@ -189,9 +195,9 @@ def of_opencv(
         wanted = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy"
         raise ValueError(f"intrinsics must be {wanted}, got {k.tolist()}")
     pose = matrices.matrix("extrinsics", extrinsics, (3, 4), (4, 4))
-    turn = pose[:3, :3]
+    rot = pose[:3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
-        rigid = np.abs(turn @ turn.T - np.eye(3)).max() < RIGID_SLACK and np.linalg.det(turn) > 0.0
+        rigid = np.abs(rot @ rot.T - np.eye(3)).max() < RIGID_SLACK and np.linalg.det(rot) > 0.0
     if not rigid or pose[3:].tolist() not in ([], [[0.0, 0.0, 0.0, 1.0]]):
         raise ValueError(f"extrinsics must be a rotation and a translation, got {pose.tolist()}")
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):

@@ -70,7 +70,7 @@ class View:
     _floats: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check the numbers, and store those that rays of a cursor need."""
+        """Check the numbers, and store those that `project` and `cursor_ray` need."""
         for name, size in (("eye", 3), ("forward", 3), ("step_x", 3), ("step_y", 3), ("centre", 2)):
             array = reals(name, getattr(self, name))
             if array.shape != (size,) or not np.isfinite(array).all():
@@ -197,8 +197,8 @@ class View:
         Parameters
         ----------
         device : optional
-            As in `BVH.to`: the same numbers, made there, as arrays of Warp; what is the same for
-            all rays has shape (1,).
+            As in `BVH.to`: the same numbers, computed there, as arrays of Warp; the origin or the
+            direction that all rays share has shape (1,).
 
         Returns
         -------
@@ -351,7 +351,7 @@ class View:
         return f"{type(self).__name__}({', '.join(self._description())})"
 
     def _description(self) -> list[str]:
-        """Return what there is to say, the most important first."""
+        """Return the parts of `str` and `repr`, the most important first."""
         parts = [f"{self.width} x {self.height} pixels", f"eye {_text(self.eye)}"]
         parts.append(f"forward {_text(self.forward)}")
         size = np.array([self.width, self.height]) / self.pixel_ratio

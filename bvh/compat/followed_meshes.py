@@ -22,8 +22,9 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 class FollowedMesh:
     """A tree that is built on first use, refitted where only vertices moved, else built again.
 
-    `stamps` returns what changes with the vertices of a mesh, and what changes with its faces;
-    `vertices` those to refit the tree to. Without it, every change builds a tree.
+    `stamps` returns two values: one that changes with the vertices of a mesh, and one that changes
+    with its faces. `vertices` returns those to refit the tree to; without it, or for None, every
+    change builds a tree.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class FollowedMesh:
         return state[1]
 
     def _refitted(self, tree: BVH, mesh: Any) -> bool:
-        """Refit the tree, unless faces that were not finite have no place in it."""
+        """Refit the tree and return True, unless faces that were not finite are in no leaf."""
         points: Any = None if self._vertices is None else self._vertices(mesh)
         fits = points is not None and len(points) == len(tree.vertices)
         if fits and np.isfinite(tree.vertices).all():
@@ -87,7 +88,7 @@ def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
 
 
 def _sums_of(data: Any) -> tuple[Any, Any]:
-    """Return checksums of the points of a data set, and of its cells."""
+    """Return checksums of the points of a data set, and of its cells: stamps of a FollowedMesh."""
     import pyvista as pv
 
     if isinstance(data, pv.MultiBlock):

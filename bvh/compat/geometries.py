@@ -23,12 +23,12 @@ Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
-    """Base of `RaycastingScene`: meshes, and their tree, built on first use."""
+    """Base of `RaycastingScene`: meshes and their tree, which `nthreads` threads build when used."""
 
     def __init__(self, nthreads: int = 0, device: object = None) -> None:
         self._threads = thread_limit(nthreads)
         self._geometries: list[Geometry] = []
-        # The meshes of the tree, and the tree.
+        # The list of meshes that the tree was built from, and the tree.
         self._built: tuple[list[Geometry], CastSurface] | None = None
 
     def add_triangles(
@@ -70,7 +70,7 @@ class Geometries:
         """Return all triangles and their tree, built if a mesh is new."""
         geometries, built = self._geometries, self._built
         if built is None or built[0] is not geometries:
-            # Two threads may both build the same.
+            # Two threads may both build the same tree.
             built = self._built = geometries, CastSurface(geometries, self._threads)
         return built[1]
 
@@ -89,7 +89,7 @@ class CastSurface:
         mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
         # Open3D does not warn of open meshes.
         self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
-        # The geometry of each triangle, and its row there.
+        # The geometry of each triangle, and its number there; None for a single geometry.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:
             counts = [len(part) for _, part in geometries]
@@ -144,7 +144,7 @@ class CastSurface:
             def work(begin: int, end: int) -> None:
                 table[begin:end] = normals_of(vertices[faces[begin:end]])
 
-            # Two threads may both fill a table with the same.
+            # Two threads may both fill a table with the same normals.
             share(len(self.tree), CHUNK, work, threads)
             self._normals[dtype] = table
         return table

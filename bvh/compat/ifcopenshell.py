@@ -1,7 +1,7 @@
 """Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly.
 
-Elements come from `ifcopenshell.geom.iterator`. Solids that share a plane, are equal, or one in the
-other clash, too; of a mesh that is not closed only the surface counts.
+Elements come from `ifcopenshell.geom.iterator`. Solids clash, too, if they share a plane, are equal
+or one is in the other. A mesh that is not closed is a surface, without an inside.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Clash:
     Attributes
     ----------
     clash_type : int
-        0 protrusion, 1 pierce, 2 collision, 3 clearance.
+        The index of its name in `CLASH_TYPES`: 0 protrusion, 1 pierce, 2 collision, 3 clearance.
     a, b : entity_instance
         The elements; of a protrusion or piercing `a` is the one that is in the other.
     distance : float
-        Depth, length, or clearance; 0 of a collision.
+        Depth of a protrusion, length of a pierced part, clearance, or 0 for a collision.
     p1, p2 : tuple of float
         A point of each.
     """
@@ -104,7 +104,7 @@ class tree:
         """Add a triangulated element."""
         points = np.array(element.geometry.verts, np.float64).reshape(-1, 3)
         faces = np.array(element.geometry.faces, np.int64).reshape(-1, 3)
-        # Columns of the matrix follow each other.
+        # The matrix is stored column by column.
         matrix = np.array(element.transformation.matrix, np.float64).reshape(4, 4).T
         mesh = BVH.from_triangles(moved(points, matrix[:3]), faces, warn=False)
         self._numbers[element.guid] = len(self._products)
@@ -131,7 +131,8 @@ class tree:
                 swapped, depth, kind = not deep.own, float(deep.depth), int(deep.pierces)
                 ends: Any = deep.point, deep.point + depth * np.asarray(deep.direction)
             else:
-                # No vertex of equal solids is inside: the depth is the largest ball in the smaller.
+                # Equal solids have no vertex inside each other: the depth is the radius of the
+                # largest ball in the smaller one.
                 balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
                 swapped, depth, kind = bool(balls[1] < balls[0]), float(min(balls)), 0
                 ends = first.distance_to(second).position
@@ -148,6 +149,7 @@ class tree:
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
             solid = self._closed[a] and self._closed[b]
+            # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
             meets = near.distance == 0.0
             if (solid and not allow_touching) or not meets:
                 how = self._solids[a].relation(self._solids[b]) if solid else "disjoint"
@@ -224,17 +226,22 @@ class tree:
         return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
     def _number(self, element: Any) -> int:
+        """Return the number of an element, by its GUID: its first attribute."""
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._numbers[guid]
 
     def _related(self, a: int, b: int) -> bool:
+        """Return whether two meshes are solids with a common point."""
         both = self._closed[a] and self._closed[b]
         return both and self._solids[a].relation(self._solids[b]) != "disjoint"
 
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False
     ) -> Iterable[tuple[int, int]]:
-        """Yield pairs of elements whose boxes are near each other."""
+        """Yield the numbers of pairs whose boxes are within `reach`, each pair once.
+
+        An element is paired with itself only if `itself`.
+        """
         first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
         boxes = self._boxes()
         done: set[tuple[int, int]] = set()

@@ -17,11 +17,13 @@ from bvh.queries.hierarchy import BVH
 __all__ = ["BVHTree"]
 __dir__ = __all__.copy
 
+# Location, normal, polygon and distance.
 Found = tuple[Any, Any, int | None, float | None]
 NOTHING: Found = (None, None, None, None)
 
 
 def _vector(v: Any) -> Any:
+    """Return a vector of mathutils, or a tuple without that."""
     try:
         return import_module("mathutils").Vector(v)
     except ImportError:

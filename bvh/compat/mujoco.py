@@ -22,7 +22,7 @@ Reals = NDArray[np.float64]
 
 # Kinds of geoms by MuJoCo's numbers.
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
-# Groups of geoms.
+# Number of groups of geoms.
 GROUPS = 6
 # Segments of a circle, and subdivisions of an icosahedron.
 ROUND, FINE = 256, 5
@@ -76,7 +76,12 @@ class ModelScene:
         self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
         cutoff: float, normals: bool,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return distances in units of the directions' lengths, geoms and normals; -1 and 0."""
+        """Return distances in units of the directions' lengths, geoms and normals.
+
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms whose group is
+        not 0 in `groups`, and no static ones unless `static`, up to the length `cutoff`. The body
+        `exclude` is left out.
+        """
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
         seen &= bool(static) | ~self._fixed
@@ -103,7 +108,7 @@ class ModelScene:
         self, number: int, origins: Reals, directions: Reals, limit: Reals, t: Reals,
         geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Add the hits of a plane, which has a front side only."""
+        """Write the hits of a plane that are nearer than those so far; only its front is hit."""
         center, turn = self._frames[0][number], self._frames[1][number]
         p, v = (origins - center) @ turn, directions @ turn
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -183,6 +188,7 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
 
 
 def _mesh(model: Any, mesh: int) -> BVH:
+    """Return the tree of a mesh of the model."""
     begin, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
     first, many = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
     return BVH.from_triangles(
@@ -200,6 +206,7 @@ def _heights(model: Any, field: int) -> BVH:
     x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
     top = BVH.from_heightfield(z, x, y)
     corner = np.arange(rows * columns).reshape(rows, columns)
+    # Grid points around the border, and those below them at the bottom.
     edge = np.concatenate([corner[0], corner[1:, -1], corner[-1, -2::-1], corner[-2:0:-1, 0]])
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))

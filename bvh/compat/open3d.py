@@ -224,7 +224,7 @@ def _rays_of_matrices(
     except np.linalg.LinAlgError:
         raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
-    # The inverse of a rotation.
+    # The inverse of the rotation is its transpose.
     turn = extrinsic[:3, :3].T
     pixels = np.ones((height, width, 3))
     pixels[..., 0] = np.arange(width) + 0.5
@@ -258,7 +258,7 @@ def _rays_of_view(
     extrinsic = np.eye(4)
     extrinsic[:3, :3] = right, np.cross(ahead, right), ahead
     rays = _rays_of_matrices(intrinsic, extrinsic, width, height)
-    # The eye itself, which the matrix would round.
+    # The eye itself: computed with the matrix, it would be rounded.
     rays[..., :3] = position
     return rays
 

@@ -20,7 +20,7 @@ from bvh.queries.solid_queries import Method
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
 
-# Methods of the tree that are no queries of its surface.
+# Methods of `BVH` that are no queries of its surface.
 OTHERS = {"refit", "save", "stats", "to", "validate"}
 QUERIES = {name for name in dir(BVH) if not name.startswith("_") and isfunction(getattr(BVH, name))}
 
@@ -81,6 +81,7 @@ class Accessor:
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
+        """Return a query's answer for points, or a data set with the answer for its points."""
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
         points.point_data[name] = query(np.asarray(points.points, np.float64), **options)

@@ -61,7 +61,7 @@ Answer = NumpyTensor | Tensor
 
 
 class InputRows:
-    """Checked rows, float32 or else float64; converts results to the input's shape and kind."""
+    """Checked rows of an argument, float32 or else float64; gives results its shape and kind."""
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
         self._like = value

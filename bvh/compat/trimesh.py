@@ -164,6 +164,7 @@ def uninstall() -> None:
 
 
 def _replace_all() -> None:
+    """Replace everything that `install` replaces."""
     casters: Any = trimesh.ray
     # The classes themselves stay, because pickles of meshes refer to them by name.
     _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
@@ -224,15 +225,15 @@ def _replacement(caster: Any) -> object:
     if kind is None:
         return caster
     mesh = caster.mesh
-    known = _casters.get(id(mesh))
-    if type(known) is not kind or known.mesh is not mesh:
-        known = _casters[id(mesh)] = kind(mesh, getattr(caster, "_scale_to_box", True))
-    return known
+    found = _casters.get(id(mesh))
+    if type(found) is not kind or found.mesh is not mesh:
+        found = _casters[id(mesh)] = kind(mesh, getattr(caster, "_scale_to_box", True))
+    return found
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
     """Store a mesh's caster; for a replacement, the class of trimesh that it replaces."""
-    # So meshes contain no object of this package after `uninstall`, or when they are pickled.
+    # Then meshes contain no object of this package after `uninstall`, or when they are pickled.
     for original, kind in tuple(_replacements.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is kind:
             options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()

@@ -20,7 +20,7 @@ Ids = NDArray[np.int64]
 # they are within this distance of it. Both are tol.merge of trimesh.
 MERGE = 1e-8
 
-# Number of nearest faces to look at in case of ties, at first and at most; points at a time.
+# How many nearest faces are compared in case of ties, at first and at most; points at a time.
 FEW, MANY, CHUNK = 8, 512, 1 << 16
 
 # Direction of the first ray that tests containment in an open mesh, as in trimesh.
@@ -51,14 +51,14 @@ _followed: dict[int, tuple[weakref.ref[trimesh.Trimesh], FollowedMesh]] = {}
 def tree_of(mesh: trimesh.Trimesh) -> BVH:
     """Return the tree over the current faces of a mesh."""
     key = id(mesh)
-    known = _followed.get(key)
-    if known is None or known[0]() is not mesh:
+    entry = _followed.get(key)
+    if entry is None or entry[0]() is not mesh:
         # Hashes of other types may not change with their content.
         if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
-        known = weakref.ref(mesh, lambda _: _followed.pop(key, None)), FollowedMesh(_stamps, _built)
-        _followed[key] = known
-    return known[1].tree_of(mesh)
+        entry = weakref.ref(mesh, lambda _: _followed.pop(key, None)), FollowedMesh(_stamps, _built)
+        _followed[key] = entry
+    return entry[1].tree_of(mesh)
 
 
 def _stamps(mesh: trimesh.Trimesh) -> tuple[None, int]:
@@ -215,7 +215,7 @@ class ProximityQuery:
 def _nearest_facing(
     tree: BVH, points: Floats, count: int = FEW
 ) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Return position, distance and id of the face that faces each point most, of the nearest."""
+    """Return position, distance and id of the nearest face that faces each point most."""
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]
     equal = near.distance <= nearest + MERGE * nearest
@@ -228,7 +228,7 @@ def _nearest_facing(
     best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
     chosen = np.arange(len(points)), best
     found = near.position[chosen], near.distance[chosen], near.prim_id[chosen]
-    # If all of them are equal, there may be more.
+    # If all `count` faces are equally near, there may be more of them.
     more = np.flatnonzero(equal[:, -1])
     if len(more) and count < MANY:
         for old, new in zip(found, _nearest_facing(tree, points[more], 8 * count), strict=True):
@@ -237,7 +237,7 @@ def _nearest_facing(
 
 
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
-    """Return distances with the sign of the nearest face's side, or that of `contains`."""
+    """Return distances signed by the side of the nearest face, or else by `contains`."""
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:
         return -distance

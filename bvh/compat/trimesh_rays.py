@@ -140,7 +140,10 @@ class RayMeshIntersector:
     def _hits(
         self, origins: ArrayLike, directions: ArrayLike, locate: Flag, multiple: Flag, limit: Flag
     ) -> Found:
-        """Return (faces, rays), and with `locate` also locations."""
+        """Return (faces, rays), and with `locate` also locations.
+
+        The last three are `return_locations`, `multiple_hits` and `max_hits`.
+        """
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
@@ -182,7 +185,7 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return which of the hits to keep are the first `limit` of their ray."""
+    """Return the first `limit` hits of each ray, as a mask, of those in the mask `keep`."""
     kept = np.flatnonzero(keep)
     first = np.searchsorted(ray[kept], ray[kept])
     result = np.zeros(len(ray), np.bool_)

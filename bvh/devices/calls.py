@@ -14,9 +14,10 @@ Kinds = dict[str, type[np.generic]]
 
 
 class Call:
-    """Base class of queries of rays and points.
+    """Base class of a query of rays or points by `owner`, a tree or scene on a device.
 
-    Kernels list the rays or points that they do not decide; the CPU's answers are written in.
+    Kernels list the rays or points that they do not decide; the CPU answers these. `like` is the
+    argument whose library the answers are in, None for numpy.
     """
 
     # The number of rays or points.
@@ -24,18 +25,18 @@ class Call:
 
     def __init__(self, owner: Any, *given: Any) -> None:
         self.owner, self.device, self.like = owner, owner.device, library_of(*given)
-        # One state for all kernels of the call, and for the CPU.
+        # All kernels of the call, and the CPU, query this state, even if the tree changes.
         self.host, self.target = owner._state()
 
     def empty(self, found: Any, kinds: Kinds, count: int) -> Any:
-        """Return a struct with new columns for answers."""
+        """Give the struct `found` new columns for `count` answers; return it."""
         for name, kind in kinds.items():
             dtype = wp.vec3d if name == "position" else KINDS[kind]
             setattr(found, name, wp.empty(count, dtype=dtype, device=self.device))
         return found
 
     def run(self, kernel: Any, found: Any, *inputs: Any) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points; return those that it does not decide."""
+        """Run a kernel for all rays or points; return the indices of those it does not decide."""
         lost = wp.zeros(1, dtype=wp.int32, device=self.device)
         which = wp.empty(self.count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
@@ -45,14 +46,14 @@ class Call:
             return np.sort(which[:number].numpy()) if number else np.empty(0, np.int32)
 
     def rows(self, array: Any, which: NDArray[np.int32]) -> NDArray[Any]:
-        """Return some rows of an array on the device; the only row of one for all."""
+        """Return rows of an array on the device; if it has one row for all, that one."""
         if array.shape[0] > 1:
             array = array[wp.array(which, dtype=wp.int32, device=self.device)].contiguous()
         found: NDArray[Any] = array.numpy()
         return found
 
     def write(self, found: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
-        """Write the CPU's answers into columns."""
+        """Write the CPU's answers, by column, into the rows `places` of the struct `found`."""
         where = wp.array(places, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             for name, values in answers.items():

@@ -32,6 +32,7 @@ def library_of(*values: object) -> Any:
 
 
 def _torch(value: object) -> Any:
+    """Return the module torch if a value is its tensor, else None; it is never imported."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(value, torch.Tensor) else None
 
@@ -48,9 +49,10 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
 
 
 def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple[Any, Any]:
-    """Return (array, shape) of an argument on a device: flat, of numbers or of vectors.
+    """Return (array, leading shape) of an argument: on a device, flat, of type `kind`.
 
-    A TypeError or ValueError names an argument of the wrong kind or shape.
+    With a `width` it is an array of vectors. A TypeError or ValueError names an argument of the
+    wrong kind or shape.
     """
     if not is_on_device(value):
         array = np.asarray(value)
@@ -64,7 +66,7 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
     if str(array.device) != str(device):
         raise TypeError(f"{name} must be on {device}, where the tree is, got {kind_of(value)} on "
                         f"{array.device}")  # fmt: skip
-    # A vector of Warp is an axis of numbers.
+    # An array of Warp's vectors is read as one of numbers with one more axis.
     size = getattr(array.dtype, "_length_", 1)
     scalar = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
     if not array.is_contiguous:
@@ -72,6 +74,7 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
     shape = (*array.shape, size) if size > 1 else tuple(array.shape)
     flat = wp.array(ptr=array.ptr, dtype=scalar, shape=(int(np.prod(shape)),), device=device,
                     copy=False)  # fmt: skip
+    # A view of memory must keep its owner alive.
     flat._keep = array
     if scalar != KINDS[kind]:
         cast = wp.empty(flat.shape, dtype=KINDS[kind], device=device)
@@ -87,7 +90,7 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
 
 
 def _imported(name: str, value: Any) -> Any:
-    """Return an array of another library as Warp's, of the same memory."""
+    """Return an array of another library as one of Warp that shares its memory."""
     torch = _torch(value)
     if torch is not None:
         return wp.from_torch(value.detach(), requires_grad=False)
@@ -108,7 +111,7 @@ def _leading(name: str, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
 def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
     """Return an answer, a flat array of Warp, in a shape and in the library of an argument.
 
-    With a width it is of vectors, which become rows in other libraries than Warp.
+    With a `width` it is an array of vectors, which become rows in other libraries than Warp.
     """
     if width and not isinstance(like, wp.array):
         flat = wp.array(ptr=array.ptr, dtype=wp.float64, shape=(array.shape[0] * width,),

@@ -34,7 +34,11 @@ STACK = 96
 
 @wp.struct
 class Part:
-    """A tree among those of a target: its root, its frame, and where its faces begin."""
+    """A tree among those of a target: its root, its frame, and where its faces begin.
+
+    Local coordinates are (x - centre) * 2**exponent, at most `bound`; in them is the box lower to
+    upper. `farthest` is the largest coordinate in the world.
+    """
 
     centre: wp.vec3d
     lower: wp.vec3d
@@ -42,10 +46,10 @@ class Part:
     exponent: wp.int64
     bound: wp.float64
     farthest: wp.float64
-    root: wp.int32
+    root: wp.int32  # a node, or the first triangle if it is a leaf
     count: wp.int32  # of triangles if the root is a leaf, else 0
     first_face: wp.int32
-    has_bits: wp.int32
+    has_bits: wp.int32  # whether its faces have groups
     is_empty: wp.int32
     is_deep: wp.int32  # deeper than stacks
     nodes: wp.int32  # their number
@@ -61,8 +65,9 @@ class Target:
 
     boxes: wp.array2d(dtype=wp.vec4)  # (nodes, 3)
     children: wp.array(dtype=wp.vec4i)  # code, count, code, count
-    triangles: wp.array2d(dtype=wp.vec4)  # v0 tolerance, e1 size, e2 often
-    ids: wp.array(dtype=wp.int32)
+    # (n, 3): v0 and tolerance; e1 and size; e2, and 1 if the triangle is in several leaves, else 0.
+    triangles: wp.array2d(dtype=wp.vec4)
+    ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
     bits: wp.array(dtype=wp.int32)  # of each triangle
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
@@ -71,9 +76,9 @@ class Target:
     is_scene: wp.int32
     probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
     part_of: wp.array(dtype=wp.int32)  # of each leaf
-    maps: wp.array2d(dtype=wp.vec4d)  # three rows a leaf
+    maps: wp.array2d(dtype=wp.vec4d)  # (leaves, 3): rows of maps from a tree to the world
     inverses: wp.array2d(dtype=wp.vec4d)
-    reach: wp.array(dtype=wp.vec3d)  # largest coordinates of a leaf
+    reach: wp.array(dtype=wp.vec3d)  # largest absolute coordinates of each leaf's box
     masks: wp.array(dtype=wp.int32)
     owners: wp.array(dtype=wp.int32)  # the instance of each leaf
 
@@ -83,11 +88,12 @@ class Packed(NamedTuple):
 
     boxes: Floats  # (nodes, 3, 4)
     children: Ints  # (nodes, 4)
-    root: tuple[int, int]
+    root: tuple[int, int]  # (code, count), as of children
 
 
 def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
     """Return the binary nodes of wide ones; `starts` are the first triangles of rows of ids."""
+    # A row for each child of a wide node: its owner, box and code.
     owner, lane = np.nonzero(lanes.inner | lanes.leaf)
     boxes, codes = lanes.boxes[owner, :, lane], lanes.codes[owner, lane]
     first, rows = rows_of(codes)
@@ -102,6 +108,8 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
     for i in np.flatnonzero(sizes[owner] == 1)[::-1]:
         own[owner[i]] = refs[i] if leaf[i] else own[codes[i]]
     refs[~leaf] = own[codes[~leaf]]
+    # Each segment is the children of one binary node, which is numbered `segment`; halves of more
+    # than one child become the next binary nodes, and the segments of the next level.
     several = sizes[owner] > 1
     boxes, refs, segment = boxes[several], refs[several], own[owner[several], 0]
     total, made_boxes, made = int((sizes > 1).sum()), [], []
@@ -113,7 +121,7 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
         axis = np.repeat(spread.argmax(axis=1), lengths)
         order = np.lexsort((middles[np.arange(len(axis)), axis], segment))
         boxes, refs = boxes[order], refs[order]
-        # Both halves of each segment, one after the other.
+        # Lengths of both halves of each segment, one after the other, and the box around each.
         halves = np.stack([(lengths + 1) // 2, lengths // 2], 1).reshape(-1)
         cuts = np.r_[0, np.cumsum(halves)[:-1]]
         around = np.hstack(
@@ -135,7 +143,7 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
 
 
 def depth_of(children: Ints, root: tuple[int, int]) -> int:
-    """Return the number of levels of nodes."""
+    """Return the number of levels of nodes, 1 for the root alone; 0 if it is a leaf."""
     level = np.array([root[0]] if root[1] == 0 and len(children) else [], np.int64)
     depth = 0
     while len(level):
@@ -146,7 +154,7 @@ def depth_of(children: Ints, root: tuple[int, int]) -> int:
 
 
 def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_]) -> Floats:
-    """Return the triangles of leaves, (n, 3, 4), from groups; `used` are places of their ids."""
+    """Return `Target.triangles` of a tree, from its groups; `used` marks the lanes with ids."""
     ids = arrays.nodes.ids[used]
     groups = in_full(arrays).groups.reshape(-1, ROWS, used.shape[1]).transpose(0, 2, 1)[used]
     packed = np.empty((len(ids), 3, 4), np.float32)
@@ -157,10 +165,12 @@ def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_]) -> Floats:
 
 
 class Pool:
-    """Trees one after the other, as numpy's arrays, on their way to a device."""
+    """Trees one after the other, as numpy's arrays, on their way to a device.
+
+    `before` are the numbers of rows that the device already has, by column.
+    """
 
     def __init__(self, **before: int) -> None:
-        # The number of rows before, by column.
         self.before = before
         self.parts: list[Any] = []
         self.columns: dict[str, list[NDArray[Any]]] = {
@@ -182,7 +192,7 @@ class Pool:
         packed = NOTHING if part.is_empty else packed_nodes(lanes_of(arrays.nodes.data), starts)
         part.is_deep = int(depth_of(packed.children, packed.root) >= STACK)
         part.nodes = len(packed.boxes)
-        # Indices in the arrays of all trees.
+        # Codes of children become indices in the arrays of all trees; counts remain.
         nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
         children = packed.children + np.where(packed.children[:, [1, 1, 3, 3]] == 0, nodes, first)
         children[:, [1, 3]] = packed.children[:, [1, 3]]
@@ -247,7 +257,8 @@ def scene_on(view: SceneView, device: Any) -> Any:
 
 def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
     """Write the top of a scene and its leaves as they are now; return False if they do not fit."""
-    # A tree over boxes has one node less than boxes, whatever its shape.
+    # The top is the last tree in all arrays. A binary tree over boxes has one node less than boxes,
+    # whatever its shape, so usually the new top fits.
     count = len(view.tlas.arrays.nodes.ids)
     places = {"boxes": target.boxes.shape[0], "ids": target.ids.shape[0]}
     nodes = int(target.top.nodes)

@@ -54,6 +54,7 @@ class PointCall(Call):
     def signed(self) -> Any:
         """Return signed distances."""
         found = self.nearest({"distance": np.float64})
+        # Undecided points of both kernels are counted.
         first = self.owner.undecided
         within = self.inside(surface=False)
         self.owner.undecided += first
@@ -63,7 +64,7 @@ class PointCall(Call):
         return self.given(found, "distance")
 
     def nearest(self, kinds: Kinds) -> Any:
-        """Return columns of closest points."""
+        """Return a struct with columns `kinds` of closest points."""
         found = self.empty(Places(), kinds, self.count)
         which = self.run(find_closest_points, found, self.points, self.limits, self.bits)
         if len(which):
@@ -73,9 +74,10 @@ class PointCall(Call):
         return found
 
     def inside(self, surface: bool) -> Any:
-        """Return which points are inside."""
+        """Return a struct with the column of points inside or, with `surface`, on the surface."""
         found = self.empty(Places(), {"inside": np.bool_}, self.count)
         arrays = self.host.arrays
+        # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(arrays.frame)
         corners = frame.centre + frame.box * 2.0**-frame.exponent
         which = self.run(

@@ -15,7 +15,7 @@ AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 @wp.struct
 class Places:
-    """Closest points on a device; arrays without items are not filled."""
+    """Answers of point queries on a device; arrays without items are not filled."""
 
     distance: wp.array(dtype=wp.float64)
     position: wp.array(dtype=wp.vec3d)
@@ -27,7 +27,7 @@ class Places:
 
 @wp.func
 def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
-    """Return the point of a face with some weights."""
+    """Return the point (1-u-v) v0 + u v1 + v v2 of a face, each operation rounded."""
     face = target.faces[prim]
     a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
     w = (ONE - u) - v
@@ -42,7 +42,7 @@ def find_closest_points(
     target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
     mask: wp.int32, found: Places, lost: wp.array(dtype=wp.int32), which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find the closest point for each point; list the undecided ones."""
+    """Find the closest point for each point; list undecided ones in `which`, `lost` of them."""
     i = wp.tid()
     near = closest_to(target, points[i], limits[wp.where(limits.shape[0] > 1, i, 0)], mask)
     missed = near.prim_id < 0
@@ -61,7 +61,7 @@ def find_closest_points(
 
 @wp.func
 def way_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
-    """Return the direction, of six, that leaves the box of a mesh soonest."""
+    """Return the direction, of six close to the axes, that leaves the box of a mesh soonest."""
     best = wp.float64(INF)
     axis = int(0)
     sign = wp.float64(-1.0)
@@ -87,7 +87,10 @@ def find_inside(
     mask: wp.int32, surface: wp.int32, found: Places, lost: wp.array(dtype=wp.int32),
     which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find which points are inside by parity or, with `surface`, on the surface."""
+    """Find which points are inside by parity or, with `surface`, on the surface.
+
+    Undecided ones are listed in `which`, `lost` of them.
+    """
     i = wp.tid()
     p = points[i]
     d = way_out(p, lower, upper)
@@ -98,8 +101,8 @@ def find_inside(
     asked.goal = COUNT
     asked.once = 1
     inside, state, turns = bool(False), int(SURE), wp.where(surface != 0, 4, 1)
-    # First parity; then whether the point is on a face. A ray misses a face that it lies in, but no
-    # face contains three directions.
+    # First parity; then, by rays of length 0, whether the point is on a face. Such a ray misses a
+    # face that it lies in, but no face contains three directions.
     for turn in range(turns):
         if not inside and state == SURE:
             hit = trace(target, p, d, asked, nowhere)

@@ -31,7 +31,10 @@ SCENE_COLUMNS: Kinds = HIT_COLUMNS | {"instance_id": np.int32, "leaf": np.int32}
 
 
 class RayCall(Call):
-    """A ray query: its arguments on the device, and its results."""
+    """A ray query: its arguments on the device, and its results.
+
+    `rays` are (origins, directions, t_min, t_max, mask), as the caller gave them.
+    """
 
     def __init__(
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, once: bool = False
@@ -71,14 +74,14 @@ class RayCall(Call):
         return found
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
-        """Return hits that have positions and normals."""
+        """Return hits, an object of class `kind`, which can compute positions and normals."""
         hits = kind(**columns)
         arrays, of = self.owner._searched()
         vars(hits)["_source"] = source_of(arrays, of, None)
         return hits
 
     def _empty(self, kinds: Kinds, count: int) -> Any:
-        # Hits are sorted by leaves, too.
+        # Kernels need the leaf of each hit, by which hits are sorted, even if no result has it.
         leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
         return self.empty(Columns(), kinds | leaf, count)
 
@@ -87,7 +90,7 @@ class RayCall(Call):
         names = ("origins", "directions", "t_min", "t_max")
         rays = {name: self.rows(getattr(self.rays, name), which) for name in names}
         rays["origins"] = np.broadcast_to(rays["origins"], (len(which), 3))
-        # A query without a mask is faster.
+        # Without a mask, if all bits are set, a query is faster.
         bits = self.rows(self.rays.mask, which).view(np.uint32)
         return rays | {"mask": None if (bits == 0xFFFFFFFF).all() else bits}
 
@@ -103,7 +106,7 @@ class RayCall(Call):
         return {"counts": host.count_hits(**rays, edges=edges, cull=self.cull)}
 
     def listed(self, limit: int | None) -> AllHits:
-        """Return all hits of the rays, or the first `limit` of each."""
+        """Return all hits of the rays, or the first `limit` of each: count first, then list."""
         most = None if limit is None else whole_number("max_hits", limit)
         counts = self.columns(COUNT, {"counts": np.int64}).counts.numpy()
         if most is not None:

@@ -24,7 +24,7 @@ class Rays:
 
 @wp.struct
 class Columns:
-    """Answers on a device; arrays without items are not filled."""
+    """Answers of ray queries on a device; arrays without items are not filled."""
 
     t: wp.array(dtype=wp.float64)
     u: wp.array(dtype=wp.float64)
@@ -41,6 +41,7 @@ class Columns:
 
 @wp.func
 def _row(i: int, size: int):
+    """Return the row of ray i in an array, which may have one row for all."""
     return wp.where(size > 1, i, 0)
 
 
@@ -51,6 +52,7 @@ def trace_rays(
 ):  # fmt: skip
     """Trace each ray; count the undecided ones in `lost`, and list them in `which`."""
     i = wp.tid()
+    # Goal, cull and once are given; range and mask are those of the ray.
     asked.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
     asked.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]
     asked.mask = rays.mask[_row(i, rays.mask.shape[0])]
@@ -66,6 +68,7 @@ def trace_rays(
     hit = trace(target, o, d, asked, here)
     state = wp.int32(hit.state)
     if asked.goal == LIST:
+        # A list has t, prim_id and leaf; here each hit gets the rest.
         for j in range(wp.int32(here.capacity)):
             k = here.first + wp.int64(j)
             if state == SURE:

@@ -36,6 +36,7 @@ class Device:
     """
 
     is_scene = False
+    # The arrays that are searched, and the scene's view that has them, or None.
     _searched: Callable[[], tuple[Any, Any]]
     # The current content on the CPU, sent to the device if it has changed, and its struct.
     _state: Callable[[], tuple[Any, Any]]
@@ -142,7 +143,7 @@ class DeviceBVH(Device):
         self._state()
 
     def _state(self) -> tuple[BVH, Any]:
-        """Return the tree as it is now, sent if it has been refitted, and its struct."""
+        """Return a copy of the tree as it is now, and its struct; send it if it was refitted."""
         if self._now is None or self.host.arrays is not self._now.arrays:
             self._now = copy(self.host)
             self._target = tree_on(ray_target(self._now).masked(), self.device)
@@ -236,6 +237,7 @@ class DeviceScene(Device):
     def __init__(self, scene: Scene, device: Any) -> None:
         super().__init__(scene, device)
         self._view: Any = None
+        # The view's count of moves and its masks, as they were sent.
         self._now, self._target = (-1, b""), None
         self._state()
 
@@ -268,6 +270,6 @@ class DeviceScene(Device):
 
 
 def on_device(host: Any, device: Any) -> Device:
-    """Return a tree or a scene on a device."""
+    """Return a copy of a tree or a scene on a device, which follows its changes."""
     kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 Arguments = dict[str, object]
 Options = dict[str, Any]
 Lazy = dict[str, "Array"]
-# The columns of a result of a chunk, or the only one.
+# The columns of the result for a chunk, or its only column.
 Found = Column | tuple[Column, ...]
 Shape = tuple[int, ...]
+# Function of a `RaySource`: it returns (origins, directions).
 Maker = Callable[..., tuple[ArrayLike, ArrayLike]]
 Slices = tuple[slice, ...]
 
@@ -50,7 +51,7 @@ all_of = slice(None)
 
 
 class RayBlocks:
-    """Rays of a chunk, made when they are cast; `place` is the chunk in the shape of the source."""
+    """Rays of a chunk, made when they are cast; `place` has its slices of the source."""
 
     def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place
@@ -59,10 +60,11 @@ class RayBlocks:
     def cast(
         self, target: Searched, verb: str, options: dict[str, object], bounds: dict[str, Column]
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield the results of blocks of rays: where each is in the chunk, and in the source."""
+        """Yield (slices of the chunk, slices of the source, result) of each block of rays."""
         # `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk.
-        # Blocks are not split along axes of length 1, as results may be longer there.
-        # Each block would visit all parts. Filters get the row of a ray in its chunk.
+        # Blocks have a full slice along axes of length 1, as results may be longer there.
+        # A chunk is one block if each block would visit all parts, or for a filter, which gets the
+        # row of a ray in its chunk.
         undivided = isinstance(target, Parts) or options.get("filter") is not None
         most = prod(self.shape) if undivided else BLOCK
         sizes = block_shape(self.shape, most)
@@ -92,14 +94,15 @@ def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 
 def _part_of(array: Column, within: list[slice]) -> Column:
-    """Return the part of an array that broadcasts with a block."""
+    """Return the part of an array that broadcasts with the block `within` a chunk."""
+    # Axes are matched from the last; those before the axes of the rays are not divided.
     axes = zip(array.shape[::-1], reversed(within), strict=False)
-    # Axes before those of the rays are not divided.
     return array[(..., *[all_of if size == 1 else some for size, some in axes][::-1])]
 
 
 def _shared(origins: Column, shape: tuple[int, ...]) -> Column:
-    """Return origins of rays of a shape: one point where all share it, which saves a copy."""
+    """Return origins of rays of a shape; one point if all share it, which saves a copy."""
+    # Strides of 0 tell that one point was broadcast.
     if origins.size and not any(origins.strides[:-1]):
         one: Column = origins[(0,) * (origins.ndim - 1)]
         return one
@@ -107,14 +110,17 @@ def _shared(origins: Column, shape: tuple[int, ...]) -> Column:
 
 
 def searched(target: object) -> Searched:
-    """Return a tree, a scene or parts; raise a TypeError for all else."""
+    """Return the target, if it is a tree, a scene or parts; else raise a TypeError."""
     if not isinstance(target, Searched):
         raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
     return target
 
 
 def shapes_of(verb: Verb) -> dict[str, Shape]:
-    """Return the arguments that may be Dask arrays; those of `rays` make them (see `RayBlocks`)."""
+    """Return the arguments that may be Dask arrays, each with its shape for one query.
+
+    `rays` replaces origins and directions by an array whose blocks are `RayBlocks`.
+    """
     return {"rays": (), **verb.arrays}
 
 
@@ -151,6 +157,8 @@ def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -
     ids = np.int64 if isinstance(target, Parts) else np.int32
     kinds = verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
     shapes, inputs, rank = shapes_of(verb), list[Any](), 0
+    # `da.blockwise` takes each array with names of its axes: leading ones are shared, those of one
+    # query are not.
     for name, array in arrays.items():
         core = [f"{name} {k}" for k in range(len(shapes[name]))]
         inputs += [array, (*_leading(array.ndim - len(core)), *core)]
@@ -167,6 +175,8 @@ def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -
     )  # fmt: skip
     if len(kinds) == 1:
         return {verb.name: found}
+    # A task returns a tuple of columns; for each, `getitem` with its number takes it out, and adds
+    # the axes of one query: k answers, three coordinates.
     columns = {}
     for number, (name, kind) in enumerate(kinds.items()):
         core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
@@ -179,12 +189,15 @@ def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -
 
 
 def _leading(rank: int) -> tuple[str, ...]:
-    """Return the names of leading axes, counted from the last, so that they broadcast."""
+    """Return names of leading axes, numbered from the last, so that equal names broadcast."""
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
 class _ChunkQuery:
-    """Function of a task: one query of one chunk, as a tuple of columns, or the only one."""
+    """Function of a task: the query of a chunk; it returns a tuple of columns, or the only one.
+
+    `names` are those of the arguments that are arrays, `kinds` the types of the columns.
+    """
 
     def __init__(self, verb: str, names: list[str], kinds: Kinds, options: Options) -> None:
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
@@ -215,6 +228,8 @@ class _ChunkQuery:
         for within, _, result in rays.cast(target, self._verb, self._options | data, given):
             found = self._columns(result)
             if columns is None:
+                # The shape for the chunk: other arguments may add axes before those of the rays,
+                # or lengthen axes of length 1. The first block may be all.
                 shape = found[0].shape
                 ends = zip(rays.shape, shape[len(shape) - rank :], strict=True)
                 full = (*shape[: len(shape) - rank], *(b if a == 1 else a for a, b in ends))
@@ -232,14 +247,14 @@ class _ChunkQuery:
 
 
 def _alone(block: Any) -> Any:
-    """Return the only block along the axes of the queries themselves, which are not split."""
+    """Return the only block of nested lists, which Dask makes for axes that the result lacks."""
     while isinstance(block, list):
         (block,) = block
     return block
 
 
 def held(name: str, value: object) -> Delayed:
-    """Return a value as one key of a graph."""
+    """Return a value as one key of a graph, which all tasks that use it share."""
     from dask.base import tokenize
     from dask.delayed import delayed
 
@@ -252,7 +267,7 @@ def target_key(target: Searched) -> Delayed:
 
 
 def as_dask(name: str, value: object, shape: Shape) -> Array:
-    """Return an argument as a Dask array whose axes of each query are in one chunk."""
+    """Return an argument as a Dask array, not split along the axes of one query, of `shape`."""
     import dask.array as da
 
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
@@ -278,7 +293,7 @@ def unified(arrays: Lazy, shapes: dict[str, Shape]) -> Lazy:
         listed = ", ".join(f"{name} {shape}" for name, shape in leading.items() if shape)
         raise ValueError(f"leading shapes do not broadcast: {listed}") from None
     if "rays" in arrays:
-        # Their blocks are no arrays, and cannot be cut: all else takes their chunks.
+        # Blocks of rays are no arrays and cannot be cut, so other arrays get the chunks of rays.
         rays = arrays["rays"]
         arrays = {n: a if n == "rays" else _chunked_as(a, rays) for n, a in arrays.items()}
     # Leading axes are numbered from the last; an axis of the queries themselves has a name.

@@ -36,20 +36,21 @@ _rejected: set[Path] = set()
 class WantedFile:
     """A file to be fetched."""
 
-    # Of the copy: the digest, and an ending.
+    # Name of the copy: the digest, and an ending.
     name: str
-    # In bytes; no more are read.
+    # Number of bytes; at most one more is read.
     size: int
     # BLAKE2b of the content.
     digest: str
-    # Beginning of messages.
+    # Beginning of error messages.
     label: str
+    # Opens the file to read.
     opened: Callable[[], AbstractContextManager[BinaryIO]]
     # Raises a ValueError unless a path is the file, by its size and header.
     check: Callable[[Path], None]
 
     def fetch(self, file: BinaryIO) -> None:
-        """Write the content to a file; raise a ValueError if it is another one."""
+        """Write the content to `file`; raise a ValueError if its size or digest is not right."""
         found, digest = 0, blake2b(digest_size=len(self.digest) // 2)
         with self.opened() as source:
             # One byte more than expected detects a longer file.
@@ -64,7 +65,7 @@ class WantedFile:
             raise ValueError(f"{self.label} is not the file of the index")
 
     def is_good(self, path: Path) -> bool:
-        """Return whether there is a copy that can be used."""
+        """Return whether there is a good copy at `path`, which was not rejected."""
         try:
             self.check(path)
         except ValueError:
@@ -73,11 +74,12 @@ class WantedFile:
 
 
 def fetched(wanted: WantedFile) -> Path:
-    """Return the local copy of a file; fetch it unless it is there. ValueError if it is another."""
+    """Return the local copy of a file, fetched unless there is one; ValueError if it differs."""
     path = cache_folder() / wanted.name
     if wanted.is_good(path):
         return path
     folder = _writable_folder()
+    # The folder may be a temporary one now.
     path = folder / wanted.name
     with _turn(folder / f".{wanted.name}") as temporary:
         # Another process may have fetched it meanwhile.
@@ -116,7 +118,7 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def _turn(temporary: Path) -> Iterator[Path]:
-    """Yield the name of a file to fetch to, which other processes wait for; remove it at last."""
+    """Yield a path to fetch to, for which other processes wait; remove the file at the end."""
     # The file itself is locked: if its process is killed, the next one continues. Without locks, or
     # where the name is a link, each process has a different name; also on Windows, where locked
     # files cannot be written to.
@@ -142,8 +144,8 @@ def _locked(path: Path) -> int | None:
             return None
         is_held = False
         try:
-            # The previous process may have finished, or given up, and a child of it may still hold
-            # the lock.
+            # If the file is no longer at its path, the previous process has finished or given up,
+            # though a child of it may still hold the lock: try again with a new file.
             while not lock_file(file) and _is_at(path, file):
                 time.sleep(POLL_SECONDS)
             is_held = _is_at(path, file)
@@ -152,7 +154,7 @@ def _locked(path: Path) -> int | None:
         except FileNotFoundError:
             pass
         except OSError:
-            # It is empty: without locks no process fetches to this name.
+            # The file is empty, as no process fetches to this name if there are no locks.
             path.unlink(missing_ok=True)
             return None
         finally:
@@ -188,7 +190,7 @@ def temporary_folder(process: int) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="bvh-parts-"))
 
     def remove() -> None:
-        # Not by a forked child.
+        # A forked child must not remove the folder of its parent.
         if os.getpid() == process:
             shutil.rmtree(folder, ignore_errors=True)
 

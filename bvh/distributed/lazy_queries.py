@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Results of groups that one task merges.
 TOGETHER = 8
 
-# Results for a chunk: of a scene, those of a scene.
+# Results for a chunk; those of a scene have columns of scenes, too.
 ChunkLists = AllHits | Overlaps
 
 
@@ -103,7 +103,7 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
     """Return the result of a query of a tree, a scene or parts, lazily."""
     verb, target = declared(query), chunk_tasks.searched(query.__self__)
     given, shapes = chunk_tasks.checked_options(query, arguments), chunk_tasks.shapes_of(verb)
-    # One mask stays a number, as queries of points and regions take it.
+    # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
     is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
     names = [n for n in shapes if n in given and not (n == "mask" and is_one)]
@@ -150,7 +150,10 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
 
 
 def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
-    """Return one result for several groups, lazily; of `several` points for each query."""
+    """Merge the results of several groups of parts, lazily.
+
+    With `several`, each query has k answers, along one more axis.
+    """
     import dask.array as da
 
     if len(results) == 1:
@@ -167,10 +170,14 @@ def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
 
 
 def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
-    """Return one result of several for a chunk; `cores` are the numbers of axes of a query."""
+    """Merge the results of several groups for a chunk.
+
+    `columns` are those of the first group, then those of the next, and so on; `cores` has, for each
+    column of a group, the number of axes of one query's answer.
+    """
     count = len(cores)
     groups = [columns[begin : begin + count] for begin in range(0, len(columns), count)]
-    # With a single leading axis.
+    # `merge` takes columns with a single leading axis.
     results = [
         {n: c.reshape(-1, *c.shape[c.ndim - cores[n] :]) for n, c in zip(cores, group, strict=True)}
         for group in groups
@@ -183,7 +190,7 @@ def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
 
 
 def _lists(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> LazyLists:
-    """Return the lists of a query of Dask arrays, whose chunks are the same."""
+    """Return the lists that a query has for Dask arrays: a result for each chunk."""
     import dask.array as da
     from dask.delayed import delayed
 
@@ -195,6 +202,7 @@ def _lists(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Lazy
     task, key = delayed(_query, pure=True), chunk_tasks.target_key(target)
     if "data" in options:
         options = options | {"data": chunk_tasks.held("data", options["data"])}
+    # Axes of one query have one block, which is left out.
     rank = len(leading)
     blocks = {n: a.to_delayed().reshape(a.numblocks[:rank]) for n, a in full.items()}
     chunks = np.empty(next(iter(blocks.values())).shape, object)
@@ -243,7 +251,8 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
         grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:
         return grid[()]
-    # The number of each query among those of all chunks, one chunk after another.
+    # `number` has, where each query is in the joined shape, its number if the chunks follow one
+    # another. With several axes of chunks, `rows` sorts the entries from that order.
     parts, numbers, begin = list(grid.flat), np.empty(grid.shape, object), 0
     for index, part in zip(np.ndindex(grid.shape), parts, strict=True):
         numbers[index] = np.arange(begin, begin + part.counts.size).reshape(part.shape)

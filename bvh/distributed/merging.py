@@ -15,7 +15,7 @@ Rows = NDArray[np.int64]
 Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
-# An index of some queries, or of all.
+# An index that selects some queries, or all of them.
 Chosen = NDArray[np.bool_] | slice
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
@@ -25,14 +25,14 @@ MISSES: dict[str, float | bool] = {
     "t": np.inf, "distance": np.inf, "position": np.nan, "prim_id": -1, "u": np.nan, "v": np.nan,
     "front": False, "part": -1,
 }  # fmt: skip
-# How numbers of two parts are merged, and the initial value.
+# The function that merges numbers of two parts, and the initial value.
 NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
     Merge.ANY: (np.logical_or, False), Merge.LOWEST: (np.minimum, np.inf), Merge.SUM: (np.add, 0)
 }  # fmt: skip
 
 
 def merge(how: Merge, mine: Columns, other: Columns, rows: Rows | None = None) -> None:
-    """Merge answers of another part into those so far, of all queries or of some rows."""
+    """Merge answers of another part into `mine`, those so far; `rows` are their queries, or all."""
     if how is Merge.LEAST:
         least = _first_few if mine["prim_id"].ndim > 1 else _least
         least(mine, other, rows)
@@ -44,12 +44,13 @@ def merge(how: Merge, mine: Columns, other: Columns, rows: Rows | None = None) -
 
 
 def _measure(columns: Columns) -> Column:
-    """Return the column that comes before the id."""
+    """Return the column by which answers are compared before the id: t, or the distance."""
     return columns["t" if "t" in columns else "distance"]
 
 
 def _least(mine: Columns, other: Columns, rows: Rows | None) -> None:
-    """Replace answers by those that are less by (t or distance, id)."""
+    """Replace answers by those of `other` that are less by (t or distance, id)."""
+    # `hit` are rows of `other`, `at` the rows of `mine` for the same queries.
     hit = np.flatnonzero(other["prim_id"] >= 0)
     at = hit if rows is None else rows[hit]
     near, prim_id = _measure(other)[hit], other["prim_id"][hit]
@@ -64,7 +65,7 @@ def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
     """Keep the first answers of each query by (distance, id), along the second axis."""
     chosen = slice(None) if rows is None else rows
     both = {name: np.concatenate([column[chosen], other[name]], 1) for name, column in mine.items()}
-    # Misses come last.
+    # The last key is the first to be compared, so misses come last.
     keys = both["prim_id"], _measure(both), both["prim_id"] < 0
     order = np.lexsort(keys, axis=-1)[:, : mine["prim_id"].shape[1]]
     for name, column in mine.items():
@@ -75,8 +76,8 @@ def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
 class MergedAnswers:
     """Answers so far of a flat batch of queries.
 
-    `shape` is their number, and that of answers of each if there are several; `extra` are further
-    columns, with their types.
+    `shape` is (number of queries,), or (number of queries, k) if each has k answers; `extra` are
+    further columns, with their types.
     """
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds | None = None) -> None:
@@ -88,14 +89,15 @@ class MergedAnswers:
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return how far answers may still count for some queries; None for any distance."""
+        """Return the distance up to which a part may change the answers of `rows`; None if any."""
         if self._how not in (Merge.LEAST, Merge.LOWEST):
             return None
+        # t, or the distance; of k answers, that of the last.
         column = next(iter(self.columns.values()))
         return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
 
     def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of some queries a part at distances `entry` may still answer."""
+        """Return which of `rows` a part may still change, if it is `entry` away from each."""
         if self._how is Merge.ANY:
             return np.asarray(~next(iter(self.columns.values()))[rows])
         return _within(entry, self.reach(rows))
@@ -106,56 +108,61 @@ class MergedAnswers:
 
 
 class MergedLists:
-    """Lists so far of a flat batch of queries, sorted by keys: the query, then others."""
+    """Lists so far of a flat batch of `size` queries, sorted by keys: the query, then others.
+
+    `kinds` are the types of all columns, by name. With a `limit`, a query has only its first
+    entries, at most that many.
+    """
 
     def __init__(self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None) -> None:
         self._keys, self._size, self._limit = keys, size, limit
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()
-        # Entries of a query beyond this are not among the first `limit`.
+        # Entries of a query beyond this distance are not among the first `limit`.
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return how far an entry may still count for some queries; None if it always does."""
+        """Return the distance up to which an entry may count for each of `rows`; None if any."""
         return None if self._reach is None else self._reach[rows]
 
     def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of some queries a part at distances `entry` may still answer."""
+        """Return which of `rows` a part may still change, if it is `entry` away from each."""
         return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Add entries of another part, sorted by queries, which are numbered within rows."""
+        """Add entries of another part, sorted by queries, each of which is an index into `rows`."""
         query = other[self._keys[0]]
         entries = {name: other[name] for name in self._none}
         self._found.append(entries | {self._keys[0]: rows[query]})
         if self._reach is not None:
-            # Nothing counts beyond the last of `limit` entries.
+            # Where this part has `limit` entries, none beyond the last of them counts.
             counts = np.bincount(query, minlength=len(rows))
             full = np.flatnonzero(counts == self._limit)
             last = _measure(other)[np.cumsum(counts)[full] - 1]
             self._reach[rows[full]] = np.minimum(self._reach[rows[full]], last)
 
     def finish(self) -> None:
-        """Sort the entries so far; later queries have larger numbers."""
+        """Sort the entries added since the last call; queries added later have larger numbers."""
         columns = _joined([self._none, *self._found])
         self._found.clear()
         order = np.lexsort([columns[key] for key in reversed(self._keys)])
         if self._limit is not None:
             query = columns[self._keys[0]][order]
+            # `first` is, for each entry, the position of the first one of its query.
             starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))[: len(query)]
             first = np.repeat(starts, np.diff(np.append(starts, len(query))))
             order = order[np.arange(len(order)) - first < self._limit]
         self._done.append({name: column[order] for name, column in columns.items()})
 
     def lists(self) -> tuple[Columns, NDArray[np.int64]]:
-        """Return the columns of sorted entries, without the queries, and the offsets."""
+        """Return the columns of sorted entries, without the query, and where each query begins."""
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
 
 
 def _within(entry: Floats, reach: Floats | None) -> Chosen:
-    """Return which parts are entered within reach."""
+    """Return which of some entries are within reach; all of them if it is None."""
     return slice(None) if reach is None else entry <= reach
 
 
@@ -169,5 +176,5 @@ def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _joined(lists: list[Columns]) -> Columns:
-    """Return lists one after another."""
+    """Return lists with the same columns, joined to one list in this order."""
     return {name: np.concatenate([each[name] for each in lists]) for name in lists[0]}

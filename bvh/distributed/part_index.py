@@ -44,12 +44,13 @@ class Source:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """A part in the index."""
+    """The record of a part in the index."""
 
     triangles: int
     # Lower and upper corner; None if no triangle is valid.
     bounds: list[float] | None
-    # Sizes of the files, the checksum in the header of the tree's, and BLAKE2b of both, 32 bytes.
+    # Sizes of the files of the tree and of the ids, the checksum in the header of the tree's file,
+    # and the digests of both files (see `content_digest`), as hexadecimal digits.
     tree_bytes: int
     tree_header: str
     ids_bytes: int
@@ -77,7 +78,7 @@ def file_names(number: int) -> tuple[str, str]:
 
 
 def content_digest(pieces: Iterable[Any]) -> str:
-    """Return the BLAKE2b of the bytes of a file."""
+    """Return the BLAKE2b, in hexadecimal digits, of bytes that are given in pieces."""
     digest = blake2b(digest_size=CONTENT_DIGEST_SIZE)
     for piece in pieces:
         digest.update(piece)
@@ -85,7 +86,7 @@ def content_digest(pieces: Iterable[Any]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of a file."""
+    """Return the `content_digest` of a file, read piece by piece."""
     with open(path, "rb") as file:
         return content_digest(iter(partial(file.read, PIECE), b""))
 
@@ -112,7 +113,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
 def read_index(place: str) -> Index:
     """Read and check the index of a folder, and that its files are there."""
-    # A ValueError names the file that is missing, damaged or another one. Files at URLs are checked
+    # A ValueError names a file that is missing, damaged or replaced. Files at URLs are checked
     # when they are fetched.
     try:
         if is_url(place):
@@ -140,7 +141,7 @@ def read_index(place: str) -> Index:
 
 
 def _index_of(content: dict[str, Any]) -> Index:
-    """Return the index with some content, which is checked."""
+    """Return the index with the content of a JSON file; raise a ValueError if it is not valid."""
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
     if content["version"] > VERSION:
@@ -178,7 +179,7 @@ def _check_record(part: PartRecord) -> None:
         *((digest, CONTENT_DIGEST_SIZE) for digest in (part.ids_digest, part.tree_digest)),
     )
     for digest, size in digests:
-        # They become names of files.
+        # Digests become names of local files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
             raise ValueError("is damaged: a checksum is not one")
     box = part.bounds
@@ -197,7 +198,7 @@ def _check_record(part: PartRecord) -> None:
 
 
 def _whole(*numbers: object) -> bool:
-    """Return whether all are integers from 0 that int64 holds."""
+    """Return whether all are integers, not negative, that int64 holds."""
     return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 

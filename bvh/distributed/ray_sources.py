@@ -88,7 +88,7 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`."""
-        # Without an axis for coordinates it is fused with the query that takes it.
+        # As it has no axis for coordinates, Dask fuses it with the query that takes it.
         import dask.array as da
         from dask.base import tokenize
         from dask.blockwise import blockwise
@@ -175,7 +175,7 @@ class RaySource:
             is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
-            Of the query, without `progress`; `t_min` and `t_max` are numbers.
+            Options of the query, without `progress`; `t_min` and `t_max` are numbers.
 
         Returns
         -------
@@ -200,6 +200,7 @@ class RaySource:
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         options = checked_options(getattr(searched(target), verb), options)
+        # The slices of each chunk, one for each axis.
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task = partial(_sum_of_chunk, self._maker, function, verb, options)
@@ -249,7 +250,7 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
 
 
 def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:
-    """Return the rays of a chunk."""
+    """Return the rays of the chunk at `place`, the function of a task."""
     return maker(place)
 
 

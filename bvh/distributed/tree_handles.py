@@ -34,7 +34,8 @@ from bvh.scene.scene import Scene
 
 Searched = BVH | Scene | Parts
 
-# Mapped trees and scenes of this process, by path and checksum, and maps of scenes' files.
+# Mapped trees and scenes of this process, by path and checksum, and maps of scenes' files, by path,
+# inode, size and time of change.
 _opened: dict[tuple[str, str], BVH | Scene] = {}
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
@@ -59,14 +60,14 @@ class Handle:
             with _guard.lock:
                 recipe = self._here or self.recipe
                 if self._content is None and isinstance(recipe, bytes):
-                    # In this order: another thread may pickle the handle now.
+                    # In this order: another thread that pickles the handle needs one of the two.
                     self._content, self.recipe = pickle.loads(recipe), None
                 elif self._content is None and recipe is not None:
                     self._content = recipe()
         return self._content
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A scheduler passes on the bytes that it has.
+        # A scheduler that has not opened the handle passes on the bytes that it was sent.
         return Handle, (self._token, None, self.recipe or pickle.dumps(self._content, protocol=5))
 
     def __dask_tokenize__(self) -> object:
@@ -74,12 +75,12 @@ class Handle:
 
 
 class MappedContent(NamedTuple):
-    """Recipe of a tree or a scene in a file."""
+    """Recipe of a tree or a scene in a file, which is checked by its checksum."""
 
-    kind: str
+    kind: str  # "tree" or "scene"
     path: str
     checksum: str
-    offset: int
+    offset: int  # where it begins; above 0 for a tree in the file of a scene
 
     def __call__(self) -> BVH | Scene:
         key = self.path, self.checksum
@@ -95,6 +96,7 @@ class MappedContent(NamedTuple):
         return _opened[key]
 
     def _tree(self) -> tuple[str, Callable[[], BVH | Scene]]:
+        """Return the checksum in a tree's header, and the function that maps the tree."""
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             start = file.read(HEADER_SIZE)
@@ -108,13 +110,14 @@ class MappedContent(NamedTuple):
         return start[HEADER_SIZE - DIGEST_SIZE :].hex(), load_it
 
     def _scene(self) -> tuple[str, Callable[[], BVH | Scene]]:
+        """Return the checksum of a scene's file, "" if it is none, and a function for the scene."""
         scene = load(self.path, mmap=True)
         source = scene.source if isinstance(scene, Scene) else None
         return "" if source is None else source.checksum, lambda: scene
 
 
 class SceneState(NamedTuple):
-    """Recipe of a scene: its state, and a handle of each of its trees."""
+    """Recipe of a scene: its pickled state, which has rows of `trees` in place of trees."""
 
     state: bytes
     trees: list[Handle]
@@ -135,7 +138,7 @@ def handle_of(target: Searched) -> Handle:
         return _scene_in_memory(target) if isinstance(target, Scene) else _tree_in_memory(target)
     if isinstance(target, BVH):
         return _mapped("tree", source, content=copy.copy(target))
-    # Another scene of the same map, which nobody changes.
+    # In this process, another scene of the same map, as the user may change this one.
     return _mapped("scene", source, here=partial(loaded_from, source.path, source.content))
 
 
@@ -146,13 +149,14 @@ def _mapped(kind: str, file: MappedFile, **here: Any) -> Handle:
 
 def _tree_in_memory(tree: BVH) -> Handle:
     token, content = None, None
-    # Again, if another thread refits the tree between the two.
+    # Repeated if another thread refits the tree between the token and the copy.
     while content is None or tree.__dask_tokenize__() != token:
         token, content = tree.__dask_tokenize__(), copy.copy(tree)
     return Handle(token, content)
 
 
 def _scene_in_memory(scene: Scene) -> Handle:
+    # Trees are pickled as rows of `trees`, so that a mapped one is only a path there.
     trees: list[Handle] = []
     rows: dict[int, int] = {}
 
@@ -168,14 +172,14 @@ def _scene_in_memory(scene: Scene) -> Handle:
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.persistent_id = persistent_id  # type: ignore[method-assign]
     pickler.dump(scene)
-    # Without the content of mapped trees, which would have to be read for it.
+    # The token has those of the trees, so that the content of mapped ones need not be read.
     tokens = [tree.__dask_tokenize__() for tree in trees]
     token = "bvh.scene", blake2b(stream.getvalue()).hexdigest(), tokens
     return Handle(token, recipe=SceneState(stream.getvalue(), trees))
 
 
 def _map_of(path: str) -> Any:
-    """Return a map of a file; a process has one of each, while it is used."""
+    """Return a map of a file; a process has one map of each file, as long as it is used."""
     with opened(path) as file:
         status = os.fstat(file.fileno())
         key = path, status.st_ino, status.st_size, status.st_mtime_ns

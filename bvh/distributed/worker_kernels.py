@@ -16,7 +16,8 @@ else:
     with extra("dask", "bvh.distributed.KernelPlugin needs distributed"):
         from distributed import WorkerPlugin
 
-# Parameters of glibc's mallopt, and the largest block that may come from reused memory.
+# Parameters of glibc's mallopt, and the largest M_MMAP_THRESHOLD that is set: larger blocks are
+# never reused.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, LARGEST = -1, -3, 1 << 25
 
 
@@ -77,7 +78,7 @@ class KernelPlugin(WorkerPlugin):
         keep_freed_memory(self._reused)
         recipes = all_recipes()
         for part in self._parts:
-            # Versions have different kernels.
+            # The worker may have another version of bvh, with other kernels.
             if part not in recipes:
                 raise ValueError(f"bvh on {place} has no kernels called {part!r}")
             recipes[part]()

@@ -55,7 +55,7 @@ def slab_crossing(o, d, b):
 
 @inlined
 def _rough_crossing(o, d, b):
-    """Return doubles (below, above) that enclose a crossing; NaN or infinite where unknown."""
+    """Return doubles (below, above) that enclose a crossing; NaN or infinite if it is unknown."""
     t = (b - o) / d
     # Two roundings of 2**-53 each, or of half the smallest denormal.
     margin = 2.0**-51 * abs(t) + 2.0**-1072
@@ -101,7 +101,7 @@ def entered_and_left(slopes, lower, upper):
 def common_interval(o, d, rows, first, last, near, far):
     """Return (hit, near, far) of a ray in three slabs, whose planes are as in `planes.py`."""
     # `first` and `last` are the levels where it enters and leaves each (`entered_and_left`); `near`
-    # and `far` the correctly rounded crossings, -inf and +inf where a slab does not matter.
+    # and `far` the correctly rounded crossings, -inf and +inf if a slab does not limit the result.
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
     end = min(far[0], min(far[1], far[2]))
@@ -110,6 +110,7 @@ def common_interval(o, d, rows, first, last, near, far):
     # An infinite bound alone (equal ends at infinity) encloses no point.
     if start > end or abs(start) == INF:
         return False, INF, -INF
+    # An entry and an exit round to the same double: compare the real numbers.
     for i in range(3):
         for j in range(3):
             # The two planes of one slab are in order by the choice of first and last.
@@ -139,7 +140,7 @@ def box_interval(o, d, lower, upper):
     ):
         return False, INF, -INF
     first, last = entered_and_left(d, lower, upper)
-    # Most misses are decided by bounds. (0/0 and 1/0 of a parallel slab: see the functions.)
+    # Most misses are decided by bounds, in which the 0/0 or 1/0 of a parallel slab has no effect.
     near0 = _rough_crossing(o[0], d[0], first[0])
     near1 = _rough_crossing(o[1], d[1], first[1])
     near2 = _rough_crossing(o[2], d[2], first[2])

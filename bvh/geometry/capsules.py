@@ -23,7 +23,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 @inlined
 def is_decided(value, size):
-    """Return whether the sign of a double-double is right."""
+    """Return whether a double-double has the right sign; `size` is the sum of its terms' sizes."""
     # All values here lose less than 62 * 2**-106 < DD_ERROR of the sizes of their terms: the
     # longest is a square of a difference of products of two dot products with differences.
     return abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600
@@ -67,7 +67,7 @@ def _plane_term(o, d, p, q, i, n):
 
 @kernel
 def _is_parallel(d, p, q):
-    """Return whether the direction is exactly parallel to the axis, or that is a point."""
+    """Return whether the direction is exactly parallel to the axis, or the axis is a point."""
     stay_outlined()
     for i in range(3):
         total = new_sum()
@@ -133,6 +133,8 @@ def _exact_passage(o, d, p, q, r):
 @kernel
 def _beyond(shape, t, h, far):
     """Return the sign of the far root of the cylinder, or the near one, less t + h."""
+    # By the signs of the quadratic at t + h and of its derivative, which is negative before both
+    # roots; the quadratic itself is negative between them.
     stay_outlined()
     o, d, p, q, r = shape
     value, slope = new_sum(), new_sum()
@@ -158,7 +160,7 @@ def _beyond(shape, t, h, far):
 _nearest_root = root_finder(_beyond)
 
 
-# The power of two above a size.
+# The exponent of the power of two above a size.
 _power_of = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
 
 
@@ -166,8 +168,8 @@ _power_of = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022
 def frame_of(o, d, p, q, r):
     """Return (u, v, m, s, usable, e): d, q - p, o - p and r, scaled to about one.
 
-    The vectors are double-doubles; m and s have one scale, and a root for u is 2**e times as large
-    for d. Where it is not usable, they could over- or underflow.
+    The vectors are double-doubles; m and s have one scale, and a root t for these is t 2**e for the
+    given numbers. If they are not `usable`, products of them could over- or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long. Halves cannot
     # overflow.
@@ -188,7 +190,7 @@ def _surely_missed(o, d, p, q, r):
     w, size = dot(m, n), dot_size(m, sizes)
     dd, vv = dot(d, d), dot(v, v)
     ball, most = r * r * dot(n, n), size * size + r * r * dot(sizes, sizes)
-    # Where nothing under- or overflows that would count.
+    # No underflow or overflow matters between these sizes.
     moderate = 2.0**-200 < dd < 2.0**200 and 2.0**-200 < vv < 2.0**200
     moderate = moderate and 2.0**-400 < most < 2.0**900
     return moderate and w * w - ball > PLAIN_ERROR * most
@@ -197,7 +199,9 @@ def _surely_missed(o, d, p, q, r):
 @kernel
 def _outside(o, d, p, q, r, along):
     """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
-    # `along` is the sign of d.v.
+    # `along` is the sign of d.v. A line that passes the plane of the end within the radius enters
+    # on one side of it and leaves on the other; any other line enters and leaves on the side on
+    # which it comes closest to the axis.
     stay_outlined()
     u, v, m, scale, usable, _ = frame_of(o, d, p, q, r)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
@@ -240,7 +244,10 @@ def _exact_along(d, p, q):
 
 @kernel
 def _cylinder(o, d, p, q, r):
-    """Return (sign of F, whether both roots are rounded correctly, near, far); 2: parallel."""
+    """Return (sign of F, whether both roots are rounded correctly, near, far) for the cylinder.
+
+    The sign is 2 for a ray along the axis, or if the axis is a point.
+    """
     stay_outlined()
     u, v, m, scale, usable, e = frame_of(o, d, p, q, r)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
@@ -268,7 +275,7 @@ def _cylinder(o, d, p, q, r):
     root = (0.0, 0.0)
     if side > 0 and abs(f[0]) > 0.0:
         root = dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
-    # Add what has the same sign, so that no root suffers from cancellation.
+    # Add the root with the sign of -b, so that neither result suffers from cancellation.
     way = 1.0 if b[0] < 0.0 else -1.0
     sum_ = floats.dd_add((way * abs(b[0]), way * (b[1] if b[0] >= 0.0 else -b[1])),
                          (way * root[0], way * root[1]))  # fmt: skip
@@ -279,7 +286,7 @@ def _cylinder(o, d, p, q, r):
 
 @kernel
 def capsule_interval(o, d, p, q, r):
-    """Return (hit, near, far) of the line of a finite ray in a closed capsule, as of a ball."""
+    """Return (hit, near, far) of a finite ray's line in a closed capsule, as `sphere_interval`."""
     stay_outlined()
     if _surely_missed(o, d, p, q, r):
         return False, INF, -INF
@@ -292,6 +299,7 @@ def capsule_interval(o, d, p, q, r):
         along = floats.sign(estimate)
     else:
         along = _exact_along(d, p, q)
+    # Where the line enters and leaves: 0 in the cylinder, 1 in the ball of p, 2 in that of q.
     if side == 2:
         # Along the axis both balls or none are met.
         entered, left = (1, 2) if along >= 0 else (2, 1)

@@ -28,6 +28,7 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
+# Status of an inverse.
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 
@@ -76,7 +77,7 @@ def _invert(matrices, rows, status):
             a, b, c = b, c, a
             for k in range(4):
                 rows[i, j, k] = row[k]
-                # An overflow of `divide` stops there.
+                # `divide` returns the largest double for values that overflow.
                 if abs(row[k]) == LARGEST:
                     status[i] = OVERFLOWN
 
@@ -129,7 +130,10 @@ def obb_bounds(
 
 @inlined
 def _rough_slab(o, d, w, lower, upper):
-    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t."""
+    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t.
+
+    The slab is lower <= (w0, w1, w2) . p + w3 <= upper, with a row w of the inverse.
+    """
     # With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]

@@ -24,7 +24,8 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# Of cross products of double-doubles, and dot products with them (see `feature_distances`).
+# Error bound of cross products of double-doubles and dot products with them, as a share of their
+# terms (see `feature_distances`); faces with less than FLAT of these are treated as edges.
 DOUBT = 2.0**-98
 FLAT = 2.0**-90
 # Below this distance, use exact arithmetic where double-doubles do not decide.
@@ -36,7 +37,7 @@ SLENDER = 2.0**-10
 # A sign computed in doubles from rounded operands: fewer than 16 roundings on any path.
 SIDE_ERROR = 2.0**-48
 
-# `between`: see its docstring. Beyond these sizes its products of four could over- or underflow.
+# `between`: see its comment. Beyond these sizes its products of four could over- or underflow.
 FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
@@ -48,7 +49,8 @@ along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else
 @inlined
 def nearest_weights(a, b, c):
     """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately."""
-    # `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
+    # `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all from it to them. The
+    # regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`).
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
     s, t, inside = 0.0, 0.0, False
@@ -76,7 +78,7 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return (low, high) that the distance from a point to a triangle lies between."""
+    """Return bounds (low, high) of the distance from a point to a triangle."""
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
     # So both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and
@@ -105,7 +107,7 @@ def between(p, v0, v1, v2):
 
 @kernel
 def side_of_edge(n, e, a):
-    """Return the sign of n . (e x a), and the value; sign 0 where double-doubles leave it open."""
+    """Return the sign of n . (e x a), and the value; sign 0 if double-doubles do not decide it."""
     stay_outlined()
     h, eh, ah = floats.high(n), floats.high(e), floats.high(a)
     size = floats.dot_size(h, floats.cross_size(eh, ah))
@@ -149,6 +151,7 @@ def nearest_on_triangle(p, v0, v1, v2):
         a, b, c = scaled(a, s), scaled(b, s), scaled(c, s)
         ab, bc, ca = scaled(ab, s), scaled(bc, s), scaled(ca, s)
         d, e, u, v = _nearest(p, v0, v1, v2, k, (a, b, c), (ab, bc, ca))
+    # NaN if double-doubles were not usable or did not decide.
     if not d >= 0.0:
         d, e, u, v = _nearest_of_all(p, v0, v1, v2, k, True)
     return feature_distances.as_double(d, e), u, v
@@ -156,6 +159,7 @@ def nearest_on_triangle(p, v0, v1, v2):
 
 @inlined
 def _least(vectors):
+    """Return the smallest absolute component of three vectors."""
     a, b, c = vectors
     x, y, z = min(abs(a[0]), abs(a[1])), min(abs(a[2]), abs(b[0])), min(abs(b[1]), abs(b[2]))
     return min(min(x, y), min(z, min(abs(c[0]), min(abs(c[1]), abs(c[2])))))
@@ -163,6 +167,7 @@ def _least(vectors):
 
 @inlined
 def _has_below(v, least):
+    """Return whether a vector has a component that is below `least`, but not 0."""
     x, y, z = abs(v[0]), abs(v[1]), abs(v[2])
     return 0.0 < x < least or 0.0 < y < least or 0.0 < z < least
 
@@ -171,7 +176,7 @@ def _has_below(v, least):
 def is_unlike(some, others, size):
     """Return whether a component of six vectors that is not 0 is below `UNLIKE` of their size."""
     least = size * UNLIKE
-    # Most often none is, zeros included.
+    # Most often no component is below, not even a zero.
     if min(_least(some), _least(others)) >= least:
         return False
     (a, b, c), (d, e, f) = some, others
@@ -218,7 +223,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
 
 @kernel
 def _exact_side(a, b, c, p, scale):
-    """Return the sign of ((b - a) x (c - a)) . ((b - a) x (p - a)), and the value, by 2**scale."""
+    """Return the sign of ((b - a) x (c - a)) . ((b - a) x (p - a)), and its value / 2**scale."""
     stay_outlined()
     total = new_sum()
     # (f x g) . (h x q) = (f . h) (g . q) - (f . q) (g . h)
@@ -235,11 +240,12 @@ def _exact_side(a, b, c, p, scale):
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
-    """Return the same as `_nearest` where doubles do not decide the region."""
-    # By double-doubles, NaN where these do not decide either and the triangle is near; or exactly.
+    """Return the same as `_nearest`, for points whose region doubles do not decide."""
+    # If `exactly`, exact sums decide the region; else double-doubles do, and the distance is NaN if
+    # these do not decide it either and the triangle is near.
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
-    # Edges on whose inner side the point surely is are skipped.
+    # Edges are skipped if the point is surely on their inner side (s > 0).
     s0, s1, s2, w0, w1, w2 = 0, 0, 0, 0.0, 0.0, 0.0
     if exactly:
         n, f = feature_distances.exact_cross(v0, v1, v0, v2)
@@ -276,7 +282,7 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
         d, f, t = feature_distances.to_edge(p, v2, v0)
         if floats.scale_by(d, f - e) < best:
             best, e, u, v = d, f, 0.0, 1.0 - t
-    # Nothing but 0 is no distance, however far below the smallest double.
+    # So near, a wrong side could change the distance, unless that is exactly 0.
     if unsure and best > 0.0 and floats.scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v

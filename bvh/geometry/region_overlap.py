@@ -103,7 +103,7 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     return _clipped(v0, v1, v2, planes, first, last, scratch)
 
 
-# How many numbers describe a triangle clipped by some planes, at most.
+# The most numbers that describe a triangle clipped by `planes` planes: three weights per corner.
 polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 
@@ -116,7 +116,10 @@ def _set_row(array, i, x, y, z):
 
 @kernel
 def _clipped(v0, v1, v2, planes, first, last, scratch):
-    """Clip the triangle, in weights of its corners, by planes moved outward by their errors."""
+    """Return the same as `triangle_and_planes`, by clipping the triangle.
+
+    Points are weights of its corners, in two halves of `scratch`; planes are moved outward.
+    """
     # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
     # plane's height by that times the heights at the corners. After k planes, moving the
     # next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the

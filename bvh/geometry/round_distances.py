@@ -14,7 +14,7 @@ from bvh.geometry.spheres import REACH, exact_surface, is_accurate
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# A direction that `frame_of` leaves as it is: lengths are distances there.
+# A direction that `frame_of` does not scale: its exponent e is then that of lengths.
 UNSCALED = (0.5, 0.0, 0.0)
 
 
@@ -28,7 +28,7 @@ def _as_distance(n, d, e):
 
 @inlined
 def _shift_of(p, a, b, r):
-    """Return by how many powers of two numbers are too large for their differences."""
+    """Return 30 if numbers must be divided by 2**30, lest their differences overflow; else 0."""
     return 30 if max(floats.reach_of(p, a, b), r) > 2.0**990 else 0
 
 
@@ -46,7 +46,7 @@ def distance_to_sphere(p, center, r):
 
 @kernel
 def _to_sphere(p, center, r, shift):
-    """Return the distance of a sphere, times 2**shift."""
+    """Return the distance of a point from a sphere, times 2**shift."""
     stay_outlined()
     half = minus(scaled(p, 0.5), scaled(center, 0.5))
     e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
@@ -78,7 +78,7 @@ def _add_surface(total, p, a, b, r):
 
 @kernel
 def _is_beyond(p, a, b):
-    """Return whether a point is beyond the end a of an axis or beside it: (p - a).(b - a) <= 0."""
+    """Return whether a point is beyond the end a of an axis or level with it: (p-a).(b-a) <= 0."""
     stay_outlined()
     _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
     value = floats.dd_dot(m, v)
@@ -95,7 +95,8 @@ def _is_beyond(p, a, b):
 @kernel
 def distance_to_capsule(p, a, b, r):
     """Return the distance of a finite point from a capsule, as from a sphere."""
-    # Off the side, the distance from the axis less r is F / (|v| (|m x v| + r |v|)).
+    # Between the ends, the distance from the axis less r is F / (|v| (|m x v| + r |v|)), with
+    # F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
     stay_outlined()
     shift = _shift_of(p, a, b, r)
     unit = floats.power_of_two(-shift)

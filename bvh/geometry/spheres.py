@@ -33,7 +33,8 @@ from bvh.runtime.simd import sqrt
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
 # underflow.
 REACH = 900
-# Of expressions in plain doubles with fewer than 20 roundings: of the sizes of their terms.
+# Error bound of expressions in plain doubles with fewer than 20 roundings, as a share of the sizes
+# of their terms.
 PLAIN_ERROR = 2.0**-48
 # Share of its size above which a double-double is accurate; and the error of a quotient of such.
 ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
@@ -155,6 +156,8 @@ def unscaled(n, d, k, sure):
 @kernel
 def _beyond(shape, t, h, far):
     """Return the sign of the far root, or the near one, less t + h."""
+    # By the signs of the quadratic at t + h and of its derivative, which is negative before both
+    # roots; the quadratic itself is negative between them.
     stay_outlined()
     o, d, center, r = shape
     value, slope = new_sum(), new_sum()
@@ -191,7 +194,7 @@ def _surely_missed(o, d, center, r):
     n, sizes = cross(d, m), cross_size(d, m)
     square, size = dot(d, d), dot(sizes, sizes)
     ball = square * (r * r)
-    # Where nothing under- or overflows that would count.
+    # No underflow or overflow matters between these sizes.
     moderate = 2.0**-400 < square < 2.0**400 and 2.0**-400 < size < 2.0**900
     return moderate and dot(n, n) - ball > PLAIN_ERROR * (size + ball)
 
@@ -248,7 +251,7 @@ def _solved(o, d, center, r):
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
         (c, lift), sure = exact_surface(o, center, r, 2 * e), False
-    # Add what has the same sign, so that no root suffers from cancellation.
+    # Add the root with the sign of -b, so that neither result suffers from cancellation.
     if b[0] >= 0.0:
         q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))
         (first, near), (second, far) = (

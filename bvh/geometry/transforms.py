@@ -37,7 +37,7 @@ WANTED = {
 
 @inlined
 def _parts_of_dot(m, v):
-    """Return m . (v, 1) as a sum of two numbers, the sizes of the terms, and what rounding lost."""
+    """Return m . (v, 1) as a sum of two numbers, the terms' sizes, and the errors of six steps."""
     # The low part adds up numbers below 2**-51 S in five steps, S the sum of the sizes.
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
@@ -73,6 +73,7 @@ def rounded_dot(m, v):
     sure, x = _nearest(s, rest, sizes)
     # Where at most one rounding has lost anything, both parts are exact, and the processor has
     # rounded their sum as it should.
+    # The zero is a number or lanes, as x is.
     count = abs(x) * 0.0
     for part in lost:
         count = count + simd.select(part != 0.0, 1.0, 0.0)
@@ -111,6 +112,7 @@ def column_of(matrices, i, j):
 
 @inlined
 def _coordinate(m, v):
+    """Return the double nearest to m . (v, 1); only the quickest test is inlined."""
     decided, x = rounded_soon(m, v)
     return x if decided else _coordinate_of_few(m, v)
 
@@ -191,6 +193,7 @@ def _judge(maps, status):
     """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
     worst = SOUND
     for i in range(len(maps)):
+        # 0 times NaN or an infinity is NaN.
         total = 0.0
         for row in range(4):
             for column in range(4):
@@ -217,7 +220,7 @@ def inverse_entry(a, b, c, t, column):
     """Return an entry of the first row of the inverse of (a, b, c | t), in exact arithmetic."""
     stay_outlined()
     j, k = (column + 1) % 3, (column + 2) % 3
-    # Rotations about an axis and the like have zeros, and so have their inverses.
+    # Both products below are 0: common for rotations about an axis and the like.
     if column != 3 and (b[j] == 0.0 or c[k] == 0.0) and (b[k] == 0.0 or c[j] == 0.0):
         return 0.0
     n, det = exact_sums.new_sum(), exact_sums.new_sum()

@@ -98,13 +98,13 @@ def solve_weights(of_u, of_v, whole, whole_size):
 @inlined
 def _distance_to_vertex(o, d, v):
     """Return (decided, t) of a ray through a vertex."""
-    # On the axis that d is longest on it is a quotient of two doubles, if the difference is one.
+    # On the axis of d's largest component, t is a quotient of two doubles if the difference is one.
     x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
     a, b, q = (v[0], o[0], d[0]) if x >= y else (v[1], o[1], d[1])
     a, b, q = (a, b, q) if max(x, y) >= z else (v[2], o[2], d[2])
     p, rest = floats.two_sum(a, -b)
     t = p / q
-    # Nor does a power of two change how it is rounded.
+    # If q is a power of two, the division is exact, and only the difference is rounded.
     exact = rest == 0.0 or floats.bits(q) & MANTISSA == 0
     return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
 
@@ -118,7 +118,7 @@ def _quotient(n, n_size, d, d_size, e):
 
 @kernel
 def _solve(o, d, e, k, corners):
-    """Return (decided, t, vectors, whole, its size) of a ray and a triangle in double-doubles."""
+    """Return (decided, t, vectors, n.d, its size) of a ray and a triangle in double-doubles."""
     vectors = _scaled_vectors(o, d, e, k, *corners)
     along, along_size, whole, whole_size = solve_plane(*vectors)
     decided, t = _quotient(along, along_size, whole, whole_size, e - k)
@@ -149,9 +149,9 @@ def distance(o, d, e, k, corners, vertex):
 
 @kernel
 def _exact_quotient(volume, d, corners, whole, whole_size, e):
-    """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about the latter.
+    """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about n.d.
 
-    `volume` is the three vectors, each from one point to another, the latter first.
+    `volume` has the vectors p, q and r, each as a pair of points (end, start).
     """
     # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
@@ -182,17 +182,17 @@ def _exact_quotient(volume, d, corners, whole, whole_size, e):
 
 @kernel
 def details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t):
-    """Return (timed, t, u, v) where a weight is zero, or so small that both are rounded correctly.
+    """Return (timed, t, u, v), weights rounded correctly, where `solve_weights` does not decide.
 
-    `volumes` are those of `solve_volumes`; they and `whole` are times 2**e. Whether t is known is
-    given and returned.
+    `volumes` are those of `solve_volumes`; they and `whole` are to be multiplied by 2**e. `timed`
+    tells whether t is the distance already; it may become so here.
     """
     stay_outlined()
     v0, v1, v2 = corners
     (of_u, u_size), (of_v, v_size) = volumes
     u_decided, u = floats.round_quotient(of_u, u_size, whole, whole_size)
     v_decided, v = floats.round_quotient(of_v, v_size, whole, whole_size)
-    # The vertex that is near, if any.
+    # The vertex near the hit, if any: v0 if both weights are about 0, else that of a weight near 1.
     vertex = 0 if not (u_decided or v_decided) else NO_VERTEX
     if u_decided != v_decided and abs((u if u_decided else v) - 1.0) < 2.0**-40:
         vertex = 1 if u_decided else 2

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
-# Of NumPy, PyTorch or JAX.
+# An array of NumPy, PyTorch or JAX.
 Array = Any
 
 # Signs of n . d: fewer than 16 roundings on any path.
@@ -87,7 +87,7 @@ class PointRates(NamedTuple):
 
 
 def in_range(xp, values, axes):
-    """Return values, 0 where any value along the last axes is not finite."""
+    """Return values, 0 where any value along the last `axes` axes is not finite."""
     finite = xp.isfinite(values)
     for _ in range(axes):
         finite = finite.all(-1)
@@ -118,6 +118,7 @@ def _bounded(formula):
 @_bounded
 def pull_hit(lib, directions, corners, hits, hit, gradients):
     """Return gradients of origins, directions and corners from those of t, u, v and position."""
+    # `hits` are t, u and v. `moved` is the gradient by r, the movement of the face from the ray.
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
     t, along = _only(lib, rates.usable, hits[0]), _dot(by_position, rates.heading)
@@ -141,7 +142,7 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 
 
 def hit_rates(lib, directions, corners, hits, hit):
-    """Return derivatives of t, u and v."""
+    """Return the `HitRates` of t, u and v in `hits`; there is a hit where `hit` is True."""
     xp = lib.xp
     _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)
@@ -162,7 +163,8 @@ def hit_rates(lib, directions, corners, hits, hit):
 @_bounded
 def pull_point(lib, points, corners, found, hit, gradients, signed):
     """Return gradients of points and corners from those of distance, u, v and position."""
-    # `found` are the distance, signed or not, u and v.
+    # `found` are the distance, signed or not, u and v. (h1, h2) is the gradient by (x, y) in
+    # `push_point`, and (k1, k2) that by (b1, b2).
     rates = point_rates(lib, points, corners, found, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
@@ -173,8 +175,9 @@ def pull_point(lib, points, corners, found, hit, gradients, signed):
     by_points = _times(k1, faces.e1) + _times(k2, faces.e2) + _times(by_distance, rates.away)
     with_face = by_position - by_points
     c1, c2 = _times(k1, rates.offset), _times(k2, rates.offset)
-    turned = -c1 - c2, c1, c2
-    by_corners = [_times(w, with_face) + c for w, c in zip(faces.weights, turned, strict=True)]
+    # Gradients of the corners through the edges v1 - v0 and v2 - v0.
+    by_edges = -c1 - c2, c1, c2
+    by_corners = [_times(w, with_face) + c for w, c in zip(faces.weights, by_edges, strict=True)]
     return by_points, lib.xp.stack(by_corners, -2)
 
 
@@ -185,9 +188,10 @@ def push_point(lib, points, corners, found, hit, tangents, signed):
     faces, by_corners = rates.faces, tangents[1]
     moved = weighted(faces.weights, by_corners)
     rel = tangents[0] - moved
-    turned1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
-    turned2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
-    b1, b2 = _dot(rel, faces.e1) + turned1, _dot(rel, faces.e2) + turned2
+    from_edge1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
+    from_edge2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
+    # The closest point moves by x e1 + y e2 in its face.
+    b1, b2 = _dot(rel, faces.e1) + from_edge1, _dot(rel, faces.e2) + from_edge2
     x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
     position = moved + _times(x, faces.e1) + _times(y, faces.e2)
     rest = x * rates.inverse, y * rates.inverse, position
@@ -203,7 +207,7 @@ class Rule(NamedTuple):
 
 
 HIT_RULE = Rule(pull_hit, push_hit)
-# By whether distances are signed.
+# Index 1 is for signed distances.
 POINT_RULES = [
     Rule(partial(pull_point, signed=signed), partial(push_point, signed=signed))
     for signed in (False, True)
@@ -211,7 +215,7 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, found, hit, signed):
-    """Return derivatives of distances and closest points."""
+    """Return the `PointRates` of closest points; `found` are their distances, u and v."""
     xp = lib.xp
     distance, u, v = found
     faces = _faces(lib, corners, u, v, hit)
@@ -228,7 +232,7 @@ def point_rates(lib, points, corners, found, hit, signed):
     xx, xy, yy = _movable(lib, e1, e2, faces.weights, inside, area)
     normal = _unit(lib, n)
     away = _unit(lib, offset)
-    # Across a face, its normal is more accurate.
+    # Inside of a face, p - q is along its normal, which is more accurate.
     side = _sign(lib, _dot(normal, from_corner))
     away = xp.where(inside[..., None], _times(side, normal), away)
     if signed:
@@ -257,6 +261,7 @@ def _movable(lib, e1, e2, weights, inside, area):
     w0, w1, w2 = weights
     a, b, c = _dot(e1, e1), _dot(e1, e2), _dot(e2, e2)
     third = e2 - e1
+    # Whether the point is inside of each edge, and its squared length. At a vertex, all are 0.
     edges = (
         ((w1 > 0.0) & ~(w2 > 0.0) & (w0 > 0.0), a),
         ((w2 > 0.0) & ~(w1 > 0.0) & (w0 > 0.0), c),
@@ -311,6 +316,7 @@ def _only(lib, which, values):
 
 
 def _times(numbers, rows):
+    """Return rows of three, each times its number."""
     return numbers[..., None] * rows
 
 
@@ -330,6 +336,7 @@ def _cross_size(lib, a, b):
 
 
 def _largest(lib, rows):
+    """Return the largest absolute component of each row of three."""
     x, y, z = _components(lib.xp.abs(rows))
     return lib.xp.maximum(lib.xp.maximum(x, y), z)
 

@@ -21,7 +21,7 @@ from bvh.gradients import formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
-# A primitive that counts as linear and is not: JAX would not transpose the `where` in it.
+# JAX is told that this primitive is linear, as it cannot transpose a test of values in `where`.
 bounded_p = Primitive("bvh_bounded")
 
 
@@ -36,6 +36,7 @@ def bounded(values, axes):
 
 
 def _batch(args, dims, *, axes):
+    """Return the result for a batch, and its axis: the first, as the last ones are `axes`."""
     return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
@@ -55,7 +56,8 @@ PUSHES = {
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(rule, *given):
-    """Return t or distance, u, v and position as they are, with derivatives."""
+    """Return t or distance, u, v and position unchanged, with derivatives."""
+    # See `DifferentiableQueries.differentiable` for the arguments.
     return given[-5:-1]
 
 

@@ -100,8 +100,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
     preparation: ClassVar[str] = ""
     library: ArrayLibrary
 
-    # For a `Rule`, (origins, directions, corners) or (points, corners), and (t or distance, u, v,
-    # position, hit): returns these but `hit`, with derivatives.
+    # A function of a `Rule`, then origins, directions and corners, or points and corners, then t or
+    # distance, u, v, position and hit. It returns the last five but `hit`, with derivatives.
     differentiable: Callable[..., tuple[Array, ...]]
 
     def __init__(self, module: str) -> None:
@@ -119,7 +119,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         """Return the results of a search, without derivatives; vertices come first."""
 
     def summable(self, rows: Array) -> Array:
-        """Return rows of three, with gradients, sums over all queries, in range."""
+        """Return rows of three whose gradients, sums over all queries, stay in range."""
         found: Array = self.library.bounded(rows, 1)
         return found
 
@@ -300,7 +300,10 @@ class DifferentiableQueries(ABC, Generic[Array]):
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
     ) -> tuple[Array, ...]:  # fmt: skip
-        """Return the results; each of `given`, a row for each query; and the corners of faces."""
+        """Return the results; each of `given`, a row for each query; and the corners of faces.
+
+        `given` are arguments of three numbers in a row, `bounds` those of single numbers, by name.
+        """
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in given.items()}
         numbers = {name: self.reals(name, value) for name, value in bounds.items()}
@@ -315,6 +318,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
             expected = f"the shape of the tree's, {tree.vertices.shape}"
             raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
         *found, corners = self.search(search, [moved, *ends, *limits], shape)
+        # With vertices, these are indices: the library records how it finds corners by them.
         if moved is not None and len(moved):
             corners = self.summable(moved)[corners]
         elif moved is not None:

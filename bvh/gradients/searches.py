@@ -30,8 +30,8 @@ class TreeSearch:
 
     `rank` is the number of leading axes of a result. In a batch of batches all arguments have more
     axes before those, of length 1 where they are the same for all. With `moving` the vertices are
-    an argument, whose values must be the tree's, and the result has rows of the corners in the
-    vertices; otherwise it has the corners.
+    an argument, whose values must be the tree's, and the result has the vertex indices of the face,
+    (..., 3); otherwise it has the corners, (..., 3, 3). Both are those of any face for a miss.
     """
 
     tree: Any  # a BVH, or one on a device
@@ -53,7 +53,7 @@ class TreeSearch:
             check_method(options["method"])
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
-        """Return columns of the result, and last the corners of the faces, or their rows."""
+        """Return columns of the result, and last the corners of the faces, or their indices."""
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
@@ -67,6 +67,7 @@ class TreeSearch:
         pairs = zip(self._found(tree, *queries), self.types(), strict=False)
         found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         prim_id = found[1]
+        # Face 0 stands in for misses, and one of zeros if there is none.
         if len(faces) == 0:
             faces, points = np.zeros((1, 3), np.int32), np.zeros((1, 3))
         rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
@@ -92,11 +93,11 @@ class TreeSearch:
             return near.distance, near.prim_id, near.u, near.v, near.position
         inside = tree.contains(points, **options, **rule if rule["method"] != "parity" else {})
         distance = np.asarray(near.distance)
-        turned = inside & (distance > 0.0) & (distance < np.inf)
-        return np.where(turned, -distance, distance), near.prim_id, near.u, near.v, near.position
+        negative = inside & (distance > 0.0) & (distance < np.inf)
+        return np.where(negative, -distance, distance), near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return the width of rows, 0 for numbers, and the type of each array of the result."""
+        """Return for each array of the result the size of a row, 0 for a number, and the type."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
@@ -105,8 +106,8 @@ class TreeSearch:
 def checked_tree(query: str, tree: Any) -> BVH:
     """Return a tree over triangles, or one on a device; raise a TypeError for all else."""
     if isinstance(getattr(tree, "host", None), BVH):
-        there: BVH = tree
-        return there
+        on_device: BVH = tree
+        return on_device
     if not isinstance(tree, BVH):
         is_scene = type(tree).__name__ == "Scene"
         hint = ": build one from scene.flattened()[:2]" if is_scene else ""
@@ -117,7 +118,7 @@ def checked_tree(query: str, tree: Any) -> BVH:
 
 
 def plain_memory(value: Any) -> Any:
-    """Return an array of numpy in order and writable; other values as they are."""
+    """Return a NumPy array as a writable one in C and native order; other values unchanged."""
     # PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
     if not isinstance(value, np.ndarray):
         return value
@@ -125,14 +126,14 @@ def plain_memory(value: Any) -> Any:
 
 
 def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the leading shape of rows of three numbers."""
+    """Return the leading shape of rows of three numbers; raise for other shapes."""
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
-    """Return numbers, or rows of three, that are writable, with a leading shape."""
+    """Return numbers, or rows, with a leading shape: a copy if they must be broadcast to it."""
     array: NDArray[Any] = np.asarray(value, dtype)
     full = shape + array.shape[len(shape) :]
     return array if array.shape == full else np.array(np.broadcast_to(array, full))

@@ -99,6 +99,7 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        # The formulas need directions or points, corners, t or distance, u, v, and hit.
         saved = *inputs[-7:-5], *output[:3], inputs[-1]
         ctx.rule, ctx.moving = inputs[0], len(inputs) - 6
         ctx.save_for_backward(*saved)
@@ -113,6 +114,7 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, _, *tangents):
         start, corners, *found, hit = ctx.saved_tensors
+        # A tangent of None is zero, with the shape of its argument.
         like = (*[start] * (ctx.moving - 1), corners)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
@@ -160,7 +162,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
     def summable(self, rows):
-        """Return rows of three, with gradients, sums over all queries, in range."""
+        """Return rows of three whose gradients, sums over all queries, stay in range."""
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(self, results, given):

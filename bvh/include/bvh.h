@@ -397,113 +397,46 @@ typedef struct {
 } bvh_pair_signs_words;
 void bvh_pair_signs(bvh_pair_signs_words *words);
 
-/* bvh.traversal.overlaps.closest_pairs */
+/* bvh.traversal.pairs.closest_pairs */
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_i8_1d own;
-    bvh_i8_1d other;
+    bvh_i8_1d row;
+    bvh_i8_1d row2;
     bvh_i8_1d motions;
     bvh_f8_1d limits;
     bvh_i8_1d hints;
-    bvh_i8_1d search;
+    bvh_i8_1d memory_table;
     int64_t end;
     int64_t steps;
     bvh_i8_1d found;
 } bvh_closest_pairs_words;
 void bvh_closest_pairs(bvh_closest_pairs_words *words);
 
-/* bvh.traversal.overlaps.region_search */
-
-typedef struct {
-    int64_t address;
-} bvh_BoxRow;
-
-typedef struct {
-    bvh_f8_2d lower;
-    bvh_f8_2d upper;
-} bvh_BoxRegions;
+/* bvh.traversal.pairs.meeting_pairs */
 
 typedef struct {
     bvh_i8_1d state;
     bvh_i8_1d stack;
-    bvh_f8_1d numbers;
-} bvh_Search;
-
-typedef struct {
-    bvh_i8_1d query;
-    bvh_i8_1d prim;
-} bvh_Found;
+    bvh_f8_1d sides;
+    bvh_f4_1d rows;
+    bvh_i4_2d pairs;
+} bvh_PairSearch;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_BoxRow row;
-    bvh_BoxRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_BoxRow_BoxRegions_words;
-void bvh_search_regions_BoxRow_BoxRegions(bvh_search_regions_BoxRow_BoxRegions_words *words);
-
-typedef struct {
-    bvh_f8_2d center;
-    bvh_f8_1d radius;
-} bvh_SphereRegions;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_BoxRow row;
-    bvh_SphereRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_BoxRow_SphereRegions_words;
-void bvh_search_regions_BoxRow_SphereRegions(bvh_search_regions_BoxRow_SphereRegions_words *words);
-
-typedef struct {
-    int64_t address;
-} bvh_SceneRow;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_SceneRow row;
-    bvh_BoxRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_SceneRow_BoxRegions_words;
-void bvh_search_regions_SceneRow_BoxRegions(bvh_search_regions_SceneRow_BoxRegions_words *words);
-
-typedef struct {
-    bvh_f8_3d planes;
-    bvh_i8_1d shape;
-} bvh_PlaneRegions;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_SceneRow row;
-    bvh_PlaneRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_SceneRow_PlaneRegions_words;
-void bvh_search_regions_SceneRow_PlaneRegions(bvh_search_regions_SceneRow_PlaneRegions_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_SceneRow row;
-    bvh_SphereRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_SceneRow_SphereRegions_words;
-void bvh_search_regions_SceneRow_SphereRegions(bvh_search_regions_SceneRow_SphereRegions_words *words);
+    bvh_i8_1d rows;
+    bvh_i8_1d rows2;
+    bvh_i8_2d tasks;
+    bvh_i8_1d motions;
+    bvh_PairSearch pair_search;
+    bvh_b1_1d touching;
+    bvh_i4_1d enough;
+    int64_t steps;
+} bvh_find_contacts_words;
+void bvh_find_contacts(bvh_find_contacts_words *words);
 
 typedef struct {
     int64_t address;
@@ -513,73 +446,34 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_TriangleRow row;
-    bvh_BoxRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_TriangleRow_BoxRegions_words;
-void bvh_search_regions_TriangleRow_BoxRegions(bvh_search_regions_TriangleRow_BoxRegions_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_TriangleRow row;
-    bvh_PlaneRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_TriangleRow_PlaneRegions_words;
-void bvh_search_regions_TriangleRow_PlaneRegions(bvh_search_regions_TriangleRow_PlaneRegions_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_TriangleRow row;
-    bvh_SphereRegions regions;
-    int64_t end;
-    bvh_Search search;
-    bvh_Found found;
-} bvh_search_regions_TriangleRow_SphereRegions_words;
-void bvh_search_regions_TriangleRow_SphereRegions(bvh_search_regions_TriangleRow_SphereRegions_words *words);
-
-/* bvh.traversal.overlaps.tree_pairs */
-
-typedef struct {
-    bvh_i8_1d state;
-    bvh_i8_1d stack;
-    bvh_f4_1d rows;
-} bvh_PairSearch;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_i8_1d own;
-    bvh_i8_1d other;
-    bvh_i8_2d tasks;
-    bvh_f8_1d to_first;
+    bvh_TriangleRow row2;
+    bvh_i8_1d motions;
+    int64_t leaf;
+    int64_t leaf2;
+    int64_t shared;
     bvh_PairSearch pair_search;
-    bvh_i4_1d pairs;
-    bvh_b1_1d touching;
-    bvh_i4_1d enough;
-    int64_t steps;
-} bvh_find_contacts_words;
-void bvh_find_contacts(bvh_find_contacts_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_TriangleRow own;
-    bvh_TriangleRow other;
-    bvh_f8_1d to_first;
-    int64_t itself;
-    bvh_PairSearch pair_search;
-    bvh_i4_2d pairs;
-    int64_t wanted;
     int64_t steps;
 } bvh_meet_words;
 void bvh_meet(bvh_meet_words *words);
 
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_TriangleRow row;
+    bvh_TriangleRow row2;
+    bvh_i8_1d motions;
+    int64_t leaf;
+    int64_t leaf2;
+    int64_t shared;
+    bvh_PairSearch pair_search;
+    int64_t wanted;
+} bvh_split_words;
+void bvh_split(bvh_split_words *words);
+
 /* bvh.traversal.points.closest_point */
+
+typedef struct {
+    int64_t address;
+} bvh_SceneRow;
 
 typedef struct {
     bvh_SceneRow tree;
@@ -669,11 +563,16 @@ typedef struct {
 } bvh_nearest_points_TreeTarget_words;
 void bvh_nearest_points_TreeTarget(bvh_nearest_points_TreeTarget_words *words);
 
-/* bvh.traversal.points.closest_solid */
-
 typedef struct {
     int64_t address;
 } bvh_CapsuleRow;
+
+typedef struct {
+    bvh_f8_1d distance;
+    bvh_i8_1d names;
+    bvh_f8_1d weights;
+    bvh_f8_1d position;
+} bvh_Nearest_2;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -684,10 +583,9 @@ typedef struct {
     int64_t begin;
     int64_t end;
     int64_t count;
-    bvh_f8_1d distances;
-    bvh_i8_1d names;
-} bvh_nearest_solids_CapsuleRow_words;
-void bvh_nearest_solids_CapsuleRow(bvh_nearest_solids_CapsuleRow_words *words);
+    bvh_Nearest_2 found;
+} bvh_nearest_shapes_CapsuleRow_words;
+void bvh_nearest_shapes_CapsuleRow(bvh_nearest_shapes_CapsuleRow_words *words);
 
 typedef struct {
     int64_t address;
@@ -702,10 +600,9 @@ typedef struct {
     int64_t begin;
     int64_t end;
     int64_t count;
-    bvh_f8_1d distances;
-    bvh_i8_1d names;
-} bvh_nearest_solids_SphereRow_words;
-void bvh_nearest_solids_SphereRow(bvh_nearest_solids_SphereRow_words *words);
+    bvh_Nearest_2 found;
+} bvh_nearest_shapes_SphereRow_words;
+void bvh_nearest_shapes_SphereRow(bvh_nearest_shapes_SphereRow_words *words);
 
 /* bvh.traversal.points.winding_number */
 
@@ -740,6 +637,10 @@ typedef struct {
 void bvh_fill_metrics(bvh_fill_metrics_words *words);
 
 /* bvh.traversal.rays.closest_hit */
+
+typedef struct {
+    int64_t address;
+} bvh_BoxRow;
 
 typedef struct {
     bvh_f8_2d origins;
@@ -1401,6 +1302,122 @@ typedef struct {
 } bvh_row_length_words;
 void bvh_row_length(bvh_row_length_words *words);
 
+/* bvh.traversal.regions.region_search */
+
+typedef struct {
+    bvh_f8_2d lower;
+    bvh_f8_2d upper;
+} bvh_BoxRegions;
+
+typedef struct {
+    bvh_i8_1d state;
+    bvh_i8_1d stack;
+    bvh_f8_1d numbers;
+} bvh_Search;
+
+typedef struct {
+    bvh_i8_1d query;
+    bvh_i8_1d prim;
+} bvh_Found;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_BoxRow row;
+    bvh_BoxRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_BoxRow_BoxRegions_words;
+void bvh_search_regions_BoxRow_BoxRegions(bvh_search_regions_BoxRow_BoxRegions_words *words);
+
+typedef struct {
+    bvh_f8_2d center;
+    bvh_f8_1d radius;
+} bvh_SphereRegions;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_BoxRow row;
+    bvh_SphereRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_BoxRow_SphereRegions_words;
+void bvh_search_regions_BoxRow_SphereRegions(bvh_search_regions_BoxRow_SphereRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SceneRow row;
+    bvh_BoxRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SceneRow_BoxRegions_words;
+void bvh_search_regions_SceneRow_BoxRegions(bvh_search_regions_SceneRow_BoxRegions_words *words);
+
+typedef struct {
+    bvh_f8_3d planes;
+    bvh_i8_1d shape;
+} bvh_PlaneRegions;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SceneRow row;
+    bvh_PlaneRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SceneRow_PlaneRegions_words;
+void bvh_search_regions_SceneRow_PlaneRegions(bvh_search_regions_SceneRow_PlaneRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SceneRow row;
+    bvh_SphereRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SceneRow_SphereRegions_words;
+void bvh_search_regions_SceneRow_SphereRegions(bvh_search_regions_SceneRow_SphereRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_TriangleRow row;
+    bvh_BoxRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_TriangleRow_BoxRegions_words;
+void bvh_search_regions_TriangleRow_BoxRegions(bvh_search_regions_TriangleRow_BoxRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_TriangleRow row;
+    bvh_PlaneRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_TriangleRow_PlaneRegions_words;
+void bvh_search_regions_TriangleRow_PlaneRegions(bvh_search_regions_TriangleRow_PlaneRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_TriangleRow row;
+    bvh_SphereRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_TriangleRow_SphereRegions_words;
+void bvh_search_regions_TriangleRow_SphereRegions(bvh_search_regions_TriangleRow_SphereRegions_words *words);
+
 /* bvh.tree.build */
 
 typedef struct {
@@ -1524,7 +1541,16 @@ void bvh_build_subtree_none(bvh_build_subtree_none_words *words);
 typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f4_2d records;
-    bvh_i8_2d ranges;
+    int64_t begin;
+    int64_t end;
+    bvh_f4_2d boxes;
+} bvh_bound_chunk_words;
+void bvh_bound_chunk(bvh_bound_chunk_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_2d records;
+    bvh_i8_1d ends;
     int64_t begin;
     int64_t end;
     bvh_f4_2d boxes;
@@ -1567,6 +1593,7 @@ typedef struct {
     int64_t end;
     bvh_i4_1d range_of;
     bvh_i8_1d rows;
+    bvh_f4_2d out;
 } bvh_move_to_ranges_words;
 void bvh_move_to_ranges(bvh_move_to_ranges_words *words);
 
@@ -1585,115 +1612,13 @@ typedef struct {
     bvh_f4_2d boxes;
     bvh_i4_1d counts;
     bvh_i8_1d bits;
-    int64_t limits[3];
+    int64_t limits[4];
     bvh_i4_2d links;
     bvh_i8_2d ranges;
     bvh_i4_1d range_of;
     bvh_Tuple_5 scratch;
 } bvh_split_cells_words;
 void bvh_split_cells(bvh_split_cells_words *words);
-
-/* bvh.tree.builders.hlbvh */
-
-typedef struct {
-    bvh_f4_2d bounds;
-    bvh_i4_2d links;
-    bvh_i4_1d order;
-    bvh_i8_1d parts;
-} bvh_Nodes;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_Nodes top;
-    bvh_i8_2d tasks;
-    bvh_i8_1d depths;
-} bvh_attach_cells_words;
-void bvh_attach_cells(bvh_attach_cells_words *words);
-
-typedef struct {
-    uint64_t *data;
-    int64_t shape[1];
-} bvh_u8_1d;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_f4_2d records;
-    bvh_u8_1d keys;
-    bvh_i8_2d tasks;
-    int64_t begin;
-    int64_t end;
-    int64_t deepest;
-    bvh_SubtreeNodes block;
-    bvh_Tuple_3 state;
-    bvh_i8_2d rows;
-    bvh_i8_2d pending;
-} bvh_build_cells_words;
-void bvh_build_cells(bvh_build_cells_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_u8_1d keys;
-    int64_t begin;
-    int64_t end;
-    uint64_t shift;
-    bvh_i8_1d counts;
-} bvh_count_digits_words;
-void bvh_count_digits(bvh_count_digits_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_u8_1d keys;
-    bvh_i8_2d tasks;
-    bvh_i8_2d pending;
-} bvh_cut_cells_words;
-void bvh_cut_cells(bvh_cut_cells_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_i8_2d counts;
-} bvh_first_positions_words;
-void bvh_first_positions(bvh_first_positions_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_u8_1d keys;
-    bvh_i8_2d tasks;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d cells;
-} bvh_gather_words;
-void bvh_gather(bvh_gather_words *words);
-
-typedef struct {
-    uint32_t *data;
-    int64_t shape[2];
-} bvh_u4_2d;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-    bvh_u4_2d tables;
-    bvh_i8_1d bits;
-    bvh_u8_1d keys;
-} bvh_make_keys_words;
-void bvh_make_keys(bvh_make_keys_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_u8_1d keys;
-    int64_t begin;
-    int64_t end;
-    uint64_t shift;
-    bvh_i8_1d positions;
-    bvh_u8_1d out;
-} bvh_scatter_words;
-void bvh_scatter(bvh_scatter_words *words);
 
 /* bvh.tree.builders.sbvh */
 
@@ -1730,78 +1655,13 @@ typedef struct {
 } bvh_copy_subtrees_words;
 void bvh_copy_subtrees(bvh_copy_subtrees_words *words);
 
-/* bvh.tree.builders.top_levels */
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_i8_1d chunk;
-    bvh_f4_2d centres;
-    bvh_f4_2d bins;
-    bvh_i4_1d counts;
-} bvh_bin_chunk_words;
-void bvh_bin_chunk(bvh_bin_chunk_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-} bvh_bound_chunk_words;
-void bvh_bound_chunk(bvh_bound_chunk_words *words);
-
-typedef struct {
-    bvh_f4_2d _0;
-    bvh_i4_1d _1;
-} bvh_Tuple_6;
-
-typedef struct {
-    bvh_f4_2d _0;
-    bvh_i4_1d _1;
-    bvh_f4_1d _2;
-} bvh_Tuple_7;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_i8_2d ranges;
-    bvh_f4_2d centres;
-    bvh_i8_2d chunks;
-    bvh_Tuple_6 chunk_bins;
-    int64_t deepest;
-    int64_t group_bits;
-    bvh_i8_2d splits;
-    bvh_f4_2d boxes;
-    bvh_Tuple_7 scratch;
-} bvh_choose_words;
-void bvh_choose(bvh_choose_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_i8_2d chunks;
-    bvh_f4_2d chunk_boxes;
-    bvh_f4_2d boxes;
-} bvh_join_chunks_words;
-void bvh_join_chunks(bvh_join_chunks_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_i8_1d chunk;
-    bvh_f4_2d centres;
-    bvh_i8_2d splits;
-    bvh_f4_2d boxes;
-} bvh_move_chunk_words;
-void bvh_move_chunk(bvh_move_chunk_words *words);
-
 /* bvh.tree.collapse */
 
 typedef struct {
     bvh_f4_2d _0;
     bvh_i4_2d _1;
     bvh_i4_1d _2;
-} bvh_Tuple_8;
+} bvh_Tuple_6;
 
 typedef struct {
     bvh_f4_1d sums;
@@ -1812,12 +1672,12 @@ typedef struct {
     bvh_i8_2d _0;
     bvh_i8_1d _1;
     bvh_i8_2d _2;
-} bvh_Tuple_9;
+} bvh_Tuple_7;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_Tuple_8 binary;
+    bvh_Tuple_6 binary;
     bvh_Plan plan;
     bvh_i8_2d tasks;
     int64_t begin;
@@ -1826,7 +1686,7 @@ typedef struct {
     bvh_i8_2d left_over;
     bvh_f4_1d data;
     bvh_i4_2d ids;
-    bvh_Tuple_9 scratch;
+    bvh_Tuple_7 scratch;
 } bvh_collapse_words;
 void bvh_collapse(bvh_collapse_words *words);
 
@@ -1840,42 +1700,6 @@ typedef struct {
     bvh_Plan plan;
 } bvh_plan_words;
 void bvh_plan(bvh_plan_words *words);
-
-/* bvh.tree.epo */
-
-typedef struct {
-    bvh_i4_2d _0;
-    bvh_i4_2d _1;
-    bvh_i8_1d _2;
-    bvh_i8_1d _3;
-} bvh_Tuple_10;
-
-typedef struct {
-    bvh_i8_1d _0;
-    bvh_f8_3d _1;
-} bvh_Tuple_11;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    double result_0;
-    double result_1;
-    bvh_Triangles triangles;
-    bvh_f8_2d frame;
-    bvh_f4_1d data;
-    bvh_Tuple_10 members;
-    int64_t begin;
-    int64_t end;
-    bvh_Tuple_11 scratch;
-} bvh_overlap_words;
-void bvh_overlap(bvh_overlap_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_1d data;
-    bvh_i4_2d first;
-    bvh_i4_2d last;
-} bvh_rows_below_words;
-void bvh_rows_below(bvh_rows_below_words *words);
 
 /* bvh.tree.hulls */
 

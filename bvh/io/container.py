@@ -49,7 +49,7 @@ _ENTRY = struct.Struct("<16s8s4Q16s")
 
 
 class ArrayEntry(NamedTuple):
-    """Row of the table of arrays: type, shape and position; a flat array has 0 columns."""
+    """Row of the table of arrays: type, shape, and place in bytes; flat arrays have 0 columns."""
 
     name: str
     dtype: str
@@ -109,7 +109,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check a header of a file of `size` bytes against the one that follows from its counts."""
+    """Check the header in `data` against `packed`, which follows from its counts, and the size."""
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
     if size != expected_size:
@@ -153,7 +153,7 @@ def read_arrays(
         array = data.view(entry.dtype)
         if entry.columns:
             array = array.reshape(entry.rows, entry.columns)
-        # The same array where numbers are little-endian.
+        # This copies on big-endian machines only.
         arrays[entry.name] = array.astype(array.dtype.newbyteorder("="), copy=False)
     return arrays
 
@@ -162,7 +162,7 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file: of the header with the arrays' digests, and of the arrays."""
+    """Yield the bytes of a file: its header, which `packed` makes of digests, and the arrays."""
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
     yield np.frombuffer(header, np.uint8)
@@ -183,15 +183,15 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
 
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
     """Write a file atomically: its name refers to the old content or to all of the new one."""
-    # Through a link to what it points at, as a plain write would.
-    asked, path = path, os.path.realpath(path)
+    # A link stays, and the file that it points at is replaced, as by a plain write.
+    given_path, path = path, os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{path} is something else than a file")
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}")
     try:
-        # A new file, with the permissions that every new file gets.
+        # Mode "x" creates the file, with the permissions that every new file gets.
         with open(temporary, "xb") as file:
             write_pieces(file, pieces)
         os.replace(temporary, path)
@@ -199,9 +199,9 @@ def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.filename is not None:
-            raise OSError(error.errno, error.strerror, asked) from None
+            raise OSError(error.errno, error.strerror, given_path) from None
         raise
-    # The new name is brought to the disk, too, where a folder can be opened for that.
+    # Bring the new name to the disk, too, if the system can open a folder for that.
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -58,6 +58,7 @@ VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SHAPES}
 KINDS = tuple(POINT_SIZE)
+# Qualities by their codes; "low" is read as "medium".
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
 TABLES = 12
@@ -74,7 +75,11 @@ _SCENE_FIELDS = struct.Struct("<8s4I7Q")
 
 
 class Header(NamedTuple):
-    """Fields of a tree's header, and the digests of its arrays."""
+    """Fields of a tree's header, and the digests of its arrays.
+
+    `points` counts vertices, or primitives that are no triangles; `nodes` have `width` lanes, and
+    `rows` of ids or triangle groups as many. `compact` tells that groups are of int16.
+    """
 
     kind: str
     quality: str
@@ -99,7 +104,10 @@ class Header(NamedTuple):
 
 
 class SceneHeader(NamedTuple):
-    """Fields of a scene's header, and the digests of its tables."""
+    """Fields of a scene's header, and the digests of its tables.
+
+    `text` and `size` are bytes, of names and materials and of the file; the others count rows.
+    """
 
     scenes: int
     trees: int
@@ -165,8 +173,9 @@ def unpacked(data: bytes, size: int) -> Header:
         raise ValueError("is not valid: its header contradicts itself")
     seconds, *bounds = fields[13:20]
     low, high = np.array(bounds).reshape(2, 3)
-    known = np.isfinite(bounds).all() and (low <= high).all()
-    if not (math.isfinite(seconds) and seconds >= 0.0 and (known or np.isnan(bounds).all())):
+    # Bounds are NaN if there is nothing that can be hit.
+    bounded = np.isfinite(bounds).all() and (low <= high).all()
+    if not (math.isfinite(seconds) and seconds >= 0.0 and (bounded or np.isnan(bounds).all())):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
@@ -177,6 +186,7 @@ def unpacked(data: bytes, size: int) -> Header:
 
 
 def _refuse_older(version: int, oldest: int, made: str) -> None:
+    """Raise for a version before the oldest that is read; `made` is what the file holds."""
     if version < oldest:
         raise ValueError(
             f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
@@ -185,10 +195,11 @@ def _refuse_older(version: int, oldest: int, made: str) -> None:
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
-    """Return kind, number of primitives and bounds in a tree's header, which nobody has checked."""
+    """Return kind, number of primitives and bounds in a tree's header, without a check of them."""
     if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
         raise ValueError(container.NOT_SAVED)
     fields = _TREE_FIELDS.unpack_from(data)
+    # An unknown kind gives "".
     return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
 
 
@@ -229,7 +240,7 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
     """Return the entries of a scene's tables, which follow from the counts alone."""
     n = header.instances
     shapes = [
-        ("scenes", "<i8", header.scenes, 3),  # instances, the next id, up
+        ("scenes", "<i8", header.scenes, 3),  # number of instances, the next id, index in UPS
         ("ids", "<i8", n, 0),
         ("children", "<i4", n, 0),
         ("maps", "<f8", n, 12),
@@ -238,7 +249,7 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
         ("named", "<u1", n, 0),
         ("lengths", "<i4", n, 0),  # of names, in bytes
         ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
-        # Bytes; whether it has normals, uv, and a material, and is reversed.
+        # Bytes of the file; 1 or 0 for normals, uv, a material, and reversed faces.
         ("trees", "<i8", header.trees, 5),
         ("normals", "<f8", header.normals, 3),
         ("uv", "<f8", header.uv, 2),
@@ -264,7 +275,8 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     _refuse_older(version, SCENE_VERSION, "scene")
     header = SceneHeader._make((*counts, container.digests_in(data, _SCENE_FIELDS.size, TABLES)))
-    # Before any table is laid out: no count is larger than the file, which bounds them all.
+    # Each counts bytes, or rows of a byte at least. With larger counts, offsets may not fit into
+    # the 64 bits of a header.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")
     container.check_packed(data, packed_scene(header), size, header.size)

@@ -33,16 +33,20 @@ def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike
 
 
 def _other_shape(each: str, shape: tuple[int, ...]) -> ValueError:
+    """Return the error for a wrong shape of groups; `each` tells what must have a number."""
     what = f"groups must be one number, or one for each {each}"
     return ValueError(f"{what}, got an array of shape {shape}")
 
 
 class GroupWindows:
-    """Bits of faces, checked when read; a .npy file is mapped anew each time: pages are let go."""
+    """Bits of faces, read and checked some at a time, as not all may fit into memory.
+
+    A .npy file is mapped again for each read, which releases the pages of the one before.
+    """
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
         self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
-        # An array may be a memory map: it is checked some at a time. Others are numbers in memory.
+        # An array, perhaps a memory map, is checked as it is read; anything else at once.
         given: Any = groups if self._path is None else self._mapped()
         if type(given) not in (np.ndarray, np.memmap):
             given = bit_masks("groups", given)
@@ -50,6 +54,7 @@ class GroupWindows:
             raise TypeError(f"groups must be integers, got {given.dtype}")
         if given.ndim > 1:
             raise _other_shape("triangle", given.shape)
+        # The bits of all faces, if they are the same, and the number of faces; else None, and -1.
         self._one = bit_masks("groups", given) if given.ndim == 0 else None
         self._count = len(given) if given.ndim else -1
         self._array = given if self._path is None else None

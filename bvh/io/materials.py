@@ -22,7 +22,7 @@ UNSET = (102, 102, 102, 255)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """The base colour of a mesh: the product of what there is of a factor, an image and colours.
+    """The base colour of a mesh: the product of a factor and, if any, an image and colours.
 
     Opacity, and all that is about gloss, is ignored.
 
@@ -64,7 +64,7 @@ def linear_of(colours: ArrayLike) -> NDArray[np.float64]:
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
-# Linear values of all bytes.
+# Linear values of all sRGB bytes.
 OF_BYTES = linear_of(np.arange(256) / 255.0)
 
 
@@ -79,15 +79,15 @@ class Images:
     """Images of materials as arrays, each decoded once, when it is first hit."""
 
     def __init__(self) -> None:
-        # By id(), with the image itself, so that the id stays its own.
+        # By id(), with the image itself, so that no other object can get its id.
         self._decoded: dict[int, tuple[Any, NDArray[np.uint8]]] = {}
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours at texture coordinates (n, 2), between pixels bilinear."""
+        """Return the linear colours at texture coordinates (n, 2), interpolated bilinearly."""
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
-        # Rows from above; the image repeats.
+        # Rows begin at the top of the image, where v is 1. It repeats.
         x = (uv[:, 0] - np.floor(uv[:, 0])) * width - 0.5
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)
@@ -101,6 +101,7 @@ class Images:
         return np.asarray(above * (1.0 - down) + below * down)
 
     def _pixels(self, image: Any) -> NDArray[np.uint8]:
+        """Return the bytes of an image, shape (height, width, 3)."""
         with self._lock:
             if id(image) not in self._decoded:
                 self._decoded[id(image)] = image, np.asarray(image.convert("RGB"))
@@ -111,10 +112,15 @@ def base_colours(
     material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
     weights: Floats, images: Images,
 ) -> Floats:  # fmt: skip
-    """Return the linear colours (n, 3) of hits on faces with corners and weights (n, 3)."""
+    """Return the linear colours (n, 3) of hits on the faces `prim` of a mesh.
+
+    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) those of the corners at the
+    hits; `uv` has a row for each vertex.
+    """
     found = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
         at = np.einsum("nkj,nk->nj", uv[corners], weights)
+        # Vertices without texture coordinates have NaN.
         finite = np.isfinite(at).all(axis=1)
         found[finite] *= images.sample(material.image, at[finite])
     if material.vertex_colors is not None:
@@ -126,7 +132,7 @@ def base_colours(
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the material, if any, of a mesh of trimesh; in glTF colours of vertices are linear."""
+    """Return the material, if any, of a mesh of trimesh; with `gltf` vertex colours are linear."""
     known: Any = getattr(mesh, "metadata", None)
     if isinstance(known, dict) and FACE_COLORS in known:
         return Material(np.ones(3), face_colors=_colours(known[FACE_COLORS], len(mesh.faces)))
@@ -147,7 +153,7 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     if hasattr(look, "baseColorFactor"):
         image, factor = look.baseColorTexture, _factor(look.baseColorFactor)
     elif hasattr(look, "diffuse"):
-        # Its diffuse colour is in sRGB, and where there is an image, trimesh leaves it unset.
+        # The diffuse colour is in sRGB. If trimesh left it unset, only the image counts.
         image, diffuse = look.image, tuple(np.asarray(look.diffuse).tolist())
         if image is None and diffuse == UNSET:
             return None
@@ -174,7 +180,7 @@ def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
         return None
     array = array[:, :3]
     if array.dtype.kind == "f":
-        # From 0 to 1.
+        # Floats are from 0 to 1.
         array = np.clip(255.0 * np.nan_to_num(array) + 0.5, 0.0, 255.0)
     elif array.dtype == np.uint16:
         array = array >> 8

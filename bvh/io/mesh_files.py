@@ -40,9 +40,9 @@ READERS = {
 }  # fmt: skip
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
-# Elements of COLLADA with faces that trimesh does not read.
+# Elements of COLLADA with faces, which trimesh does not read.
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
-# The arrays of a file of numpy.
+# Names of the arrays that are read from .npz files.
 ARRAYS = ("vertices", "faces", "offsets", "face_ids")
 
 
@@ -51,7 +51,8 @@ def read_file(
 ) -> Any:
     """Read a file, in its order, as a mesh or scene of trimesh, or as a `Surface`.
 
-    As a `whole`, without parts, colours and so on, it is a `Surface` where we are the reader.
+    If only its triangles are needed (`whole`), formats of READERS give a `Surface`, without parts
+    and colours. `wanted` names what the file should be in error messages.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -65,11 +66,11 @@ def read_file(
             return _read_meshio(name, ending)
         return _read_mesh(name, allowance, whole, threads)
     except ImportError as error:
-        # Of some, trimesh keeps the message alone.
+        # For some modules, trimesh keeps only the message.
         missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
         if not missing:
             raise
-        # trimesh guesses encodings with it.
+        # trimesh needs charset_normalizer to guess an encoding.
         if missing != "charset_normalizer":
             what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
             raise ImportError(what, name=missing) from error
@@ -100,7 +101,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
 
 def check_has_faces(read: Any, name: str) -> None:
     """Check that what was read from a file is a mesh or a scene."""
-    # Clouds of points, and paths, are none.
+    # Clouds of points, and paths, are neither.
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
         has_points = hasattr(read, "vertices") and not hasattr(read, "entities")
         cure = ": BVH.from_points takes points" if has_points and len(read.vertices) else ""
@@ -109,6 +110,7 @@ def check_has_faces(read: Any, name: str) -> None:
 
 def check_flattened(read: object, name: str, allowance: Allowance | None = None) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
+    # Instances share a mesh, so a small file may have more triangles than fit into memory.
     allowance = Allowance(name) if allowance is None else allowance
     if not (hasattr(read, "graph") and hasattr(read, "geometry")):
         return
@@ -120,7 +122,7 @@ def check_flattened(read: object, name: str, allowance: Allowance | None = None)
 
 
 def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
-    """Read a file in a format that we or trimesh read, or an archive of such files."""
+    """Read a file that we or trimesh read, or an archive; `how` is as in `_read_one`."""
     named: Any = untrusted_files.NamedFiles(name, allowance)
     if name.lower().endswith(untrusted_files.ARCHIVES):
         with open(name, "rb") as file:
@@ -136,20 +138,23 @@ def _read_one(
     name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool,
     threads: int | None,
 ) -> object:  # fmt: skip
-    """Read a file, or its `data`, with a resolver of trimesh for the files that it names."""
+    """Read a file, or its `data`, with a resolver of trimesh for the files that it names.
+
+    `whole` and `threads` are as in `read_file`.
+    """
     import trimesh
 
     ending = Path(name).suffix.lower()
     if ending in READERS:
         data = Path(name).read_bytes() if data is None else data
-        # Signalling NaN become others.
+        # NumPy warns when signalling NaN become quiet ones.
         with np.errstate(invalid="ignore"):
             mesh = READERS[ending](data, resolver)
         surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
         if whole and len(mesh.offsets) > 1:
             return surface
         return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
-    # As trimesh reads archives: a scene for each file, since it has a function for that.
+    # A file in an archive is read as a scene, as by trimesh, if that has a function for it.
     of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
     load: Any = trimesh.load if data is None else of_archive
     safe = _made_safe(name, data, resolver, allowance)
@@ -158,7 +163,7 @@ def _read_one(
     content, kind, files = safe or (name, None, resolver)
     read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
-        # It would change matrices that are nearly rotations.
+        # With `repair_rigid`, trimesh changes matrices that are nearly rotations.
         read.graph.repair_rigid = None
         if data is None and ending in ENDINGS:
             read.metadata[NAMED] = True
@@ -196,7 +201,7 @@ def _read_archive(
 
 
 def _joined(surfaces: list[Surface]) -> Surface:
-    """Return the triangles of several meshes as one."""
+    """Return the triangles of several meshes as one, with their polygons numbered on."""
     points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
     faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
@@ -215,9 +220,10 @@ def _joined(surfaces: list[Surface]) -> Surface:
 def _made_safe(
     name: str, data: bytes | None, named: Any, allowance: Allowance
 ) -> tuple[io.BytesIO, str, Any] | None:
-    """Return a file, or its `data`, as a reader may read it, where it was checked or changed.
+    """Return a checked or rewritten copy of a file, its format, and a resolver.
 
-    With it its format, and a resolver: `named`, or one that asks that.
+    The content is `data`, or is read if that is None. The resolver is `named`, or one based on it.
+    None is returned for formats that need neither: their readers may read the file itself.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
@@ -245,6 +251,7 @@ def _warn_of_collada(data: bytes) -> None:
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
+    """Read a file with meshio, if that is installed."""
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
@@ -261,7 +268,7 @@ def _check_arrays_of(name: str) -> None:
 
     for item in ElementTree.parse(name).iter("DataItem"):
         given = (item.text or "").strip()
-        # Binary arrays are meant from the working directory, and those of HDF from the file.
+        # Names of binary files are relative to the working directory, those of HDF to the file.
         of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
         for path in (given, of_hdf) if item.get("Format") != "XML" else ():
             if os.path.exists(path) and not os.path.isfile(path):
@@ -270,7 +277,7 @@ def _check_arrays_of(name: str) -> None:
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
-    """Read vertices and faces; with offsets, faces are flat lists of corners."""
+    """Read vertices, faces and perhaps face_ids; with offsets, faces are a flat list of corners."""
     files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
     found: dict[str, NDArray[Any]] = {}
     for key in list(files):

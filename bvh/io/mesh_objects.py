@@ -1,6 +1,6 @@
 """Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these.
 
-Of finite-element cells they are the surface: flat cells, and the outer facets of solid ones.
+The polygons of finite-element cells are flat cells, and the outer facets of solid ones.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[np.integer]
 
+# Kinds of curved cells in the order of their numbers, from 21, 68 and 75 on.
 _CURVED = ("line", "triangle", "quad", "tetra", "hexahedron", "wedge", "pyramid")
 # Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
 VTK_KINDS = {
@@ -23,7 +24,7 @@ VTK_KINDS = {
     15: "penta_prism", 16: "hexa_prism", **dict(enumerate(_CURVED, 21)), 28: "quad",
     29: "hexahedron", 30: "quad", 31: "wedge", 32: "wedge", 33: "hexahedron", 34: "triangle",
     35: "line", 36: "polygon", 37: "pyramid",
-    # Of Lagrange, and of Bezier.
+    # Lagrange cells, then Bezier cells.
     **dict(enumerate(2 * _CURVED, 68)),
 }  # fmt: skip
 VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
@@ -87,6 +88,7 @@ def _checked(
     points: ArrayLike, corners: NDArray[np.integer], offsets: ArrayLike,
     ids: NDArray[np.int32] | None = None,
 ) -> Polygons:  # fmt: skip
+    """Return polygons after a check of their points, corners and offsets."""
     points = arguments.rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
     return Polygons(points, checked_corners(corners, offsets, len(points)), offsets, ids)
@@ -102,7 +104,7 @@ def _of_pyvista(mesh: Any) -> Polygons:
         return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
     if not hasattr(mesh, "cell_connectivity"):
         mesh = mesh.cast_to_unstructured_grid()
-    # The name since 0.49.
+    # PyVista 0.49 has renamed it.
     name = "cell_offsets" if hasattr(mesh, "cell_offsets") else "offset"
     corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
@@ -118,6 +120,7 @@ def _of_pyvista(mesh: Any) -> Polygons:
             steps[1::2, 1:] = steps[1::2, :0:-1]
             blocks.append(("triangle", cells[:, steps].reshape(-1, 3), np.repeat(ids, len(steps))))
         elif number == VTK_CURVED_POLYGON:
+            # The first half are corners, the others are on the edges between them.
             blocks.append(("polygon", cells[:, : length // 2], ids))
         else:
             blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
@@ -163,12 +166,13 @@ def _surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
     """Return corners and offsets of the polygons on the surface of cells, and the cell of each."""
-    # Flat cells are taken as they are, and of solid cells the facets that no other cell shares,
+    # Flat cells stay as they are; solid ones are replaced by the facets that no other cell shares,
     # solid or flat, wound so that they face outward. Points and lines have no surface; cells of
     # unknown kinds are left out with a warning. Of curved cells only the corners are used.
     #
-    # `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, a
-    # cell a row, and their numbers. The result is as of `polygons.corner_lists`, but unchecked.
+    # `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, one
+    # row for each cell, and their numbers. Corners and offsets are as those of
+    # `polygons.corner_lists`, but unchecked.
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
     for name, cells, ids in blocks:
@@ -188,6 +192,7 @@ def _surface_of_cells(
             rows = rows[:, corner_order]
         if rows.dtype.kind not in "iu":
             raise TypeError(f"cells must be integers, got an array of {rows.dtype}")
+        # Polygons keep all vertices, as they have no entry there.
         rows = rows[:, : CORNERS.get(kind)].astype(np.int64)
         if kind in FACETS:
             solid.append((kind, rows, ids))
@@ -199,6 +204,7 @@ def _surface_of_cells(
     corners = np.concatenate([rows.reshape(-1) for rows, _ in flat])
     lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in flat])
     ids = np.concatenate([ids for _, ids in flat])
+    # Sort the polygons by their cells; `begins` is where they are before that.
     order = np.argsort(ids, kind="stable")
     begins, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -216,7 +222,7 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # Cells that are not finite have no boundary facets, and cannot be hit.
+        # A cell with a vertex that is not finite gives NaN: its facets keep their winding.
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)
@@ -229,8 +235,10 @@ def _outside(
                 # Files differ on which way the first facet of a wedge faces.
                 inward = (normal * spans.mean(axis=1)).sum(axis=1) < 0.0
             facets.append((np.where(inward[:, None], rows[:, ::-1], rows), ids))
-    known = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
-    keys = np.concatenate([_keys(rows) for rows in known])
+    # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
+    # equal one, come after all facets.
+    comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
+    keys = np.concatenate([_keys(rows) for rows in comparable])
     order = np.lexsort(keys.T)
     step = np.r_[True, (keys[order][1:] != keys[order][:-1]).any(axis=1), True]
     single = np.empty(len(keys), np.bool_)
@@ -243,9 +251,9 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return the vertices of facets in ascending order, each once, and -1 where there is none."""
+    """Return the vertices of facets in ascending order, each once, after -1 up to WIDEST."""
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
-    # A hexahedron may have two corners in one, and a triangle for a facet.
+    # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.
     keys[:, 1:][keys[:, 1:] == keys[:, :-1]] = -1
     return np.sort(keys, axis=1)

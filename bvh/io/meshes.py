@@ -14,6 +14,7 @@ from bvh.io.polygons import corner_lists, triangulated
 from bvh.io.thin_objects import thin_of
 from bvh.runtime.arguments import rows, thread_count
 
+# What `surface_of` accepts, for errors.
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
 
 
@@ -34,15 +35,15 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     thin = thin_of(mesh)
     if thin is not None:
         return Surface(*thin)
-    known = polygons_of(mesh)
-    if known is not None:
-        return cut(*known, threads=threads)
+    polygons = polygons_of(mesh)
+    if polygons is not None:
+        return cut(*polygons, threads=threads)
     if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        known = getattr(mesh, "metadata", None)
-        if isinstance(known, dict) and FACE_IDS in known:
-            return Surface(mesh.vertices, mesh.faces, known[FACE_IDS])
+        metadata = getattr(mesh, "metadata", None)
+        if isinstance(metadata, dict) and FACE_IDS in metadata:
+            return Surface(mesh.vertices, mesh.faces, metadata[FACE_IDS])
         return paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
         calls = f"call BVH.from_file for the file {mesh!r}, or bvh.load_scene to keep its instances"
@@ -65,7 +66,7 @@ def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) ->
             faces = np.asarray(faces)
     if isinstance(faces, np.ndarray) and faces.dtype != object:
         if faces.ndim != 2 or faces.shape[1] <= 3:
-            # The caller checks them.
+            # There is nothing to triangulate: the caller checks these arrays.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
     return cut(points, *corner_lists(faces, len(points)), threads=threads)
@@ -75,19 +76,20 @@ def cut(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of polygons that have been checked."""
+    """Return the triangles of polygons that have been checked; `ids` are their ids, if any."""
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, numbers = corners.reshape(-1, 3), ids
     else:
         faces, numbers = triangulated(points, corners, offsets, thread_count(threads))
         numbers = numbers if ids is None else ids[numbers]
+    # None stands for 0, 1, 2, ...
     if numbers is not None and np.array_equal(numbers, np.arange(len(numbers))):
         numbers = None
     return Surface(points, faces, numbers)
 
 
 def _flatten(scene: Any) -> Surface:
-    """Return the triangles of a scene in world coordinates; mirrored ones keep their sides."""
+    """Return the triangles of a scene in world coordinates, reversed where a node mirrors them."""
     import trimesh
 
     parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
@@ -96,10 +98,10 @@ def _flatten(scene: Any) -> Surface:
         mesh = scene.geometry[name]
         if isinstance(mesh, trimesh.Trimesh):
             place = np.asarray(matrix, np.float64)[:3]
-            known = np.isfinite(place).all()
-            step = -1 if known and mirrored(place[None])[0] else 1
+            finite = np.isfinite(place).all()
+            step = -1 if finite and mirrored(place[None])[0] else 1
             faces.append(np.asarray(mesh.faces)[:, ::step] + count)
             points = np.array(mesh.vertices, np.float64)
-            parts.append(moved(points, place) if known else np.full_like(points, np.nan))
+            parts.append(moved(points, place) if finite else np.full_like(points, np.nan))
             count += len(points)
     return Surface(np.concatenate(parts), np.concatenate(faces))

@@ -51,7 +51,7 @@ def _half_edge(points, corners, k):
 
 @kernel
 def _project(points, corners, plane):
-    """Project a polygon along the axis nearest to its normal."""
+    """Project a polygon along the axis nearest to its normal, into the first rows of `plane`."""
     size = 0.0
     for k in range(1, len(corners)):
         size = max(size, largest(_half_edge(points, corners, k)))
@@ -81,6 +81,7 @@ def _falls(p, q):
 @kernel
 def _is_convex(plane):
     """Return whether a polygon turns in the same direction at every corner, and once in total."""
+    # A polygon that turns once has one valley: an edge that falls before one that does not.
     turn, valleys = 0, 0
     a, b = _at(plane, len(plane) - 1), _at(plane, 0)
     for k in range(len(plane)):
@@ -111,7 +112,8 @@ def _area_sign(plane):
 
 @kernel
 def _obstructs(plane, turn, strict, ear, p, before, after):
-    """Return whether corner p prevents a triangle from being an ear."""
+    """Return whether corner p prevents the triangle `ear` from being one."""
+    # `turn` is the sign of the polygon's area; `before` and `after` link the remaining corners.
     # A corner that coincides with one of the triangle's does not, unless the chain that it belongs
     # to runs from there into the triangle. Unless `strict`, a corner on one of the two sides that
     # are the polygon's own does not, either: polygons that touch themselves may have no other ear.
@@ -137,6 +139,9 @@ def _obstructs(plane, turn, strict, ear, p, before, after):
 @kernel
 def _is_ear(plane, turn, leniency, at, links, along):
     """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
+    # 0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn
+    # against the polygon, and 3 any. The rows of `links` have for each corner the one before and
+    # after it, and the next lower and higher one in coordinate `along`; -1 for none.
     stay_outlined()
     if leniency > 2:
         return True
@@ -183,6 +188,7 @@ def _sort(values, indices):
 @kernel
 def _link_sorted(plane, lower, higher, indices):
     """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
+    # `lower` and `higher` are rows of `links`, as in `_is_ear`; `indices` is scratch.
     stay_outlined()
     low = high = _at(plane, 0)
     for k in range(1, len(plane)):
@@ -208,7 +214,8 @@ def _clip_ears(plane, corners, links, known, faces, row):
     """Write the triangles of a polygon from face `row` on, one ear after another."""
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
-    # remaining corners between the sides of the triangle along one coordinate.
+    # remaining corners between the sides of the triangle along one coordinate. known[k] is 1 for a
+    # corner that was tested since then; at first `known` is scratch of the sort.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
     if turn == 0:
@@ -237,7 +244,7 @@ def _clip_ears(plane, corners, links, known, faces, row):
             left -= 1
             if leniency > 0:
                 known[:count] = 0
-            # After that many tests it crosses itself, and strictness does not help.
+            # A polygon that needed so many tests crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
             # Not the next corner: cutting every other one makes fewer slivers.
             at = after[q]
@@ -251,7 +258,9 @@ def _clip_ears(plane, corners, links, known, faces, row):
 
 @entry
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
-    """Write triangles of polygons from their `rows` on; scratch is as long as the longest."""
+    """Write the triangles of the polygons begin..end, from row rows[k] of `faces` on."""
+    # The rows of `scratch`, and `plane`, are as long as the longest polygon. All triangles of a fan
+    # contain the corner `centre`: one that is not finite, or the first of a convex polygon.
     for k in range(begin, end):
         own, row = corners[offsets[k] : offsets[k + 1]], rows[k]
         count = len(own)

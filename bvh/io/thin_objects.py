@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import rows
 
-# Faces of points and of segments, by their vertices.
+# Vertices, and faces (i, i, i) of points or (i, j, j) of segments.
 Thin = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
-    Those of PyVista (lines, or else vertices or points), `trimesh.PointCloud` and `trimesh.path`,
-    Open3D's `PointCloud` and `LineSet`, of both its kinds. A face is a line of a polyline, numbered
-    along all of them, or a point.
+    Such are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`, paths
+    of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its kinds. A face is a segment of a
+    polyline, numbered along all of them, or a point.
     """
     homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
     if "pyvista" in homes and not getattr(mesh, "n_blocks", 0):
@@ -34,6 +34,7 @@ def thin_of(mesh: Any) -> Thin | None:
     if "trimesh" in homes and hasattr(mesh, "entities"):
         points = np.asarray(mesh.vertices, np.float64)
         lines = np.concatenate([np.empty((0, 2), int), *(e.nodes for e in mesh.entities)])
+        # The points of planar paths have two coordinates.
         flat = np.zeros((len(points), 3 - points.shape[1]))
         return _faces_of_lines(np.hstack([points, flat]), lines)
     if "trimesh" in homes and hasattr(mesh, "vertices") and not hasattr(mesh, "faces"):
@@ -42,6 +43,7 @@ def thin_of(mesh: Any) -> Thin | None:
 
 
 def _of_pyvista(mesh: Any) -> Thin | None:
+    """Return the result of `thin_of` for a data set of PyVista."""
     if not hasattr(mesh, "points"):
         return None
     if mesh.n_cells == 0:
@@ -55,7 +57,7 @@ def _of_pyvista(mesh: Any) -> Thin | None:
 
 
 def _cells(numbers: NDArray[np.integer]) -> Iterable[NDArray[np.integer]]:
-    """Yield the points of cells, each with its length before it."""
+    """Yield the points of each cell in a flat list of VTK, where its length precedes them."""
     at = 0
     while at < len(numbers):
         yield numbers[at + 1 : at + 1 + numbers[at]]
@@ -84,5 +86,6 @@ def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
 
 
 def _faces_of_lines(points: ArrayLike, lines: ArrayLike) -> Thin:
+    """Return points with a face for each line, a pair of their indices."""
     ends = np.asarray(lines).reshape(-1, 2).astype(np.int32)
     return rows("points", points), ends[:, [0, 1, 1]]

@@ -15,7 +15,7 @@ from bvh.runtime.caller_warnings import warn_caller
 
 # Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
-# The name that it gives unnamed meshes there.
+# How names begin that trimesh invents for unnamed meshes of glTF.
 UNNAMED = "GLTF"
 
 
@@ -118,6 +118,7 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     final = NAMED in getattr(scene, "metadata", ())
     wanted: list[str | None] = []
     first_of: dict[Hashable, str] = {}
+    # Labels that are names of nodes: no number may turn another label into one of these.
     exact: set[str] = set()
     for node in nodes:
         name = scene.graph.get(node)[1]
@@ -128,7 +129,7 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
         owner = parent if is_part else node
         label = str(owner)
         if in_parts is not None and not final and label.isdigit():
-            # trimesh invents a name for a mesh without one.
+            # An unnamed node is called like its mesh, unless trimesh has invented that name, too.
             label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
         else:
             exact.add(label)

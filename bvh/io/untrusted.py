@@ -34,6 +34,7 @@ DEEPEST = wide_nodes.STACK // WIDTH - 2
 # Primitives, and triangle groups, that a thread takes at a time: scratch that stays in caches.
 CHUNK, GROUP_CHUNK = 1 << 11, 256
 
+# Results of `_check_nodes`.
 SOUND, ORPHAN, GAP, BOX, CHILD, PARENTS, DEEP, ROWS, SHARED, LOST, PERMUTATION = range(11)
 FLAWS = {
     ORPHAN: "node {} has no parent",
@@ -52,12 +53,15 @@ FLAWS = {
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
     """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
+    # `limit` bounds the coordinates of boxes. `level` and `owned` are zeros for each node and row,
+    # set to the level of a node that has a parent, and to 1 for a row that is in a leaf.
     nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
     for node in range(nodes):
         at = wide_nodes.node_at(node)
         if node > 0 and level[node] == 0:
             return ORPHAN, node
+        # Until the first unused lane.
         whole = True
         for c in range(WIDTH):
             code = wide_nodes.child_code(blocks, at + c)
@@ -81,7 +85,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                 if level[code] != 0:
                     return PARENTS, node
                 level[code] = level[node] + 1
-                # Its leaves are one level deeper.
+                # The leaves of the child are one level deeper.
                 if level[code] >= deepest:
                     return DEEP, code
             else:
@@ -107,7 +111,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Mark and bound finite triangles of a range; return the first with a wrong index, or -1."""
+    """Set `valid` and `bounds` for triangles begin..end; return one with a wrong index, or -1."""
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
     for i in range(begin, end):
@@ -126,7 +130,8 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 @entry
 def _check_ids(rows, min_id, begin, end, valid):
-    """Mark primitives with 2; return the first row with a wrong id (-1 may be `min_id`), or -1."""
+    """Set `valid` to 2 for primitives in rows; return the first row with a wrong id, or -1."""
+    # `min_id` is -1 if the id -1 marks unused lanes, else 0.
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
             prim = np.int64(peek(rows, i))
@@ -147,7 +152,6 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
-        # A small batch comes in one call.
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -164,7 +168,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
 
 
 def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corners) -> None:
-    """Mark and bound a run of boxes."""
+    """Set `valid` and `bounds` for primitives with boxes, of which `first` is the first number."""
     bad, flaw = shape_of(primitives).flaw(primitives.points)
     if bad >= 0:
         raise ValueError(flaw.format(first + bad))
@@ -185,7 +189,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
         raise ValueError("its bounds are not those of its primitives")
     if not np.array_equal(expected[0], frame[:2]):
         raise ValueError("its frame is not that of its primitives")
-    # Boxes are rounded outward, by less than this.
+    # Boxes are rounded outward, but not beyond this.
     limit = np.float32(2.0 * FrameView(frame).bound)
     level, owned = np.zeros(arrays.nodes.size, np.int8), np.zeros(len(rows), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)

@@ -27,7 +27,7 @@ class TooLarge(ValueError):
 
 
 class Allowance:
-    """Bytes that what a file holds may still take."""
+    """The number of bytes that the content of a file may still take."""
 
     def __init__(self, path: str) -> None:
         given = os.environ.get(LIMIT, "").strip()
@@ -37,7 +37,7 @@ class Allowance:
         self._left = self._beyond + SHARE * os.path.getsize(path)
 
     def add(self, status: os.stat_result) -> None:
-        """Allow as much for another file; of one with holes, what is on the disk counts."""
+        """Allow more for another file, by its size on the disk: holes in it do not count."""
         self._left += SHARE * min(status.st_size, 512 * getattr(status, "st_blocks", MOST))
 
     def take(self, size: int, what: str) -> None:
@@ -56,6 +56,7 @@ class NoFile(ValueError):
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
     """Open a regular file; refuse others, such as a pipe, without waiting for them."""
 
+    # Another process may replace the file by a pipe after the first check.
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
@@ -84,7 +85,7 @@ class NamedFiles:
     def get(self, name: str) -> bytes:
         """Return the content of a file; a file that is named several times is read once."""
         name = name.strip()
-        # As given, without a leading slash, and without folders.
+        # The name as given, without a leading slash, and without folders.
         for candidate in (name, name.lstrip("/"), os.path.split(name)[-1]):
             path = (self._folder / candidate).resolve()
             if path.is_relative_to(self._folder) and path.exists():
@@ -108,11 +109,12 @@ class NamedFiles:
     __getitem__ = get
 
     def _content(self, path: Path, name: str) -> bytes:
+        """Read a file, which is called `name` in errors, if the allowance suffices."""
         with opened(path) as file:
             status = os.fstat(file.fileno())
             self._allowance.add(status)
             self._allowance.take(status.st_size, repr(name))
-            # The system may read less at a time; a buffer reads on.
+            # The system may read less in one call; a buffered reader goes on.
             with io.BufferedReader(file) as reader:
                 return reader.read(status.st_size)
 
@@ -134,7 +136,7 @@ class _Counted(io.RawIOBase):
 
 
 def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str, bytes]:
-    """Return the files in an archive, by their names; `file` is open and called `name`."""
+    """Return the files in an archive by their names; `name` tells its format."""
     import bz2
     import gzip
     import tarfile
@@ -150,7 +152,7 @@ def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str
     with tarfile.open(fileobj=io.BufferedReader(counted), mode="r|") as archive:
         for member in archive:
             if member.isfile():
-                # Of a sparse file, the archive holds less.
+                # A sparse file is larger than what the archive holds of it.
                 allowance.take(member.size if member.issparse() else 0, repr(member.name))
                 stream = archive.extractfile(member)
                 assert stream is not None
@@ -161,7 +163,7 @@ def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str
 def unzipped(
     file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the (wanted) files in a zip archive by name, without trust in its declared sizes."""
+    """Return the files in a zip archive, or those `wanted`, by name; declared sizes are ignored."""
     import zipfile
 
     found = {}
@@ -169,7 +171,8 @@ def unzipped(
         for member in archive.infolist():
             if member.is_dir() or (wanted is not None and member.filename not in wanted):
                 continue
-            # Of other methods, zipfile unpacks what it has read in one go, a million times as much.
+            # With other methods, zipfile unpacks all that it has read at once, to a million times
+            # as much.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename!r} in it is not compressed by deflate")
             with archive.open(member) as stream:

@@ -83,6 +83,7 @@ def _pick_near(
         planes = np.vstack([planes, plane])
     visited = VisitedTrees(placed, camera, options)
     rows, _ = visited.near(planes)
+    # Instances that the cursor's ray hits need no other candidate.
     rows = rows[~np.isin(placed.instance_id[rows], placed.instance_id[leaves_of(hits)])]
     if len(rows):
         found += _nearby(visited, planes, rows.tolist(), x, y, reach)
@@ -90,13 +91,14 @@ def _pick_near(
         return None
     # By t, leaf and prim_id.
     hit, distance, point = min(found, key=lambda one: (one[0][0], one[0][5], one[0][1]))
+    # A tree alone has no leaves.
     if placed.table is None:
         hit = (*hit[:5], -1)
     return Pick(hit, placed.source, placed.table, camera, x, y, ray, distance, point)
 
 
 def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
-    """Return the first hits of a ray as tuples."""
+    """Return hits of a ray as tuples: all of them, or the first `most`."""
     columns = hits.t, hits.prim_id, hits.u, hits.v, hits.front, leaves_of(hits)
     return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
@@ -104,7 +106,7 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
-    """Return the visible point of each instance that is nearest to a cursor."""
+    """Return the visible point of each instance in leaves `rows` that is nearest to a cursor."""
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = visited.faces_in(planes, rows)
     near = nearest_on_triangles(camera, triangles, x, y)

@@ -66,13 +66,13 @@ class SelectedTrees(VisitedTrees):
     """Placed trees that a region selects, and what of them the camera sees."""
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
-        """Return the first leaf of each instance with a selected leaf, or with no other."""
+        """Return the first leaf of each instance that is selected in part, or fully if required."""
         owners = self.placed.instance_id
         chosen = np.unique(owners[np.array(list(parts), np.int64)])
         if self.options.want_inside:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
-            # Empty leaves are inside wherever the rest is.
+            # Empty leaves do not keep an instance from being inside.
             trees = self.placed.trees
             full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
             partly &= full[self.placed.tree_of]
@@ -84,12 +84,13 @@ class SelectedTrees(VisitedTrees):
     ) -> dict[int, SelectedPart]:
         """Return the faces of a selection that the camera sees."""
         seen = self._faces_at_pixels(region)
-        # Ascending, so that those of a leaf stand together.
+        # Codes ascend, so those of a leaf are consecutive.
         leaves = np.array(list(parts), np.int64)
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
         spans = zip(parts.items(), map(slice, begins, ends), strict=True)
         found = {row: np.isin(_codes(row, one.ids), seen[span]) for (row, one), span in spans}
+        # Faces that no ray through a pixel meets get rays of their own.
         waiting = [row for row, flags in found.items() if not flags.all()]
         batch = np.cumsum([len(parts[row].ids) for row in waiting], dtype=np.int64) // BATCH
         for rows in np.split(waiting, np.flatnonzero(np.diff(batch)) + 1) if waiting else ():
@@ -120,7 +121,7 @@ class SelectedTrees(VisitedTrees):
         return np.unique(np.concatenate(found))
 
     def _faces_at(self, points: Floats) -> NDArray[np.int64]:
-        """Return the codes of what rays through points (n, 2) of the picture meet first."""
+        """Return the codes of what rays through points (n, 2) meet first; -1 for nothing."""
         found = np.empty(len(points), np.int64)
         for first in range(0, len(points), BATCH):
             _, leaves, prims = self.cast(points[first : first + BATCH], self.camera.far)
@@ -131,7 +132,10 @@ class SelectedTrees(VisitedTrees):
         self, region: Region, parts: dict[int, SelectedPart], found: dict[int, Flags],
         rows: list[int],
     ) -> None:  # fmt: skip
-        """Mark those faces of some leaves that rays of their own meet first, all cast at once."""
+        """Mark in `found` the faces of leaves `rows` that a ray at them meets first.
+
+        Rays go to the middle of a face, and to a point next to each of its corners.
+        """
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
         codes = _codes(leaves, prims)
@@ -157,7 +161,7 @@ class SelectedTrees(VisitedTrees):
         return at, np.where(((at >= 0.0) & (at <= size)).all(axis=1), depth, np.nan)
 
     def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the vertices of a leaf that nothing is in front of, but for faces at them."""
+        """Return the vertices of a leaf that no face hides; faces with a corner there do not."""
         leaf, matrix = self.leaf(row)
         points = moved(leaf.tree.vertices[part.ids], matrix)
         at, depth = self._in_picture(points)
@@ -187,7 +191,7 @@ class SelectedTrees(VisitedTrees):
         return transformed(part_of(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:
-        """Return the transformed corners of primitives of several leaves, (n, 8, 3)."""
+        """Return the world corners of primitives, (n, 8, 3); NaN after the three of a triangle."""
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):
             leaf, matrix = self.leaf(int(row))
@@ -203,11 +207,11 @@ class SelectedTrees(VisitedTrees):
 
 
 def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:
-    """Return one number for each face of a scene; negative for none."""
+    """Return ``leaf << 32 | prim`` for each face; -1 for a primitive of -1."""
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 
 
 def _held(region: Region, points: Floats) -> Flags:
-    """Return which points (n, 2) of the picture are in a region."""
+    """Return which points (n, 2) of the picture are in a region or on its border."""
     corners = np.column_stack([points, np.ones(len(points))])
     return np.asarray(regions.locate_points(region, corners) >= BORDER)

@@ -30,6 +30,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 Edge = tuple[Row, Row]
 
+# Verdicts on triangles, and locations of points.
 APART, MEET, UNSURE = 0, 1, -1
 OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 
@@ -104,6 +105,7 @@ def _in_plane(p, q, a, b):
     axis = 0 if p[0] != q[0] else 1
     m = _flat_turn(p, q, axis)
     for v in (a, b):
+        # A corner at the eye itself has no image.
         nothing = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
         if not nothing and _between(p, q, v, m, axis):
             return True
@@ -212,7 +214,8 @@ def _enters(p, q, a, b, c, sign):
 
 @kernel
 def _outline_spares(outline, deep, a, b, c):
-    """Return MEET if a triangle of corners in the region, one `deep`, is inside, else UNSURE."""
+    """Return MEET if a triangle is inside, UNSURE if the outline may enter it."""
+    # All corners are in the region; `deep`: one of them is in its interior.
     stay_outlined()
     box = _box(a, b, c)
     sign = turn(a, b, c)
@@ -264,7 +267,7 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
         elif highest >= BORDER:
             verdicts[i] = MEET
         elif (a[2] > 0.0 or b[2] > 0.0 or c[2] > 0.0) and _outline_meets(outline, a, b, c):
-            # Otherwise all of it lies where its corners do, outside.
+            # A triangle that meets no outline lies where its corners do: outside.
             verdicts[i] = MEET
 
 
@@ -334,11 +337,12 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
 
 
 def _odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
-    """Return whether the region lies right beyond a point in a direction, where no edge leads."""
+    """Return whether a ray crosses an odd number of edges: the region is then beyond its start."""
+    # The ray must not lie along an edge.
     odd, ahead = False, cross(start, along)
     for p, q in edges:
         if (dot(ahead, p) > 0) != (dot(ahead, q) > 0):
-            # The quotient of the two is how far along the ray the edge is.
+            # The edge is at t = -(first product / second), ahead if their signs differ.
             line = cross(p, q)
             odd ^= dot(line, start) * dot(line, along) < 0
     return odd

@@ -39,7 +39,7 @@ SLACK = 2.0**-30
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlacedTree:
-    """A tree at the end of a path of instances, which is empty for one alone."""
+    """A tree at the end of a path of instances; the path of a tree outside scenes is empty."""
 
     path: tuple[int, ...]
     tree: BVH
@@ -82,7 +82,7 @@ class PlacedTrees:
 
     @classmethod
     def of(cls, source: PickableScene | BVH) -> PlacedTrees:
-        """Return the leaves of a scene; or a tree in place, with all bits and of no instance."""
+        """Return the leaves of a scene; or a tree as one leaf, with all bits and instance -1."""
         if not isinstance(source, BVH):
             return source._placed()
         one, matrix = np.zeros(1, np.int64), np.eye(3, 4)[None]
@@ -120,7 +120,7 @@ class TreeFaces:
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the triangles, unplaced, that may be in a frustum, and their vertices."""
+        """Return the local triangles that may be in a frustum under a map, and their vertices."""
         tree = self.tree
         if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
             return self._everything()
@@ -128,6 +128,7 @@ class TreeFaces:
         largest = np.abs(tree.bounds).max(axis=0)
         size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
         margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
+        # The planes in the tree's coordinates, moved outward by the margin.
         shifts = normals @ matrix[:, 3] + offsets + margin
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
@@ -138,6 +139,7 @@ class TreeFaces:
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def _everything(self) -> tuple[OwnedTriangles, Ids]:
+        """Return all triangles, and all vertices."""
         return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
 
 
@@ -155,7 +157,7 @@ class VisitedTrees:
         placed = self.placed
         if len(placed.masks) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
-        # Their boxes exclude most leaves.
+        # World boxes exclude most leaves; the others are judged by the bounds of their trees.
         rows = np.flatnonzero(self.shown & _reaching(planes, placed.boxes))
         bounds = np.array([tree.bounds for tree in placed.trees])[placed.tree_of[rows]]
         near, within = _judged_bounds(planes, bounds, placed.matrices[rows])
@@ -203,7 +205,7 @@ def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids
 
 
 def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
-    """Return a surface without the points that it does not use, and which those are that stay."""
+    """Return a surface without the points that it does not use, and the ids of those it uses."""
     used = marked(surface.faces, len(surface.points))
     numbers = np.empty(len(surface.points), np.int32)
     numbers[used] = np.arange(len(used), dtype=np.int32)
@@ -241,11 +243,12 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
 
 
 def _reaching(planes: Floats, boxes: Floats) -> Flags:
-    """Return which boxes (n, 6) are possibly inside, by their farthest corners; not empty ones."""
+    """Return which boxes (n, 6) have, for each plane, a corner that may be inside of it."""
+    # Empty boxes have a lower corner above the upper one.
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():
-            # A column after the other, which is faster than rows of three.
+            # Column by column, which is faster than rows of three.
             level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
             for axis, n in enumerate(normal):
                 term = n * boxes[:, axis + 3 if n > 0.0 else axis]

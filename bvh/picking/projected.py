@@ -38,12 +38,12 @@ class OwnedTriangles(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Triangles in a picture, corners as in `outlines`: those numbered by `owners`, or parts."""
+    """Triangles in a picture, or parts of them."""
 
-    corners: Floats
+    corners: Floats  # homogeneous points, as in `outlines`
     faces: NDArray[np.int32]
-    owners: NDArray[np.int32]
-    whole: NDArray[np.bool_]  # nothing is cut off
+    owners: NDArray[np.int32]  # the triangle that each face is, or is a part of
+    whole: NDArray[np.bool_]  # whether nothing of it is cut off
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
@@ -126,7 +126,10 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
 
 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
-    """Return what of a triangle is between depths: points, weights (n, 6); `level`: cut at them."""
+    """Return the part of a triangle between two depths: rows (n, 6) of a point and its weights.
+
+    With `level`, points at a cut have exactly its depth.
+    """
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
         if not np.isfinite(limit):
@@ -173,7 +176,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
     depth = local[:, :, 2]
-    # Where what each triangle shows begins.
+    # The depth at which the visible part of each triangle begins.
     limit = np.full(count, camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
@@ -186,7 +189,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
         parts.append(polygon[fan_of(len(polygon))])
         owners.append(np.full(len(parts[-1]), i))
     found = _nearest(camera, np.concatenate(parts), x, y)
-    # Of several parts of a triangle, the nearest.
+    # Choose the nearest of the parts of a triangle.
     parents = np.concatenate(owners)
     order = np.lexsort((found.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
@@ -206,6 +209,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
         shares, distance = _nearest_shares(flat + camera.centre - (x, y))
         if camera.perspective:
+            # From weights in the picture to weights in space.
             inverse = shares / depth
             shares = inverse / inverse.sum(axis=1, keepdims=True)
         distance = np.where(np.isfinite(distance), distance, np.inf)
@@ -233,6 +237,7 @@ def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
         shares[nearer, k] = 1.0 - t[nearer]
         shares[nearer, (k + 1) % 3] = t[nearer]
     total = areas.sum(axis=1)
+    # The origin is inside where all areas have one sign; then they are its weights.
     covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
     shares[covered] = areas[covered] / total[covered, None]
     best[covered] = 0.0

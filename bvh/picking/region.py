@@ -56,7 +56,7 @@ def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
     check_camera(camera)
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     kept = kernel_input(kept if len(kept) else outline[:1].copy())
-    # What overflows far outside of the picture parts nothing from anything.
+    # Planes that overflow, far outside of the picture, exclude nothing.
     with np.errstate(over="ignore", invalid="ignore"):
         planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
     return Region(kept, convex, planes)
@@ -115,5 +115,5 @@ def select_part(
         return SelectedPart(used[(locate_points(region, corners, threads) >= BORDER) & seen], False)
     placed = transformed(surface, matrix)
     ids = select_faces(camera, region, placed, options.want_inside, threads)
-    # Only `instances` need the count of all triangles.
+    # Only for instances does it matter whether all primitives are selected.
     return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))

@@ -110,14 +110,14 @@ class Pick:
     """
 
     _hit: Hit
-    # A scene with its leaves when it was picked, or a tree without.
+    # A scene, and its leaves at the time of the pick; or a tree, and None.
     _source: PickableScene | BVH
     _leaves: LeafTable | None
     _camera: Camera
     _x: float
     _y: float
     _ray: tuple[float, ...]
-    # Of picks beside the cursor.
+    # For picks beside the cursor: its distance in pixels, and the position.
     _distance: float = 0.0
     _point: Floats | None = None
     _known: dict[str, Any] | None = field(default=None, init=False)
@@ -255,12 +255,12 @@ class Pick:
 
     @_once
     def _placed(self) -> PlacedTree:
-        """The leaf."""
+        """The leaf that was picked."""
         leaves, source = self._leaves, self._source
         if isinstance(source, BVH):
             return PlacedTree((), source, np.eye(4), None)
         assert leaves is not None
-        # After instances have been added or removed, the scene's leaves are others.
+        # Bring it up to date. After instances were added or removed, only the old table has it.
         if leaves.is_current():
             leaves = source._current_leaves()
         return leaves.leaf(self.leaf)

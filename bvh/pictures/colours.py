@@ -37,7 +37,7 @@ def heat(cost: Floats, hottest: float) -> Floats:
 
 
 def hottest_of(cost: Floats) -> float:
-    """Return the cost to show as white: a whole number that 1 % of the rays exceed."""
+    """Return the cost to show as white: a whole number that at most 1 % of the rays exceed."""
     return max(1.0, float(np.ceil(np.quantile(cost, HOT_SHARE)))) if cost.size else 1.0
 
 
@@ -52,7 +52,7 @@ def instance_colours(ids: NDArray[np.integer]) -> Floats:
     # Three saturations and values, so that close hues differ.
     vivid = np.array([0.62, 0.85, 0.45])[ids % 3]
     value = np.array([0.98, 0.80, 0.90])[ids % 3]
-    # From hue, saturation and value (Smith 1978, "Color gamut transform pairs").
+    # Conversion from hue, saturation and value (Smith 1978, "Color gamut transform pairs").
     position = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
     part = np.clip(np.minimum(position, 4.0 - position), 0.0, 1.0)
     return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))

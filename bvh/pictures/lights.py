@@ -51,7 +51,7 @@ class Lights:
 
     @cached_property
     def sphere(self) -> Floats:
-        """Points of the unit sphere for each cell of the tile."""
+        """Points of the unit sphere for each cell of the tile, shape (TILE * TILE, rays, 3)."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
         height, angle = 1.0 - 2.0 * x, 2.0 * math.pi * y
         across = np.sqrt(1.0 - height * height)
@@ -59,7 +59,7 @@ class Lights:
 
     @cached_property
     def disk(self) -> Floats:
-        """Directions to points of the lamp for each cell of the tile."""
+        """Directions to points of the lamp, as many as points of `sphere`."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
         radius = math.tan(math.radians(self.softness) / 2) * np.sqrt(x)
         angle = 2.0 * math.pi * y
@@ -70,10 +70,13 @@ class Lights:
         return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
     def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
-        """Return for each spot the visible share of the sky, by the cosine, and the light of it."""
+        """Return for each spot the visible share of the sky, by the cosine, and the light of it.
+
+        `cells` are the cells of the tile that the spots are in, as from `cells_of`.
+        """
         # A point of the unit sphere plus the normal is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
-        # With smooth normals some point into the face, and are mirrored.
+        # With smooth normals some rays point into the face: these are mirrored.
         depth = np.einsum("nkj,nj->nk", rays, spots.flat)
         spot, ray = np.nonzero(depth < 0.0)
         rays[spot, ray] -= 2.0 * depth[spot, ray, None] * spots.flat[spot]
@@ -148,6 +151,7 @@ class Ground:
         # Noise is visible on a plane, so it has twice the rays.
         softness, rays = max(lights.softness, SOFTNESS), 2 * lights.rays
         soft = replace(lights, softness=softness, rays=rays)
+        # Where the corners are above the ground, and where the borders of their shadows may be.
         reached, tall = [corners @ across.T], heights - level
         steep = float(soft.lamp @ up)
         if steep > LOWEST:
@@ -162,7 +166,7 @@ class Ground:
     def light(
         self, occluders: Occluders, origins: Floats, directions: Floats, cells: Ints
     ) -> tuple[Floats, int]:
-        """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
+        """Return the light on the ground for rays (n, 3), 1 off it, and how many rays were cast."""
         found = np.ones(len(origins))
         slope, height = _along(directions, self.up), _along(origins, self.up) - self.level
         rows = np.flatnonzero((slope < 0.0) & (height > 0.0))
@@ -198,17 +202,17 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
 
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground."""
-    # For True and None that of a scene, or z, if it is upright in the picture, else the axis that
-    # is. For None there is no ground in a rolled picture, or from inside.
+    # True and None stand for `Scene.up`, or z for a tree, if that is upright in the picture, else
+    # for the axis that is. With None there is no ground in a rolled picture, or from inside.
     if isinstance(up, bool | np.bool_):
         if not up:
             return None
     elif up is not None:
         return upward(up, "ground")
-    own = upward(source.up if isinstance(source, Scene) else "z")
+    default = upward(source.up if isinstance(source, Scene) else "z")
     if up is None and is_inside(source, camera):
         return None
-    for axis in (own, *map(np.array, AXES.values())):
+    for axis in (default, *map(np.array, AXES.values())):
         if abs(axis @ camera.right) < LEVEL and axis @ camera.up > -LEVEL:
             return np.asarray(axis)
-    return own if up else None
+    return default if up else None

@@ -171,7 +171,7 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_path(file: Path, kind: str, known: bool) -> None:
-    """Raise if a file cannot be written, or its format is unknown."""
+    """Raise unless the format of a `kind` of files is `known`, and the file can be written."""
     if not known:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():

@@ -180,6 +180,7 @@ class BandRenderer:
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
         if isinstance(source, BVH):
+            # A refit while this renders does not change the copy.
             source = copy(source)
         if isinstance(source, BVH) and source.kind == "custom":
             why = "custom primitives have no normals"
@@ -206,19 +207,20 @@ class BandRenderer:
         flat = options.ground is None and shade not in GROUNDED
         up = ground_up(source, self._camera, False if flat else options.ground)
         if isinstance(source, BVH | Scene):
-            taken = RenderSource(source, source)
+            rendered = RenderSource(source, source)
         else:
             smooth = smooth_of_parts(options)
-            taken = source if isinstance(source, RenderSource) else source.visible_tree(
+            rendered = source if isinstance(source, RenderSource) else source.visible_tree(
                 self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
             )  # fmt: skip
-        plane = None if up is None else Ground.below(taken.bounds, up, lights)
-        self._stage = Stage(taken, self._camera, lights, plane)
+        plane = None if up is None else Ground.below(rendered.bounds, up, lights)
+        self._stage = Stage(rendered, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.with_uv.any():
             raise ValueError(
                 'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
                 f"{'no mesh of the scene' if isinstance(source, Scene) else 'a tree'} has any"
             )
+        # About how many rays a sample casts: its own, and those to lights.
         lit = dict.fromkeys(("ao", "clay", "material"), lights.rays)
         lit["shadow"] = lights.rays if lights.softness else 1
         each = 1 + max(lit.get(name, 0) for name in (shade, *self._names))
@@ -230,7 +232,7 @@ class BandRenderer:
     def bands(
         self, top: int, bottom: int, threads: int, progress: Progress | None = None
     ) -> list[Band]:
-        """Render some rows on threads, and return them in bands, from top to bottom."""
+        """Render the rows top..bottom on threads, and return them in bands, from top to bottom."""
         found: dict[int, Band] = {}
 
         def work(begin: int, end: int) -> None:
@@ -240,7 +242,7 @@ class BandRenderer:
         return [found[begin] for begin in sorted(found)]
 
     def band(self, top: int, bottom: int) -> Band:
-        """Render some rows."""
+        """Render the rows top..bottom."""
         stage, samples = self._stage, self._samples
         sight, rows = self._cast(top, bottom, samples)
         costs = self._shade == "cost"
@@ -266,7 +268,7 @@ class BandRenderer:
         return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
 
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
-        """Cast the rays of some rows; return their hits, and their y in the picture."""
+        """Cast the rays of the rows top..bottom; return their hits, and their y in the picture."""
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)

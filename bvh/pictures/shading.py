@@ -35,7 +35,11 @@ BOUNCED = 0.06
 
 
 class Sight:
-    """Hits of the rays (height, width) of a band; properties of hits have a row for each."""
+    """Hits of the rays (height, width) of a band; properties of hits have a row for each.
+
+    `cells` are the cells of the tile that the rays are in, as from `lights.cells_of`; `rays` counts
+    the rays that have been cast, with those to lights.
+    """
 
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
@@ -94,7 +98,7 @@ class Sight:
 
 
 class Stage:
-    """Source, camera, lights and ground of a picture."""
+    """Source, camera, lights and ground of a picture, for all its bands."""
 
     def __init__(
         self, source: RenderSource, camera: Camera, lights: Lights, ground: Ground | None = None
@@ -110,7 +114,7 @@ class Stage:
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 
     def data(self, name: str, sight: Sight) -> NDArray[np.number]:
-        """Return the named numbers, one or a row for each ray."""
+        """Return the named numbers of `DATA`, one or a row for each ray."""
         if name == "depth":
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
@@ -166,7 +170,7 @@ class Stage:
         return np.asarray(found * (0.55 + 0.45 * self._slant(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of lit plaster or clay."""
+        """Return the colours of hits in the shades with light: plaster, clay or materials."""
         smooth, lights = sight.spots.smooth, self.lights
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":

@@ -61,6 +61,7 @@ class Surfaces:
         """Return the spots of hits, without misses; without `bent` the smooth normals are flat."""
         leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
         flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
+        # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
         lift = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
             primitives, matrices = (
@@ -72,7 +73,7 @@ class Surfaces:
                 size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))
                 lift[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
             else:
-                # Computed from the ray.
+                # These points are computed from the ray, so its origin matters.
                 lift[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
         if bent:
@@ -83,10 +84,10 @@ class Surfaces:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
-            known = self._known[tree].uv
-            if known is not None:
+            uv = self._known[tree].uv
+            if uv is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
-                corners = known[self.trees[tree].faces[hits.prim_id[rows]]]
+                corners = uv[self.trees[tree].faces[hits.prim_id[rows]]]
                 found[rows] = np.einsum("nkj,nk->nj", corners, weights)
         return found
 
@@ -109,10 +110,10 @@ class Surfaces:
         # 2021, "Hacking the shadow terminator").
         found, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
-            known, source = self._normals_of(tree), self.trees[tree]
-            if known is None:
+            given, source = self._normals_of(tree), self.trees[tree]
+            if given is None:
                 continue
-            normals, index = known
+            normals, index = given
             matrices = self._maps(leaf[rows])
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
@@ -122,6 +123,7 @@ class Surfaces:
             below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-below, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
+        # Points stay, with the flat normal, if the smooth one is zero, NaN or not on its side.
         lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
         found[lost], raised[lost] = flat[lost], points[lost]
         return found, raised
@@ -131,7 +133,7 @@ class Surfaces:
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
     def _by_tree(self, leaf: Ints) -> list[tuple[int, slice | Ints]]:
-        """Return each tree that was hit, with the rows of its hits."""
+        """Return the number of each tree that was hit, with the rows of its hits."""
         if len(leaf) == 0:
             return []
         if len(self.trees) == 1:
@@ -178,7 +180,7 @@ def _turned(normals: Floats, matrices: Floats) -> Floats:
     """Return unit normals (n, k, 3), each row transformed by its own matrix."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)
-    # By the cofactors: the transposed inverse, up to a factor.
+    # Normals are transformed by the cofactors: the transposed inverse, up to a factor.
     a, b, c = np.moveaxis(matrices[:, :, :3], 1, 0)
     cofactors = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=1)
     return unit(np.einsum("nij,nkj->nki", cofactors, normals))
@@ -201,7 +203,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
     count = int(vertices.max(initial=-1)) + 1
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
-    # Of empty arrays, bincount returns integers.
+    # For empty arrays, bincount returns integers.
     means = unit(np.stack(sums, axis=1).astype(np.float64))
     # Where all faces are close to their mean, no two of them form a crease.
     bound = math.cos(math.radians(CREASE / 2))
@@ -216,7 +218,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
 
 
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
-    """Return for each corner the sum over the corners at its vertex without a crease to it."""
+    """Return for each corner the sum of `weighted` over those at its vertex, across no crease."""
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
     _, first, size = np.unique(owners[order], return_index=True, return_counts=True)
@@ -242,7 +244,7 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
         corners = points[faces]
         edges = unit(np.nan_to_num(np.roll(corners, -1, axis=1) - corners))
         normals = np.cross(edges[:, 0], edges[:, 1])
-        # Of two pairs of edges, take the one that is farther from parallel.
+        # Use the pair of edges that is farther from parallel.
         others = np.cross(edges[:, 1], edges[:, 2])
         swap = (others * others).sum(axis=1) > (normals * normals).sum(axis=1)
         normals[swap] = others[swap]

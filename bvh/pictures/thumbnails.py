@@ -86,7 +86,7 @@ def _of_hits(hits: Any, by: ShownBy) -> Picture:
     if len(shape) != 2 or not mask.size:
         raise ValueError(f"hits must have the shape (height, width) of a picture, got {shape}")
     if by == "cost":
-        if not hasattr(hits, "nodes"):
+        if hits.nodes is None:
             raise ValueError('by="cost" needs hits with counters')
         cost = hits.nodes + hits.tests / LANES
         hottest = colours.hottest_of(cost)
@@ -107,8 +107,8 @@ def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
         share = (hits.t - near) / max(far - near, np.finfo(np.float64).tiny)
         return colours.ramp(share, colours.RANGE)
     if by == "instance_id":
-        if not hasattr(hits, "instance_id"):
+        if hits.instance_id is None:
             raise ValueError('by="instance_id" needs hits of a scene')
         return colours.instance_colours(hits.instance_id)
-    leaf = getattr(hits, "leaf", np.zeros(len(hits.t), np.int32))
+    leaf = np.zeros_like(hits.prim_id) if hits.leaf is None else hits.leaf
     return colours.face_colours(hits.prim_id, leaf)

@@ -24,7 +24,7 @@ AXES = {
 
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
-    """Return the triangles of a height field, and the cell of each."""
+    """Return the triangles of a height field, and the cell of each; see `from_heightfield`."""
     turned = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
         # An array of xarray, by the names and coordinates of its axes.
@@ -44,7 +44,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
     vertices = np.empty((count, width, 3))
-    # Where the first axis is x, rows and columns are exchanged.
+    # Where the first axis is x (`turned`), rows and columns are exchanged.
     row, column = np.arange(count)[:, None], np.arange(width)
     if turned:
         row, column = column, row
@@ -62,6 +62,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     vertices[..., 2] = heights
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    # Corners are listed so that normals point upward.
     halves = (a, b, c, a, c, d) if upward != turned else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
@@ -87,7 +88,7 @@ def _axis_of(name: Any, coordinate: Any) -> str | None:
 
 
 def _axis(name: str, given: ArrayLike | None, size: int) -> NDArray[np.float64]:
-    """Return the coordinates of the rows or columns."""
+    """Return the checked coordinates of `size` rows or columns; by default 0, 1, 2, ..."""
     if given is None:
         return np.arange(size, dtype=np.float64)
     found = reals(name, np.asarray(given))

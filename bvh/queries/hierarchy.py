@@ -276,6 +276,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return checked corners, (n, 3) each."""
     low, high = _limited("lower", lower), rows("upper", upper)
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
@@ -283,6 +284,7 @@ def _corner_rows(
 
 
 def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    """Return checked rows (n, 3), no more than primitives of a tree."""
     found = rows(name, given)
     if len(found) > MAX_PRIMITIVES:
         raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(found)}")
@@ -307,7 +309,7 @@ def _warm() -> None:
         for limit in (None, 1):
             any_tree.all_hits(*rays, max_hits=limit)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-    # So many may be those of an image.
+    # So many rays are tested for the rows of an image, by another kernel.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
 
 

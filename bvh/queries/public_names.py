@@ -33,7 +33,7 @@ def public(kind: Kind) -> Kind:
         function = member.__func__ if isinstance(member, classmethod) else member
         if name.startswith("_") or not isinstance(function, FunctionType):
             continue
-        # As fast as the function itself.
+        # A copy, and no wrapper, so that it is as fast as the function.
         copy: Any = FunctionType(
             function.__code__, function.__globals__, name, function.__defaults__,
             function.__closure__,

@@ -119,7 +119,7 @@ def check_method(method: str) -> None:
 
 
 def edge_rule(edges: EdgeRule) -> bool:
-    """Return whether each crossing is to be one hit."""
+    """Return whether an edge rule, checked, makes each crossing one hit."""
     if type(edges) is not str or edges not in EDGES:
         check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
@@ -137,7 +137,7 @@ def ray_batch(
         o, d = numbers[:6].reshape(2, 1, 3)
         batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
     elif plain is not None:
-        # As of `read_only`; where no masks are given, they stay `EVERY`.
+        # Read-only views. Without given masks, these stay `EVERY`.
         o, d = kernel_input(plain.origins), kernel_input(plain.directions)
         batch = RayBatch(Rays(o, d, plain.t_min, plain.t_max), o.shape[:1])
     else:
@@ -237,7 +237,7 @@ def unmasked(batch: RayBatch) -> RayBatch:
     """Return rays for faces that have all bits: rays without any bit miss."""
     rays = batch.rays
     if not rays.masks.all():
-        # No t is in that range.
+        # No t is in a range that ends at NaN.
         rays = rays._replace(t_max=kernel_input(np.where(rays.masks == 0, np.nan, rays.t_max)))
     return batch._replace(rays=rays._replace(masks=EVERY))
 
@@ -251,7 +251,7 @@ def check_rays(batch: RayBatch) -> None:
         "a zero direction": (rays.directions == 0).all(axis=-1),
         "a range that is empty or NaN": ~(rays.t_min <= rays.t_max),
     }
-    # A row that all rays share is the fault of the first of them.
+    # An error in a row that all rays share is that of the first ray.
     found = [(int(bad.argmax()), reason) for reason, bad in reasons.items() if bad.any()]
     if not found or batch.size == 0:
         return

@@ -53,7 +53,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
         edges cross edges and vertices lie on faces. A point is inside a closed mesh if a ray
         from it crosses an odd number of faces: shells in a shell are hollow, whichever way their
-        normals point, and a wall that two parts of a mesh share is none.
+        normals point, and a wall that two parts of a mesh share is ignored.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         The depth is the largest distance to the surface of one from a vertex, or the middle of a
         face, of the other that is inside. Where there is none, it is the length of the longest part
         of an edge that is inside: the edge pierces. Edges within flat parts, such as diagonals of
-        quads, are none. It is not the shortest way that separates them, which may be longer or
+        quads, do not count. It is not the shortest way that separates them, which may be longer or
         shorter.
 
         Parameters
@@ -319,9 +319,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         return shaped(shape, found)[0]
 
     def _two_states(self, question: str, other: Any) -> tuple[Self, Self]:
-        """Return this tree and the other of a question as they are now; one if they are the same.
+        """Return this tree and the other as they are now: twice the same one if they are one.
 
-        The other, if it is a mesh, is built into a tree.
+        The other, if it is a mesh, is built into a tree. Errors name the query, `question`.
         """
         tree: Any = self._other_tree(question, self._tree_of(other))
         own = self._snapshot()
@@ -331,7 +331,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         self, question: str, other: Any, transform: ArrayLike | None, threads: int,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield two solids and a search for their pairs of faces, each transform; None if apart."""
+        """Yield, for each transform, two solids and a search for pairs of faces; None if apart."""
         from bvh.surfaces.surface import Surface
 
         this, tree = self._two_states(question, other)
@@ -352,6 +352,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         placed: Any = None
 
         def tree_over(vertices: NDArray[np.float64]) -> Any:
+            """Return a tree over moved vertices: one tree, refitted for each transform."""
             nonlocal placed
             if placed is None:
                 placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
@@ -372,7 +373,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
 
 def must_bound_a_solid(question: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError that tells the open edges, unless a tree's mesh is closed."""
+    """Raise a ValueError that names some open edges, unless a tree's mesh is closed."""
     if tree.is_closed:
         return
     edges = tree.open_edges().tolist()

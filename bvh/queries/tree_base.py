@@ -50,7 +50,7 @@ class TreeBase:
         "_origin", "_quality", "_quick", "_source",
     )  # fmt: skip
 
-    # Cached data of queries, freed with the tree.
+    # In their `vars`, queries cache data, which is freed with the tree.
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
@@ -190,6 +190,7 @@ class TreeBase:
         arrays = self._arrays
         if not len(arrays.face_bits):
             return in_full(arrays)
+        # Arrays with bits of faces do not use this key in `_grouped_arrays`.
         known: TreeArrays | None = vars(arrays).get("_grouped")
         return known or vars(arrays).setdefault("_grouped", without_hidden(arrays))
 
@@ -208,7 +209,7 @@ class TreeBase:
         return primitives
 
     def _other_tree(self, question: str, other: object) -> TreeBase:
-        """Return the other tree of a question; raise a TypeError unless both are over triangles."""
+        """Return the other tree of a query; raise a TypeError unless both are over triangles."""
         self._must_hold(question, Triangles)
         if not isinstance(other, TreeBase):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
@@ -238,7 +239,7 @@ class TreeBase:
         origin, known = self._origin, vars(self._arrays)
         trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
-        # Neither frames nor the data of a user's primitives.
+        # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = known.get("_winding"), origin and origin.members
         kept = [kept_tables(arrays) for arrays in trees]
@@ -338,7 +339,7 @@ class TreeBase:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
         now = self._snapshot()
         state = {"_width": WIDTH} | {name: getattr(now, name) for name in names}
-        # Bits follow from the groups of faces, triangle groups are the rows of nodes.
+        # Left out: bits follow from `_groups`, and triangle groups are the rows of nodes.
         arrays = now._arrays._replace(face_bits=NO_BITS, groups=now._arrays.groups[:0])
         return state | {"_arrays": arrays}
 
@@ -364,17 +365,18 @@ class TreeBase:
         self._set_groups(None if bits is None else kernel_input(bits))
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
-        """Give the tree its arrays; its faces have no groups."""
+        """Set the arrays of a new tree, whose faces have no groups."""
         self._groups, self._origin, self._closed = None, None, {}
         self._take(arrays)
 
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
-        """Give faces their bits, after `_set_arrays`."""
+        """Set the bits of faces, or None, after `_set_arrays`."""
         self._groups = groups
         if groups is not None and not groups.all():
             self._take(with_bits(self._arrays, groups))
 
     def _take(self, arrays: TreeArrays) -> None:
+        """Set the arrays, and the data of single calls for them."""
         self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
 
 

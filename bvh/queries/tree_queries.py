@@ -46,10 +46,12 @@ class TreeQueries(
     __slots__ = ()
 
     def _ray_target(self) -> RaySearch:
+        """Return the target of rays: the tree as it is now, whatever a refit changes."""
         now = self._snapshot()
         return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _caster(self, cull: int, mask: int) -> Cast:
+        """Return a function that casts single rays at the tree as it is now."""
         return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
 
     def pick(
@@ -137,7 +139,7 @@ class TreeQueries(
         -------
         ndarray of int32, shape (n, 2)
             The vertices at their ends; of several vertices at one position, those of the first of
-            these faces. None if `is_closed`.
+            these faces. Without rows if `is_closed`.
 
         Examples
         --------
@@ -151,6 +153,7 @@ class TreeQueries(
         return open_edges(self._triangles())
 
     def _point_target(self, query: str, mask: int | None) -> Any:
+        """Return the target of points; raise a TypeError if the primitives do not fit the query."""
         from bvh.queries.batches.point_batches import PointSearch
 
         bits, now = one_mask(mask), self._snapshot()
@@ -192,7 +195,7 @@ class TreeQueries(
         return repr(self)
 
     def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
-        """Return the multipole moments of the faces that count."""
+        """Return the multipole moments of the faces that a mask selects."""
         from bvh.tree.winding_moments import winding_terms
 
         # Two threads may both compute them, with equal results.
@@ -207,7 +210,7 @@ class TreeQueries(
         return terms
 
     def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
-        """Return the triangles that count."""
+        """Return the triangles that share a bit with a mask; without groups they have all bits."""
         triangles, groups = arrays.primitives, self._groups
         assert isinstance(triangles, Triangles)
         if groups is None:
@@ -221,6 +224,7 @@ class TreeQueries(
     def _pairs_that_count(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
+        """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         assert isinstance(other, TreeBase)
         for side, tree, bits in ((0, self, one_mask(mask)), (1, other, one_mask(other_mask))):
             if bits != -1 or len(tree._arrays.face_bits):
@@ -228,6 +232,7 @@ class TreeQueries(
         return pairs
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
+        """Return the target of regions; raise a TypeError if the primitives are of no such kind."""
         from bvh.queries.batches.overlap_batches import search_of
 
         now = self._snapshot()
@@ -241,6 +246,7 @@ class TreeQueries(
         )  # fmt: skip
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
+        """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
         own, others = self._arrays, self._other_tree(query, other)

@@ -75,7 +75,7 @@ class Verb:
     def columns(
         self, in_scene: bool = False, counted: bool = False, ids: type[np.generic] = np.int32
     ) -> dict[str, type[np.generic]]:
-        """Return the columns of a result, in order, with their types; those of `prim_id` given."""
+        """Return the columns of a result, in order, with their types; `prim_id` has type `ids`."""
         if issubclass(self.returns, np.generic):
             return {self.name: self.returns}
         left_out = (() if in_scene else OF_SCENES) + (() if counted else COSTS)
@@ -93,7 +93,7 @@ def verb(
     arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
     merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
-    """Declare a query; the method itself is returned."""
+    """Return a decorator that declares a query (see `Verb`), and returns the method itself."""
 
     def declare(query: Query) -> Query:
         _declared[query] = Verb(query, arrays, returns, merge)

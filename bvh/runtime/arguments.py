@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
 from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
 
-# Bytes from which an array is large. The pages of a new map are cleared, those of memory that is
-# used again are not: for smaller arrays that takes too large a part of a build.
+# Size in bytes from which an array has a map of its own (see `new_bytes`). The system clears pages
+# of a new map, but not memory that is used again: for smaller arrays that would slow down builds.
 LARGE = 1 << 23
 _CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
@@ -26,8 +26,8 @@ INSIDE_RULES = get_args(InsideRule)
 Quality = Literal["medium", "high"]
 Memory = Literal["full", "compact"]
 
-# Types of results for type checkers: those of a batch, so that a batch's arrays can be used as they
-# are. `Any` stands for the number of a single query, and for arrays of other libraries.
+# Types of results for type checkers: the arrays of a batch can be used without a cast. `Any` stands
+# for the number of a single query, and for arrays of other libraries.
 CountResult = NDArray[np.int64] | Any
 FloatResult = NDArray[np.float64] | Any
 IdResult = NDArray[np.int32] | Any
@@ -38,9 +38,9 @@ CULL_CODES: dict[Cull | None, int] = {None: 0, "back": 1, "front": -1}
 ALL_BITS = 0xFFFFFFFF  # the mask of all faces
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
 LARGEST = float(np.finfo(np.float64).max)
-MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
+MAX_PRIMITIVES = 2**30  # the 2n - 1 nodes of a tree over n primitives are int32, too
 
-# Nouns whose plural is more than an s longer.
+# Nouns whose plural is not the singular and an s.
 SINGULARS = {
     "boxes": "box", "geometries": "geometry", "leaves": "leaf", "meshes": "mesh",
     "queries": "query", "vertices": "vertex",
@@ -48,14 +48,14 @@ SINGULARS = {
 
 
 def grouped(count: Any) -> str:
-    """Return a whole number for people, in groups of three that no line breaks."""
+    """Return a whole number as text, its digits in groups of three with no-break spaces between."""
     return f"{count:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
 def number_of(count: Any, plural: str, form: str = "") -> str:
-    """Return how many there are as text: "1 ray", "2 rays"; of more words the first is the noun.
+    """Return a number and its noun, such as "1 ray" or "2 rays".
 
-    The form "," is that of `grouped`.
+    The noun is the first word of `plural`. `form` is a format specification; "," is as `grouped`.
     """
     number = grouped(count) if form == "," else format(count, form)
     if number != "1":
@@ -96,7 +96,7 @@ def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
-    """Give flat results the leading shape of a batch; scalars for a single query."""
+    """Return flat results in the leading shape of a batch; as scalars if the shape is ()."""
     if shape == ():
         return tuple([array.item(0) for array in arrays])
     if len(shape) == 1:
@@ -123,11 +123,11 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def kept(array: NDArray[Any], given: object) -> NDArray[Any]:
-    """Return what was read of an argument as `owned` does, without a copy where none is needed."""
-    # Numbers that were converted are ours. So are those of a list. An array that is read-only
-    # together with all that it is a view of stays as it is, unless its owner makes it writable
-    # again; that of a read-only view does not: another view may write, and so may another process
-    # to a mapped file, and kernels would follow the indices of faces wherever they lead.
+    """Return the array that was read from the argument `given` as `owned`; copied if needed."""
+    # Converted numbers, and those of a list, are new. An array that is read-only together with all
+    # that it is a view of does not change, unless its owner makes it writable again. Another
+    # read-only view may change: by a view that is writable, or in a mapped file by another process.
+    # Kernels would then follow indices of faces that were not checked.
     is_ours = isinstance(given, list | tuple) or (
         isinstance(given, np.ndarray) and given.dtype != array.dtype
     )
@@ -137,19 +137,19 @@ def kept(array: NDArray[Any], given: object) -> NDArray[Any]:
 
 
 def _is_constant(array: NDArray[Any]) -> bool:
-    """Return whether an array and all that it is a view of are read-only, or its own alone."""
+    """Return whether an array and all that it is a view of are read-only, or used by it alone."""
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
     if not isinstance(array.base, np.ndarray):
         return isinstance(array.base, bytes)
-    # Two references: that of the array, and the one that is counted. A view has no other view as
-    # its base, so that there is none.
+    # Two references: that of the array, and the argument of `getrefcount`. As the base of a view is
+    # never a view of numpy's, another view of this memory would be a third reference.
     is_its_own = array.base.flags.owndata and sys.getrefcount(array.base) == 2
     return is_its_own or _is_constant(array.base)
 
 
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as all kernels take their input: aligned, C-contiguous, read-only."""
+    """Return the array as kernels need their input: aligned, C-contiguous, read-only."""
     # A view if possible. Numba compiles a kernel again for each layout and each read-only
     # flag, so there must be only one of them.
     flags = array.flags
@@ -170,14 +170,14 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
     except OSError:
         raise MemoryError(f"no memory for {size} bytes") from None
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # As numpy asks for large arrays; some systems refuse.
+        # Ask for huge pages, as numpy does for large arrays; some systems refuse.
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)
 
 
 def discard(array: NDArray[Any]) -> None:
-    """Give back the memory of an array from here whose numbers are not needed any more."""
+    """Return an array's memory to the system, if `new_bytes` mapped it; its numbers are lost."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -215,7 +215,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
 def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None:
     """Raise a ValueError unless `value` is one of the options."""
     if not (value is None or isinstance(value, str)) or value not in options:
-        # Not before: it takes as long to import as a thousand rays.
+        # Imported only for this error: the import takes as long as a thousand rays.
         from difflib import get_close_matches
 
         others, last = ", ".join(map(repr, options[:-1])), options[-1]
@@ -233,7 +233,7 @@ def cull_code(cull: Cull | None) -> int:
 
 def thread_count(threads: int | None) -> int:
     """Return the number of threads to use: `threads`, or one for each CPU we may use."""
-    # -1 stands for all CPUs of the process's affinity.
+    # -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
     if threads is None:
         return default_threads()
     number = thread_limit(threads)
@@ -257,7 +257,7 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
 
 
 def integers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return `value` as an array of integers of any type; without items, of any type at all."""
+    """Return `value` as an array of any integer type; one without items may have any type."""
     return _plain(name, value, "iu", "integers")
 
 
@@ -294,8 +294,8 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
     """Return distances or radii as float64 of their shape."""
-    # A single length must be at least 0 and, with `finite`, finite. Others are left to the kernels,
-    # where they find nothing.
+    # A single length must be at least 0 and, with `finite`, finite. Those of a batch are not
+    # checked: queries with wrong ones have no results.
     array = reals(name, value)
     if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
         kind = "a finite number" if finite else "a number"
@@ -306,7 +306,7 @@ def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.
 def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
     """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
     low, high = points("lower", lower), points("upper", upper)
-    # As numbers, for the sake of single regions.
+    # For three numbers, lists are faster than arrays.
     if low.ndim == high.ndim == 1 and any(map(operator.gt, low.tolist(), high.tolist())):
         raise ValueError(
             f"lower must not be above upper on any axis, got {low.tolist()} and {high.tolist()}"
@@ -342,7 +342,10 @@ def is_masked(value: object) -> bool:
 def _plain(
     name: str, value: ArrayLike, kinds: str, wanted: str, *, quote: bool = False
 ) -> NDArray[Any]:
-    """Return `value` as an array of some kinds of numbers, or an empty one of any."""
+    """Return `value` as an array of one of the kinds (see `dtype.kind`); of any kind if empty.
+
+    Errors say that it must be `wanted`; with `quote`, they show the value instead of its type.
+    """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
@@ -360,5 +363,6 @@ def _plain(
 
 
 def _limit(name: str, count: int, most: int) -> None:
+    """Raise a ValueError if there are more rows than `most`."""
     if count > most:
         raise ValueError(f"{name} must have at most {most} rows, got {count}")

@@ -13,14 +13,14 @@ from pathlib import Path
 
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
-# More threads than any computer has, and what there is where nothing limits it.
+# The largest BVH_NUM_THREADS; the quota of a process that has none.
 MOST, UNLIMITED = 1 << 16, 1 << 30
 # The number of threads that stands for all CPUs of the affinity.
 ALL_CPUS = -1
 
 
 class _Task(threading.local):
-    """The threads that each task may use, which runs in a thread of its own; 0 outside of tasks."""
+    """The default number of threads in a task, which has its own thread; 0 outside of tasks."""
 
     threads = 0
 
@@ -30,10 +30,10 @@ _task = _Task()
 
 def default_threads() -> int:
     """Return the number of threads where none is given."""
-    # That of a task of many (see `task_threads`); BVH_NUM_THREADS, if it is set; otherwise the CPUs
-    # of the process's affinity, or as many as its control group (cgroup v2) has time for, if these
-    # are fewer. The variable and the quota are read when they are first needed; a ValueError says
-    # that the variable is not a number from 1.
+    # In a task, the number of `task_threads`; elsewhere BVH_NUM_THREADS, if it is set; otherwise
+    # the number of CPUs of the process's affinity, or of those for which its control group
+    # (cgroup v2) has time, whichever is lower. The variable and the quota are read when they are
+    # first needed; a ValueError is raised if the variable is not a number from 1 to `MOST`.
     if _task.threads:
         return _task.threads
     wanted, quota = settings()
@@ -70,7 +70,7 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(own: Path, mount: Path) -> int:
-    """Return how many CPUs a control group has time for, rounded up; a large number for all."""
+    """Return how many CPUs a control group has time for, rounded up; `UNLIMITED` if for all."""
     # The group and all above it limit: each has a file cpu.max with a quota and a period, both in
     # microseconds.
     least, group = UNLIMITED, _group_of(own, mount)
@@ -88,7 +88,7 @@ def cpu_quota(own: Path, mount: Path) -> int:
 def _group_of(own: Path, mount: Path) -> Path:
     """Return the control group of this process; a path outside of all groups if it has none."""
     try:
-        # Names of groups are any bytes.
+        # Names of groups may have any bytes.
         lines = own.read_text(errors="surrogateescape").splitlines()
         path = next(line[3:] for line in lines if line.startswith("0::"))
     except (OSError, StopIteration):

@@ -40,19 +40,20 @@ def is_other(*arguments: object) -> bool:
 
 
 def _is_lazy(value: Any) -> bool:
-    # None from what may hold a lazy array and does not, as xarray's arrays.
+    # The method returns None if an array of xarray, which may hold a lazy one, does not.
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
 
 def _is_other(value: object) -> bool:
+    """Return whether a value is an array of another library, lazy or not."""
     kind = type(value)
     known = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
     return known and not isinstance(value, OURS)
 
 
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
-    """Return the result of a query, a function or method, in the kind of its arrays."""
-    # `names` has the arguments of the query, and perhaps other names of its caller.
+    """Return the result of a query (a function or method) as arrays of its arguments' library."""
+    # `names` has the arguments of the query, and perhaps other local variables of its caller.
     given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
@@ -74,8 +75,8 @@ def kind_of(value: object) -> str:
 
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
     """Return an array of another library as a numpy array, of the same memory if that can be."""
-    # A TypeError names it if its memory cannot be read as it is: it is traced, on another device,
-    # or part of a graph that gradients go through.
+    # Raises a TypeError, which names the argument, if its memory cannot be read as it is: it is
+    # traced, on another device, or part of a graph that gradients go through.
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):
         raise TypeError(

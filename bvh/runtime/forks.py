@@ -20,7 +20,7 @@ POLL_SECONDS = 0.05
 
 
 class Activation:
-    """The lock of the thread that imports Numba, which two cannot import together."""
+    """A re-entrant lock for the import of Numba, which two threads cannot import together."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -33,13 +33,14 @@ class Activation:
 
 
 activation = Activation()
-# It, and Numba's and llvmlite's once they are there, in the order in which compilers take them: a
-# user's function may contain a kernel, whose compilation registers the others.
+# Owners of the locks that forks take: `activation`, and those of Numba and llvmlite after their
+# import. In the order in which threads take them: a user's function, which is compiled with Numba's
+# lock, may contain a kernel that activates this package.
 _holders: list[Any] = [activation]
 
 
 def guard_compiler() -> None:
-    """Have forks wait for Numba, too; called with `activation`, after Numba is imported."""
+    """Have forks wait for Numba, too; called under `activation`, after Numba is imported."""
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 
@@ -48,7 +49,7 @@ def guard_compiler() -> None:
 
 
 class _Fork(threading.local):
-    """The locks that a fork under way has taken, for each thread."""
+    """For each thread: the locks that its fork has taken, and whether it was interrupted."""
 
     interrupted = False
 
@@ -89,26 +90,29 @@ def _take_locks() -> None:
                         return
                 _fork.taken.append(lock)
     except BaseException:
-        # Nothing can be raised here; the parent is interrupted after the fork.
+        # Python ignores exceptions here; the parent is interrupted after the fork.
         _fork.interrupted = True
 
 
 def _release_locks() -> None:
+    """Release the locks in the parent, and interrupt it if the fork was interrupted."""
     for lock in reversed(_fork.taken):
         lock.release()
     if _fork.interrupted:
-        # Nothing can be raised here either.
+        # Python ignores exceptions here, too.
         again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
         again.daemon = True
         again.start()
 
 
 def _begin_child() -> None:
+    """Release the locks in the child; replace them if the fork has not taken all."""
     if len(_fork.taken) == len(_holders):
         for lock in reversed(_fork.taken):
             lock.release()
         return
-    # Compiling needs the first lock. Freeing LLVM's objects needs its lock, too.
+    # Every compilation takes the first lock, and fails there. The others become usable, because
+    # LLVM's objects are freed under its lock.
     for holder in _holders[1:]:
         holder._lock = threading.RLock()
     _holders[0]._lock = Refusal()

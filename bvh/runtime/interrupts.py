@@ -11,14 +11,15 @@ from typing import Any
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[list[object]]:
     """Defer SIGINT to the end of the block, and then call its handler."""
-    # Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and forgets
-    # it. Yields a list in which a deferred signal appears.
+    # Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and ignores
+    # it. Yields a list, to which an item is appended when a signal is deferred.
     handler = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
     deferred = False
-    # Only the main thread runs handlers, and only it may set them. SIG_DFL and SIG_IGN are none.
+    # Only the main thread runs handlers, and only it may set them. SIG_DFL and SIG_IGN are not
+    # callable.
     if callable(handler) and _in_main_thread():
-        # In the main thread of an interpreter that is not the main one, none can be set.
+        # ValueError: in the main thread of a subinterpreter, no handler can be set.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, lambda number, frame: waiting.append(frame))
             deferred = True
@@ -35,10 +36,10 @@ def deferred_interrupts() -> Iterator[list[object]]:
 @contextlib.contextmanager
 def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
     """Raise a KeyboardInterrupt of the block that Python could not raise."""
-    # One that comes up in a finalizer (LLVM's objects have one each), or in a callback of a weak
-    # reference, is printed and forgotten, whatever runs in the main thread at the time: freeing
-    # what a compilation has left takes long enough to be hit. It is raised when the block ends, or
-    # when the function is called that this yields.
+    # Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
+    # callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
+    # to be lost in this way. It is raised when the block ends, or when the function that this
+    # yields is called.
     lost: list[BaseException] = []
 
     def check() -> None:
@@ -51,7 +52,7 @@ def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
     hook = sys.unraisablehook
 
     def note(unraisable: Any) -> None:
-        # SystemExit, too: a handler of signals may raise it.
+        # Exits are kept as well as interrupts, because a handler of signals may raise SystemExit.
         if isinstance(unraisable.exc_value, Exception):
             hook(unraisable)
         else:

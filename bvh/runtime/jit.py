@@ -29,7 +29,7 @@ __all__ = [
     "BVHWarning", "Dispatcher", "notice", "typeof", "types",
 ]  # fmt: skip
 
-# Imported for what it remembers: the folder in which the process has started.
+# Imported early, because it stores the working directory at its import.
 assert starting_folder
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -51,7 +51,7 @@ NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
-    """Return what a function of `compiler.dispatchers`, which imports Numba, makes of another."""
+    """Return a deferred dispatcher: `maker` of `compiler.dispatchers` makes it of `function`."""
 
     def make(function: Function) -> Any:
         from bvh.runtime.compiler import dispatchers
@@ -96,7 +96,7 @@ def llvm_operation(function: Callable[..., Operation]) -> Any:
 
 
 def literal_operation(function: Callable[..., Operation]) -> Any:
-    """Make an intrinsic, too; constant arguments keep their values in their types."""
+    """Make an intrinsic as `llvm_operation`; types of constant arguments keep their values."""
     return _operation(function, True)
 
 
@@ -119,8 +119,11 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
 
 
 def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
-    """Make a function choose, by its arguments' types, what it or `function` compiles to."""
-    # With `inline` that is always inlined into its callers, as by `inlined`.
+    """Return a decorator: the function chooses, by types of arguments, what calls compile to.
+
+    These are calls of the decorated function itself, or of `function` if given. With `inline`, what
+    it returns is always inlined into callers.
+    """
 
     def register(choose: F) -> F:
         def tell() -> None:
@@ -146,15 +149,15 @@ def called_by_numba(function: Function) -> Dispatcher:
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
-    """Compile what C calls for a kernel for types of arguments, and cache it as that kernel."""
+    """Compile `run`, which C calls, and cache it as kernel `function` for arguments of `kinds`."""
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:
     """Compile a function for a signature; return the address of its machine code."""
-    # It has the calling convention of compiled functions, not that of C. 0 where this version of
-    # Numba does not give the address.
+    # The code has Numba's calling convention, not that of C. Returns 0 if this version of Numba
+    # does not give the address.
     compiled.compile(signature)
     try:
         result = compiled.overloads[signature.args]

@@ -34,9 +34,9 @@ NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
-    """Return the context of the callback to be called as (done, total); None without progress."""
-    # Raises a TypeError if `progress` is nothing that public functions take, and an ImportError if
-    # it is True, and there is neither rich nor tqdm.
+    """Return a context manager of the callback (done, total), or of None without progress."""
+    # When it is entered, it raises a TypeError if `progress` is of another type, and an ImportError
+    # if it is True and neither rich nor tqdm is installed.
     return NO_PROGRESS if progress is None else _heard(progress)
 
 
@@ -78,6 +78,7 @@ def _shown() -> Iterator[Progress]:
 
 
 def _is_bar(given: Any) -> bool:
+    """Return whether a value, or class, has the methods of a bar of tqdm."""
     return all(callable(getattr(given, name, None)) for name in ("update", "refresh", "close"))
 
 
@@ -91,7 +92,7 @@ def _moving(bar: Any) -> Progress:
             bar.refresh()
         bar.update(begin + done - bar.n)
         if done >= total:
-            # The last step may come too soon after the one before to be drawn.
+            # tqdm does not draw a step that follows another one too soon.
             bar.refresh()
 
     return report

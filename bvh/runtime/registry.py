@@ -1,7 +1,7 @@
 """Functions of upper folders for lower ones, enrolled by name; optional libraries.
 
-Both are imported at their first use. The package enrols names when it is imported, so that nothing
-else is imported here.
+Both are imported at their first use. `bvh/__init__.py` enrols the names, so that this file imports
+nothing of the package.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ _homes: dict[str, tuple[str, str]] = {}
 
 
 def enrol(task: str, module: str, name: str) -> None:
-    """Have a function of a module do a task for lower folders."""
+    """Have a function `name` of a module do a task, named by a text, for lower folders."""
     _homes[task] = module, name
 
 
 def enrolled(task: str) -> Any:
-    """Return the function that does a task; the first call imports its module."""
+    """Return what is enrolled for a task, mostly a function; the first call imports its module."""
     module, name = _homes[task]
     return getattr(import_module(module), name)
 
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Have an ImportError of the library that a purpose needs name the extra to install."""
+    """Have an ImportError in the block say which extra to install; `purpose` begins its message."""
     try:
         yield
     except ImportError as error:

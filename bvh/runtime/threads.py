@@ -71,6 +71,7 @@ def _new_pool(size: int) -> ThreadPoolExecutor:
     # A thread that finds no memory at its start leaves its starter waiting for ever.
     _check_address_space(size)
     executor = ThreadPoolExecutor(size, thread_name_prefix="bvh", initializer=_enter_pool)
+    # Each thread waits for all others, so that the pool has to start all of them.
     all_here = threading.Barrier(size)
     try:
         for _ in range(size):
@@ -92,7 +93,7 @@ def _check_address_space(threads: int) -> None:
     stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
     stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
     try:
-        # Nothing of it is ever touched.
+        # Reserve that much address space, and release it at once; no page of it is touched.
         mmap.mmap(
             -1, threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
         ).close()
@@ -101,7 +102,7 @@ def _check_address_space(threads: int) -> None:
 
 
 def reserve_call_memory() -> None:
-    """Raise a MemoryError unless there is memory for the calls of a few kernels (see above)."""
+    """Raise a MemoryError unless there is memory for calls of Numba's (see `DESCRIPTIONS`)."""
     # The memory that has just been freed is what the same thread allocates next.
     blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
     for block in blocks:
@@ -144,7 +145,7 @@ def watch(
     futures: list[Future[None]] = []
     try:
         if getattr(_of_thread, "is_worker", False):
-            # A worker that waited for others, which may all be waiting, would wait for ever.
+            # A worker makes the calls itself: if all workers waited for others, none would work.
             run()
             if report is not None:
                 report()
@@ -175,8 +176,8 @@ class Shelf(Generic[Scratch]):
         self._free: list[Scratch] = []
 
     def take(self) -> Scratch:
-        """Return scratch memory for one thread, which gives it back or loses it."""
-        # pop and append are one step each, whatever the threads do.
+        """Return scratch memory for one thread, which may give it back for reuse."""
+        # pop and append are one step each, so threads need no lock.
         try:
             return self._free.pop()
         except IndexError:
@@ -188,22 +189,22 @@ class Shelf(Generic[Scratch]):
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Scratch]:
-        """Give scratch memory to one thread; after an exception it is not used again."""
+        """Yield scratch memory for one thread; after an exception it is not used again."""
         scratch = self.take()
         yield scratch
         self.give_back(scratch)
 
     def pieces(self) -> list[Scratch]:
-        """Return all pieces, which no thread uses any more."""
+        """Return all pieces that were given back, for use after the threads' work."""
         return self._free
 
 
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks of one size, or the last ones smaller, that cover 0..count; the last first."""
+    """Return chunks (start, stop) that cover 0..count, of the sizes of `share`; the last first."""
     chunks, start = [], 0
     while start < count:
         if least:
-            # Half of what is left, shared: threads then end together after few chunks.
+            # Each thread's share of half of the rest: few chunks, after which threads end together.
             some = min(max((count - start) // (2 * threads), least), size)
         else:
             some = size
@@ -218,7 +219,8 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks are of one size; or of at most that, smaller and smaller, but of `least` if there is one.
+    Chunks are of `size`. If `least` is not 0, they become smaller, from at most `size` to `least`.
+    `progress` is called as (done, count) between chunks.
     """
     if count == 0:
         if progress is not None:
@@ -247,7 +249,7 @@ def share(
             while take():
                 pass
         except BaseException:
-            # More results are of no use.
+            # After an error, no thread needs to begin another chunk.
             chunks.clear()
             raise
 
@@ -266,7 +268,7 @@ def share(
         chunks.clear()
         raise
     finally:
-        # A helper that has not started is not needed any more; the others end their chunk.
+        # Cancel helpers that have not started, and wait until the others have finished their chunk.
         if futures:
             from concurrent.futures import wait
 

@@ -22,7 +22,7 @@ _OPERATIONS = "all_pointers borrowed follow refer stack_memory"
 __getattr__ = names_of("bvh.runtime.simd.references", _OPERATIONS)
 all_pointers = __getattr__("all_pointers")
 
-# By class of a tuple, the function that makes its pointers, where that takes more than the rule.
+# For classes of tuples for which `all_pointers` is not enough: the function that makes pointers.
 SPECIAL: dict[type, Callable[..., object]] = {}
 
 

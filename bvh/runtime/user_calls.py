@@ -73,6 +73,10 @@ class UserCall(NamedTuple):
 NO_CALL = UserCall(0, 0, None)
 
 
+# These three return what is compiled for a user's function: it reads the data at an address, and
+# converts the result to the type of the interface.
+
+
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
@@ -109,26 +113,27 @@ INTERSECT = Interface(
 
 
 def user_call(function: Dispatcher, data: object, interface: Interface) -> UserCall:
-    """Return a user's function and its data as kernels take them."""
+    """Return a user's function and its data as kernels take them: as addresses, if possible."""
     kind = typeof(data)
     if not _is_flat(kind):
         return UserCall(function, data, None)
     address, code = _compiled(function, interface, kind)
     if address == 0:
         return UserCall(function, data, None)
+    # At least one word, which has an address.
     words = np.frombuffer(b"".join(_words(data, kind)) or bytes(8), np.int64)
     return UserCall(address, words.ctypes.data, (code, words, data))
 
 
 @lru_cache(maxsize=MAX_KEPT)
 def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
-    """Compile a user's function for data of a type; return its address and its owner."""
+    """Compile a user's function for data of a type; return its address, or 0, and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.signature()), compiled
 
 
 def _is_flat(kind: Type) -> bool:
-    """Return whether values of a type are arrays and numbers, or tuples of them."""
+    """Return whether words hold data of a type: arrays, numbers, None, functions, or tuples."""
     if isinstance(kind, types.BaseTuple):
         return all(_is_flat(part) for part in kind)
     numbers = types.Integer | types.Float | types.Complex | types.Boolean
@@ -137,7 +142,7 @@ def _is_flat(kind: Type) -> bool:
 
 
 def _words(value: Any, kind: Type) -> Iterator[bytes]:
-    """Yield what `_loader` reads: words of 8 bytes."""
+    """Yield what `_loader` reads: words of 8 bytes, in the layout of `calls.words`."""
     if isinstance(kind, types.BaseTuple):
         for part, part_kind in zip(value, kind, strict=True):
             yield from _words(part, part_kind)
@@ -167,7 +172,7 @@ def _call_at(
     context: Context, builder: Builder, address: Value, result: Type, kinds: Sequence[Type],
     values: Values,
 ) -> Value:  # fmt: skip
-    """Call the function at an address; what it raises is raised."""
+    """Write a call of the function at an address, which propagates exceptions of the function."""
     convention = context.call_conv
     kind = convention.get_function_type(result, kinds).as_pointer()
     status, value = convention.call_function(

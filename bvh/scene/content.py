@@ -39,15 +39,16 @@ class SceneContent(InstanceHolder):
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
-        """Initialise with a table of instances."""
+        """Initialise with a table of instances, and attributes by Python's id of their tree."""
         self._instances, self._attributes = table, attributes
-        # Trees by Python's id of the mesh that they were built from: only a hint.
+        # Trees by Python's id of the mesh that they were built from. Another mesh may have got that
+        # id since, so `_child_number` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
         self._flattened: FlattenedInstances | None = None
         self._view: Any = None
-        # The leaves that the view is of, changes of trees in the process, and arrays of its trees.
+        # What the view was made from: leaves, `changes.trees` at that time, and arrays of trees.
         self._view_of: tuple[FlattenedInstances | None, int, list[Any]] = None, -1, []
-        # The number of changes in the process when both were last up to date.
+        # The value of `changes.count` when leaves and view were last brought up to date.
         self._seen = -1
         self._up, self._saved = "z", None
 
@@ -69,31 +70,33 @@ class SceneContent(InstanceHolder):
         self._up = state["up"]
 
     def _current(self) -> SceneView:
-        """Return the two levels that kernels traverse, up to date."""
+        """Return the view of the scene that kernels traverse, brought up to date."""
         if self._seen == changes.count:
             return self._view  # type: ignore[no-any-return]
         with _guard.lock:
-            # Later changes are noticed by the next query.
+            # Read before the update, so that the next query notices changes made meanwhile.
             seen, deformed = changes.count, changes.trees
             leaves = self._current_leaves()
             of, stamp, arrays = self._view_of
             same = of is leaves
+            # A refit replaces the arrays of a tree.
             if same and stamp != deformed:
                 same = all(t._arrays is a for t, a in zip(leaves.trees, arrays, strict=True))
             if not same:
                 arrays = [tree._arrays for tree in leaves.trees]
                 columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
-                # A thread that found the counter current without the lock may yet take the old one.
+                # A new object: a thread that did not need the lock may still return the old one.
                 self._view = SceneView(leaves.trees, *columns)
             self._view_of, self._seen = (leaves, deformed, arrays), seen
             return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the leaves, up to date; their view, if there is one, follows."""
+        """Return the leaves, up to date; write new maps and masks to the view made from them."""
         with _guard.lock:
             leaves = self._flattened
             if leaves is None or not leaves.is_current():
                 leaves = self._flattened = FlattenedInstances(self)
+                # Forget trees that have no instance any more.
                 used = {id(child) for child in self._instances.children}
                 self._attributes = {k: v for k, v in self._attributes.items() if k in used}
                 self._meshes = {k: v for k, v in self._meshes.items() if id(v) in used}
@@ -106,7 +109,7 @@ class SceneContent(InstanceHolder):
                     if len(masked):
                         self._view.set_masks(masked, leaves.masks[masked])
             except BaseException:
-                # The next query starts afresh.
+                # The update may be incomplete: the next query computes all leaves again.
                 self._flattened = None
                 raise
             return leaves
@@ -193,7 +196,7 @@ class SceneContent(InstanceHolder):
         return self._current_leaves().name_of(self._leaf_row(leaf))
 
     def _leaf_row(self, leaf: int) -> int:
-        """Return the row of a leaf, checked."""
+        """Return the index of a leaf as an int; raise an IndexError if there is no such leaf."""
         number, count = arguments.one_index("leaf", leaf), len(self._current_leaves())
         if not 0 <= number < count:
             raise IndexError(f"leaf must be one of the {count} leaves, got {number}")
@@ -207,7 +210,7 @@ class SceneContent(InstanceHolder):
         return True
 
     def _row(self, key: int | str, name: str = "instance_id") -> int:
-        """Return the row of an instance by its id or name, an argument called `name`."""
+        """Return the row of the instance with an id or name; errors call the argument `name`."""
         number = self._id_of(key) if isinstance(key, str) else key
         return self._instances.row_of(arguments.one_index(name, number))
 
@@ -219,7 +222,7 @@ class SceneContent(InstanceHolder):
         return self._instances.rows_of(arguments.index_rows(name, numbers))
 
     def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
-        """Return ids, and those of the instances with the given names."""
+        """Return `ids` with each name replaced by the id of the only instance that has it."""
         if isinstance(ids, str):
             return self._id_of(ids)
         given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
@@ -297,6 +300,7 @@ class SceneContent(InstanceHolder):
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
         faces = np.full(rows.shape, -1, np.int32)
+        # The -1 of misses indexes the -1 at the end.
         tree_of = np.append(leaves.tree_of, np.int32(-1))[rows.astype(np.int64)]
         for k in np.unique(tree_of[~missed]).tolist():
             faces[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])

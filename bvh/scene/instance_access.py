@@ -19,7 +19,7 @@ class InstanceAccess(SceneContent):
 
     __slots__ = ()
 
-    # The index of a child in the table of instances.
+    # Defined by `Scene`: returns the index of a child in the table of instances.
     _child_number: Callable[[Any], int]
 
     @property
@@ -144,7 +144,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(self._row(instance_id), self._child_number(child))
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform of the instance `instance_id`, in microseconds among many, too.
+        """Change the transform of the instance `instance_id`, in microseconds even among many.
 
         Examples
         --------
@@ -165,7 +165,7 @@ class InstanceAccess(SceneContent):
         Parameters
         ----------
         ids : array_like of int or str, shape (n,)
-            Of an id that is repeated, the last transform counts.
+            If an id is repeated, its last transform is set.
         transforms : array_like, shape (n, 4, 4)
 
         Examples
@@ -233,7 +233,7 @@ class InstanceAccess(SceneContent):
     def __copy__(self) -> Self:
         """Return a copy that shares the trees and has copies of nested scenes.
 
-        Other threads may change the scene meanwhile: the gaps of its tables are not closed.
+        Other threads may change the scene meanwhile: its tables are locked, and not compacted.
         """
         copies: dict[int, Self] = {}
         with table_guard.lock:
@@ -265,7 +265,7 @@ class InstanceAccess(SceneContent):
         source : Scene
             The scene that this one is a copy of.
         revision : tuple of int
-            That of `source` when the copy was made, or last followed it.
+            ``source.revision`` when the copy was made, or when it last followed `source`.
 
         Returns
         -------
@@ -290,11 +290,13 @@ class InstanceAccess(SceneContent):
             if not len(tables) == len(copies) == len(revision):
                 return False
             pairs = list(zip(tables, copies, revision, strict=True))
+            # Rows correspond if nothing was added, removed or replaced, and no removal left a gap.
             if any(t.shape > old or len(t.column("ids")) != len(copy) for t, copy, old in pairs):
                 return False
             if any(table.names != copy.names for table, copy, _ in pairs):
                 return False
             for table, copy, version in pairs:
+                # All rows, if the table's log does not reach back to that version.
                 every = np.arange(len(copy))
                 moved, masked = table.changed_since(version) or (every, every)
                 for name, rows in (("maps", moved), ("masks", masked), ("visible", masked)):
@@ -322,7 +324,7 @@ def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
 
 
 def spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return one value for each of `count` instances."""
+    """Return `values`, one for all instances or one for each, as `count` values."""
     if values.ndim and values.shape != (count,):
         raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
     return np.broadcast_to(values, (count,))

@@ -40,11 +40,11 @@ SLACK = 1.0 - 2.0**-48
 
 
 class NearbyLeaves(NamedTuple):
-    """Pairs of leaves that may be near each other, ascending by their instances."""
+    """Pairs of leaves that may be near each other, sorted by their instances, then `nearest`."""
 
     job: instance_pairs.PairJob
-    owners: Rows  # (n, 2): of each pair
-    begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances
+    owners: Rows  # (n, 2): the two instances of each pair of leaves
+    begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances, then n
     nearest: Reals  # (n,): a lower bound of each pair's distance
 
     @property
@@ -57,7 +57,11 @@ class NearbyLeaves(NamedTuple):
 def candidates(
     view: SceneView, content: SceneView, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
-    """Return the pairs of leaves within a distance, of different instances that are not ignored."""
+    """Return the pairs of leaves of different instances whose boxes are within `reach`.
+
+    The second leaf is one of `content`, which is `view` itself for pairs within a scene. `ignored`
+    are the keys of pairs of instances to leave out (see `ignored_keys`).
+    """
     first = instance_pairs.side_of(view)
     second = first if content is view else instance_pairs.side_of(content)
     rows, rows2 = instance_pairs.near_leaves(view, first, second, None, threads, reach)
@@ -65,6 +69,7 @@ def candidates(
     boxes, others = first.boxes[rows], second.boxes[rows2]
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
+        # NaN, a difference of infinities, counts as no gap.
         gaps = np.where(gaps > 0.0, gaps, 0.0)
         nearest = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
     kept = nearest <= reach
@@ -75,7 +80,7 @@ def candidates(
     order = np.flatnonzero(kept)
     order = order[np.lexsort((nearest[order], owner2[order], owner[order]))]
     owners = np.stack([owner, owner2], axis=1)[order]
-    # The end is appended, also where there is no pair.
+    # A pair of instances begins where the ids change. The appended row gives the end.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
     motions = instance_pairs.motions_of(first, second)
     job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
@@ -86,7 +91,12 @@ def _by_subtrees(
     found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
 ) -> Work:  # fmt: skip
-    """Return the work on pairs of subtrees, `entries`, of the pairs of leaves `which`."""
+    """Return a function for `share_long` that searches for contacts; a task is a pair of subtrees.
+
+    Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function sets
+    `touching`, a flag for each pair of instances; it stops once ``enough[0]`` is not 0, and a
+    contact sets that to ``enough[1]``.
+    """
     job, pairs_of, most = found.job, found.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
@@ -104,17 +114,19 @@ def _by_subtrees(
 
 
 def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
-    """Return the work on pairs of leaves, many a call."""
+    """Return a function like that of `_by_subtrees`; a task is a pair of leaves."""
     job = found.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
     sides = _row_addresses(job.first.trees, trees), _row_addresses(job.second.trees, trees2)
+    # A kernel's call works on many tasks: two trees, the pair of instances, and two leaves.
     tasks = np.stack([trees, trees2, found.instances, job.rows, job.rows2], axis=1).astype(np.int64)
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
         done = False
         with shelf.scratch() as search:
+            # The first task, which has not begun.
             search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT] = 0, -1
             given = tasks[begin:end], job.motions, search, touching, enough
             while not (done or cancel[0]):
@@ -135,11 +147,15 @@ def find_touching(
     view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of instances that touch, ascending; with `only_one`, any one of them."""
+    """Return the pairs of instances that touch, (m, 2), ascending; or any one, if `only_one`.
+
+    The other arguments are those of `candidates`.
+    """
     found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
     which, entries = instance_pairs.tasks_of(found.job, threads)
+    # More tasks than pairs of leaves: these have been split into pairs of subtrees.
     if len(which) > len(found.job.rows):
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
@@ -161,8 +177,11 @@ class _NearestFaces(NamedTuple):
 def _measure(
     found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float, cancel: Ids | None
 ) -> _NearestFaces | None:
-    """Return the nearest faces, including those of pair `k` of leaves, unless cancelled."""
-    # Many kernels, which collisions do not need.
+    """Return the nearer of `nearest` and the nearest faces of pair `k` of leaves within `limit`.
+
+    Once the search is cancelled, `nearest` itself.
+    """
+    # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
     job = found.job
@@ -224,11 +243,12 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
         if limit <= reach or reach == np.inf:
             return _clearances(owners, [nearest] if nearest else [])
         if nearest:
+            # Pairs that may be nearer than this one are all within this reach.
             reach = limit
         elif reach < size:
             reach = max(4.0 * reach, spacing)
         else:
-            # Also for empty scenes, whose bounds are NaN.
+            # Empty scenes, whose size is NaN, come here, too.
             reach = np.inf
 
 
@@ -246,7 +266,7 @@ def find_relations(
     progress: Progress | None = None,
 ) -> ScenePairs:  # fmt: skip
     """Return the relations of a scene's instances that are not disjoint."""
-    # Exact arithmetic, which only relations need.
+    # Exact arithmetic, imported here as only relations need it.
     from bvh.surfaces.relations import NAMES, relation_of
     from bvh.surfaces.surface import Surface
 
@@ -255,6 +275,7 @@ def find_relations(
 
     @cache
     def solid(owner: int) -> BVH:
+        """Return a tree over the mesh of an instance in world coordinates."""
         points, faces, count = [], [], 0
         for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
             triangles = view.trees[view.tree_of[leaf]].primitives
@@ -281,7 +302,7 @@ def find_relations(
 
 @warms("contacts in scenes")
 def _warm() -> None:
-    """Compile the kernels of contacts that pairs in scenes do not have."""
+    """Compile the kernels of contacts that pairs of faces in scenes do not use."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
     view = SceneView([tree], 0 * two, maps, np.ones(2, np.uint32), two)

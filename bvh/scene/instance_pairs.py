@@ -41,15 +41,17 @@ Reals = NDArray[np.float64]
 # Pairs of leaves, or of their subtrees, in a chunk of a thread.
 PAIRS_AT_ONCE = 256
 
+# The identity as a map: for trees that are not moved.
 STILL = np.eye(3, 4)
 
 
 def search_of_scene(
     view: SceneView, counted: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
-    """Return the region search of a scene."""
+    """Return the region search of a scene; `counted` selects the results that a mask allows."""
 
     def corners(code: int) -> Any:
+        """Return the world corners of the triangle with a code (see `instanced`)."""
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
         primitives = view.trees[view.tree_of[leaf]].primitives
         assert isinstance(primitives, Triangles)
@@ -67,7 +69,7 @@ class Side(NamedTuple):
     maps: Reals  # (n, 3, 4)
     inverses: Reals
     boxes: Reals  # (n, 6)
-    visible: NDArray[np.bool_]  # (n,): and not empty
+    visible: NDArray[np.bool_]  # (n,): whether each is visible and not empty
 
 
 def side_of(content: SceneView | TreeBase) -> Side:
@@ -83,7 +85,7 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes around transformed boxes, and around their content, transformed and rounded."""
+    """Return boxes that hold boxes (n, 6) under a matrix, with a margin for rounded vertices."""
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -100,7 +102,11 @@ def near_leaves(
     view: SceneView, first: Side, second: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
-    """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
+    """Return the leaves of both sides, pair by pair, whose boxes meet or are near.
+
+    `first` is the side of `view`; `transform` moves the second one. Boxes are near if they are
+    within `reach` along every axis.
+    """
     rows2 = np.flatnonzero(second.visible)
     boxes = second.boxes[rows2]
     if transform is not None:
@@ -111,7 +117,7 @@ def near_leaves(
     if reach > 0.0:
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
-    # Clipped to the scene's bounds, all corners are finite.
+    # Nothing is outside the scene's bounds; clipped to them, all corners are finite.
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
@@ -126,14 +132,14 @@ class PairJob(NamedTuple):
 
     first: Side
     second: Side
-    itself: bool
-    rows: Rows
-    rows2: Rows
+    itself: bool  # whether both are one scene, in which each pair of faces counts once
+    rows: Rows  # leaves of `first`, one for each pair
+    rows2: Rows  # leaves of `second`
     motions: Rows  # addresses in the arrays of both sides: see `pair_frames.set_motions`
 
 
 def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
-    """Return the table of what moves the leaves of both sides."""
+    """Return the addresses of the maps of both sides, and of a matrix that moves the second."""
     return addresses(first.maps, first.inverses, second.maps, matrix)
 
 
@@ -142,7 +148,11 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending, in pairs of leaves that `kept` selects."""
+    """Return the pairs of faces that meet, ascending, in pairs of leaves that `kept` selects.
+
+    The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
+    is the same scene, and shared vertices and edges do not count as contacts.
+    """
     first = side_of(view)
     second = first if content is view else side_of(content)
     rows, rows2 = near_leaves(view, first, second, transform, threads)
@@ -182,8 +192,9 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the pair of leaves of each task, and its first pair of subtrees."""
+    """Return the tasks of a search: the index of a pair of leaves, and a pair of subtrees, each."""
     count = len(job.rows)
+    # Zeros are the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves are split into pairs of subtrees, which threads share.
@@ -195,7 +206,7 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 def begun(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """Begin the search of each pair of leaves in tasks begin..end, and yield it."""
+    """Begin the search of each pair of leaves in tasks begin..end, and yield its index."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
         meeting_pairs.begin_with(pair_search, entries[first:stop])
@@ -203,7 +214,7 @@ def begun(
 
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
-    """Return a pair of leaves as kernels take it."""
+    """Return pair `k` of leaves, as the arguments of kernels."""
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
     shared = meeting_pairs.TWO_MESHES
     if job.itself:
@@ -212,14 +223,15 @@ def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
-    """Return the trees of a pair of leaves."""
+    """Return the two trees of pair `k` of leaves."""
     first, second = job.first, job.second
     tree, tree2 = first.tree_of[job.rows[k]], second.tree_of[job.rows2[k]]
     return first.trees[tree], second.trees[tree2]
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return pairs in order, each once, as several leaves of a tree may have a face."""
+    """Return pairs (n, 2) of codes, sorted, each once, as two columns."""
+    # A face may be in several nodes of a tree, so a search may find a pair more than once.
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
@@ -229,10 +241,10 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the pairs to ignore as keys, the lower id in the high bits; ascending."""
+    """Return the pairs to ignore as keys, ``lower id << 32 | higher id``, ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
-    # Arrays without axes seem iterable.
+    # An array without axes is an instance of Iterable, but cannot be iterated over.
     single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
     if single or not isinstance(ignore, Iterable):
         raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
@@ -242,6 +254,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
         ids_of.setdefault(name, []).append(number)
 
     def ids(end: Any) -> list[int]:
+        """Return the ids that one end of a pair, an id or a name, stands for."""
         if isinstance(end, str):
             if end not in ids_of:
                 raise ValueError(f"ignore: there is no instance with the name {str(end)!r}")

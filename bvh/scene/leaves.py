@@ -85,15 +85,15 @@ class _NestedScene(NamedTuple):
     table: Instances
     ids: NDArray[np.int64]
     child: NDArray[np.int32]
-    # By child: its index among the trees, or among the nested scenes; -1 in the other one.
+    # For each child its index among the trees, and among the nested scenes; -1 if it is none.
     trees: NDArray[np.int32]
     parts: NDArray[np.int32]
-    # The first leaf of each row, counted within this scene.
+    # The first leaf of each row, counted within this scene, and the number of leaves.
     begins: NDArray[np.int64]
 
 
 class _LeafRows(NamedTuple):
-    """Columns of some leaves."""
+    """Some leaves: rows in the table of leaves, indices of trees, maps, and masks."""
 
     rows: NDArray[np.int64]
     tree_of: NDArray[np.int32]
@@ -128,7 +128,7 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
     for part in parts:
         table = part._instances
         uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
-        # Plain integers: there may be more than any array holds.
+        # Python's integers: nested copies may be more than an int64 can count.
         sizes = [counts.get(id(child), 1) for child in table.children]
         counts[id(part)] = sum(map(operator.mul, uses, sizes))
     return counts
@@ -176,7 +176,7 @@ class FlattenedInstances:
             begins = np.append(0, np.cumsum(sizes[child_of]))
             columns = table.column("ids").copy(), child_of, tree_of, part_of, begins
             self._parts.append(_NestedScene(table, *columns))
-        # The versions of the tables that maps and masks are of.
+        # The versions of the tables from which maps and masks were computed last.
         self._read = self._versions()
         rows, tree_of, maps, masks = self._leaves_below(np.arange(len(self._parts[-1].ids)))
         order = np.argsort(rows)
@@ -193,13 +193,13 @@ class FlattenedInstances:
         return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
-        """Compute the leaves below rows of the outermost scene."""
+        """Compute the leaves below rows of the outermost scene, in no particular order."""
         last = len(self._parts) - 1
         top = self._parts[-1]
         at, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         leaves: list[_LeafRows] = []
-        # First leaf, map and mask of each use of a scene; outer scenes come first.
+        # By scene: first leaf, map and mask of each of its uses. Outer scenes are visited first.
         uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
@@ -212,6 +212,7 @@ class FlattenedInstances:
                 maps = products(outer, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
                 self._check(at, child, part, maps)
+            # Rows grouped by child: each child that is a scene is used by its rows.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
             for k in np.flatnonzero(part.parts >= 0):
@@ -225,7 +226,10 @@ class FlattenedInstances:
         return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
     def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
-        """Check that products of maps are invertible, which rounding can prevent."""
+        """Check that products of maps are invertible, which rounding can prevent.
+
+        `at` has the first leaf of each row, and `child` its child, an index in `part`.
+        """
         matrices = matrices_of(maps)
         try:
             affine_maps("transforms", matrices)
@@ -241,7 +245,7 @@ class FlattenedInstances:
         return all(part.table.shape <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update maps and masks while `is_current`; return the leaves with another map, or mask."""
+        """Update maps and masks if `is_current`; return the leaves with new maps, and new masks."""
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS
@@ -250,13 +254,14 @@ class FlattenedInstances:
             len(self._parts) == 1
             or not any((top.parts[top.child[rows]] >= 0).any() for rows in known)
         ):
-            # Instances of trees only: each is one leaf.
+            # All changed instances are of trees, and each of these is one leaf.
             moved, masked = (top.begins[rows] if len(rows) else NO_ROWS for rows in known)
             if len(moved):
                 self.maps[moved] = top.table.column("maps")[known[0]]
             if len(masked):
                 self.masks[masked] = _masks_of(top.table, known[1])
         else:
+            # Compute the leaves below all instances that may have changed, and compare.
             every = np.arange(len(top.ids)) if known is None else np.union1d(*known)
             rows, _, maps, masks = self._leaves_below(every)
             # Compared as bits, -0.0 and 0.0 differ.
@@ -308,7 +313,7 @@ class Leaves(Sequence[Leaf]):
     Attributes
     ----------
     trees : list of BVH
-        Each once.
+        The trees of the leaves, each once.
     tree_of : ndarray of int32, shape (n,)
         Index of the leaf's tree in `trees`.
     matrices : ndarray of float64, shape (n, 3, 4)

@@ -60,7 +60,8 @@ def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether few faces are too small for the frame of the mesh."""
+    """Return whether at most one in FEW faces is smaller than FINEST of the mesh's size."""
+    # Halves do not overflow when they are subtracted.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
     extent = np.ptp(0.5 * mesh.vertices, axis=0).max()
@@ -72,13 +73,13 @@ class MergedTree(NamedTuple):
     """Tree over the mesh of a scene."""
 
     arrays: TreeArrays
-    # The code of each face; -1 in the last row, which misses index.
+    # The code of each face (see `instanced`), and a last row of -1, which the -1 of misses index.
     codes: NDArray[np.int64]
-    # The instance of each leaf, -1 in the last row; None where ids equal rows.
+    # The instance of each leaf, and a last row of -1; None if all ids equal the leaves' rows.
     owners: NDArray[np.int32] | None
 
     def named(self, hits: Any) -> Any:
-        """Return hits of the tree as hits of the scene; arrays of truths unchanged."""
+        """Return `hits` of the tree as hits of the scene; the booleans of `any_hit` as they are."""
         if not isinstance(hits, Hits):
             return hits
         shape = np.shape(hits.t)
@@ -99,10 +100,10 @@ def _can_merge(tree: TreeArrays) -> bool:
 class LeafMerger:
     """Merged tree of a scene, and the decision when to build it.
 
-    Columns of leaves may change in place, after which `forget` must be called.
+    Columns of leaves, those of `SceneView`, may change in place; then `forget` must be called.
     """
 
-    # Time of a build over the least time, for the fastest build so far.
+    # Measured time of a build divided by its `_least_seconds`, for the fastest build so far.
     slowness: ClassVar[float] = 4.0
 
     def __init__(
@@ -116,12 +117,12 @@ class LeafMerger:
 
     def forget(self) -> None:
         """Drop the merged tree, after leaves have changed."""
-        # Rays of all queries since then, and their merged tree.
+        # Rays of all queries since then, whether a thread builds a tree, and the merged tree.
         self._rays, self._building = 0.0, False
         self._tree: MergedTree | None = None
         # The least time of a build, once computed; infinite where there are too many triangles.
         self._seconds: float | None = None
-        # A token of the current leaves.
+        # Replaced at each change of leaves, so that a build in progress notices it.
         self._changes = object()
 
     @property
@@ -164,6 +165,7 @@ class LeafMerger:
         return LEAF_SECONDS * len(which) + FACE_SECONDS * faces
 
     def _build(self, least: float, threads: int) -> MergedTree | None:
+        """Build the merged tree; None if faces are too small, or leaves change meanwhile."""
         changes, began = self._changes, time.perf_counter()
         visible = self._visible()
         meshes: list[Any] = [self._trees[self._tree_of[leaf]].primitives for leaf in visible]
@@ -176,11 +178,11 @@ class LeafMerger:
         owners = np.append(self._owners, np.int32(-1))
         alike = np.array_equal(self._owners, np.arange(len(self._owners)))
         tree = MergedTree(arrays, codes, None if alike else owners)
-        # The first build may have compiled kernels.
+        # The minimum, because the first build may have included compiling kernels.
         spent = time.perf_counter() - began
         LeafMerger.slowness = min(LeafMerger.slowness, spent / least)
         if changes is not self._changes:
-            # Leaves have moved meanwhile.
+            # Leaves have changed meanwhile.
             return None
         self._tree = tree
         return tree

@@ -206,7 +206,7 @@ class Picking(SceneQueries):
         return select(self._placed(), camera, lasso(camera, polygon), options)
 
     def _placed(self) -> PlacedTrees:
-        """Return the leaves as picking takes them."""
+        """Return the leaves, and their boxes in the world, in the form that picking uses."""
         boxes, leaves = self._current().tlas.boxes, self._current_leaves()
         columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
         return PlacedTrees(self, leaves, leaves.trees, *columns, boxes)

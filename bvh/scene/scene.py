@@ -97,6 +97,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         """
         nodes = placements(trimesh_scene)
         maps = np.array([node.matrix for node in nodes]).reshape(-1, 3, 4)
+        # A tree for each geometry, and a second one, with reversed faces, for mirrored nodes.
         keys = list(zip((n.geometry for n in nodes), mirrored(maps).tolist(), strict=True))
         used = {key: trimesh_scene.geometry[key[0]] for key in keys}
         total, done = sum(len(mesh.faces) for mesh in used.values()), 0
@@ -114,6 +115,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
                 if turned:
                     surface = surface._replace(faces=np.asarray(surface.faces)[:, ::-1])
                 twin = trees.get((name, not turned))
+                # Both trees of a geometry share their vertices.
                 if twin is not None:
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
@@ -170,6 +172,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         file = self._saved
         if file is None or not file.checksum:
             return None
+        # All nested scenes and trees must still be as they were in this file.
         for part in nested_scenes(self):
             known, saved = part._instances, part._saved
             if saved is None or saved.content is not file.content or not known.is_as_made:

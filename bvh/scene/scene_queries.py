@@ -46,19 +46,23 @@ class SceneQueries(
     _quick = property(SceneContent._current)
 
     def _ray_target(self) -> RaySearch:
+        """Return the target of rays: the current view, or for many rays its merged tree."""
         view = self._current()
-        # Referenced, because `progress` may change the scene.
+        # The view keeps its arrays alive, because `progress` may change the scene.
         return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
+        """Return the target of rays that ignore the instances `exclude`, by a copy of the masks."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        # A copy, as other queries may run meanwhile.
+        # The masks themselves must not change, as other queries may run meanwhile.
         masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
         arrays: Any = view.arrays
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
     def _caster(self, cull: int, mask: int) -> Cast:
+        """Return a function that casts single rays at the scene as it is at each call."""
+
         def cast_of(view: SceneView) -> tuple[object, Cast]:
             # The function references these arrays, in case another thread changes the scene.
             arrays = view.arrays
@@ -83,6 +87,7 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> PointSearch:
+        """Return the target of points; raise a TypeError if a selected leaf has no triangles."""
         from bvh.queries.batches.point_batches import PointSearch
 
         view = self._current()
@@ -99,6 +104,7 @@ class SceneQueries(
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
     def _open_surface(self, mask: int | None) -> str | None:
+        """Return a description of a selected leaf with open edges, for a warning, or None."""
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
@@ -137,9 +143,10 @@ class SceneQueries(
         return tree
 
     def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return which faces share a bit with a mask, as their leaves do."""
+        """Return which faces share a bit with a mask, and have a leaf that does, too."""
         leaves = self._current_leaves()
         kept = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
+        # With all bits, only faces without any bit are left out; then there are `face_bits`.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 its = np.flatnonzero(leaves.tree_of[leaf] == k)
@@ -149,6 +156,7 @@ class SceneQueries(
     def _pairs_that_count(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
+        """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
         if isinstance(other, SceneQueries):
@@ -160,6 +168,7 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
+        """Return the target of regions; raise a TypeError if a leaf is not over triangles."""
         from bvh.scene.instance_pairs import search_of_scene
 
         bits = one_mask(mask)
@@ -171,6 +180,7 @@ class SceneQueries(
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
+        """Return a function that finds the pairs of faces of this scene and `other` that meet."""
         from bvh.scene.instance_pairs import find_leaf_pairs
 
         content: SceneView | TreeBase

@@ -38,6 +38,8 @@ from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, inst
 @entry
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
     """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`."""
+    # `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
+    # each tree. Each leaf has TRANSFORM_SIZE numbers of `transforms` (see `instanced`).
     for i in rows:
         own = frames[tree_of[i]]
         c, own_centre = centre(frame), centre(own)
@@ -106,7 +108,7 @@ class SceneView(Searched):
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        # Kernels have the addresses of their rows: referenced to keep these alive.
+        # Referenced here, because kernels only have the addresses of their rows.
         self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
@@ -119,14 +121,15 @@ class SceneView(Searched):
         self.masks = kernel_input(self._masks)
         # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
-        # Of the current maps, after the first query by points.
+        # See `metrics`; None before the first query of points.
         self._metrics: NDArray[np.float64] | None = None
         # Masks whose trees have been checked for open edges.
         self.seen_closed: set[int] = set()
         # Trees of all leaves for winding numbers (see `SceneQueries._as_one_tree`).
         self.one_trees: dict[tuple[int, bool], BVH] = {}
-        # The number of moves, and each leaf's last one; 0 for none.
+        # The number of calls of `move`, and for each leaf that of its last one; 0 for none.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
+        # See `shown_trees`.
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
@@ -185,7 +188,7 @@ class SceneView(Searched):
         return self.arrays if merged is None else merged.arrays, merged
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
-        """Return the first leaf within a mask that is not over triangles, and its kind."""
+        """Return the first leaf that a mask selects and is not over triangles, and its kind."""
         if self.plain:
             return None
         others = np.flatnonzero(~self._plain[self.tree_of] & (self._masks & np.int32(mask) != 0))
@@ -212,7 +215,7 @@ class SceneView(Searched):
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
-        # Of two threads that computed metrics at a time, the other one's may be here.
+        # If two threads computed metrics, the target may have those that are not updated below.
         if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
@@ -220,6 +223,7 @@ class SceneView(Searched):
         self._inverses[leaves], _ = inverses(new)
         if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
             self.adopt(self.tlas.arrays._replace(primitives=self._instanced))
+            # All transforms begin at the frame of the TLAS, which is another one.
             leaves = np.arange(len(self), dtype=np.int64)
         self._update_transforms(leaves)
 
@@ -249,7 +253,7 @@ class SceneView(Searched):
         exact &= ~shape | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
             shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
-        # Not those that are empty or overflow.
+        # Boxes that are empty or overflow remain as bounded above.
         exact &= np.isfinite(shifted).all(axis=1)
         boxes[exact] = shifted[exact]
         return boxes

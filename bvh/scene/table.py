@@ -4,7 +4,7 @@ A row is an instance. Rows are in the order of ids, which are never reused. Remo
 which the next query closes.
 
 All that is computed from tables follows their `version`, which counts changes; a log has the rows
-of the last ones. `tests/scene/test_changes.py` holds each cell of this table:
+of the last ones. `tests/scene/test_changes.py` checks each cell of this table:
 
 =========================== ======= ========= ======= ======= =========== ===========
 change                      leaves  SceneView moves   masks   one_trees   seen_closed
@@ -16,8 +16,8 @@ refit                       kept    new       new     new     new         new
 rename, up                  kept    kept      kept    kept    kept        kept
 =========================== ======= ========= ======= ======= =========== ===========
 
-`moves` are maps, inverses, the TLAS, transforms and `metrics` of leaves; `one_trees`, all trees
-over all leaves, the merged tree of rays too. A change in a nested scene has the same effects, for
+`moves` stands for maps, inverses, the TLAS, transforms and `metrics` of leaves; `one_trees` for all
+trees over all leaves, with the merged tree of rays. A change in a nested scene has these effects on
 all leaves below its instances. `Scene.source` is None after any change.
 """
 
@@ -42,9 +42,9 @@ Rows = NDArray[np.int64]
 # Ids are int32 in results.
 MAX_ID = 2**31 - 1
 
-# A log has as many rows as twice its table, and these.
+# Rows that a log may list, in addition to twice the number of rows in its table.
 REMEMBERED = 4096
-# Rows of a table of names that is small enough to scan.
+# Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
 
 NO_ROWS = np.empty(0, np.int64)
@@ -138,12 +138,12 @@ class Instances:
         # Each child once, however many instances it has; its index, by Python's id.
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
-        # By id, of the instances that have one.
+        # By id; only of the instances that have a name.
         self.names: dict[int, str] = {}
         self.next_id = 0
         # The number of changes, and its value when an instance was last added, removed or replaced.
         self.version = self.shape = 0
-        # Of the last versions: whether maps have changed, else masks or visibility, and the rows.
+        # The last changes: True if of maps, False if of masks or visibility, and the rows.
         self._log: list[tuple[bool, Rows]] = []
         self._logged = 0
 
@@ -170,7 +170,7 @@ class Instances:
         """Add instances of the children with the given indices; return their ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
-            # A new child has no instance.
+            # A child that is new gets no instance: `compact` is to drop it.
             self._is_compact = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can assign {MAX_ID} ids, and has assigned {first}")
@@ -207,7 +207,7 @@ class Instances:
         return row
 
     def rows_of(self, ids: NDArray[np.int64]) -> Rows:
-        """Return the rows of ids."""
+        """Return the rows of ids; without a search if the ids of the table have no gaps."""
         given = self.column("ids")
         if len(given) and given[-1] - given[0] == len(given) - 1:
             rows: Rows = np.clip(ids - given[0], 0, len(given) - 1)
@@ -226,7 +226,7 @@ class Instances:
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
-            # Twenty times as fast as sorting the ids.
+            # A table over all ids from -1 on: twenty times as fast as sorting the ids.
             which, rows, seen = np.arange(-1, size - 1), ids + 1, np.zeros(size, np.bool_)
             seen[rows] = True
             which[~seen] = -1
@@ -265,7 +265,7 @@ class Instances:
             self._note(False, NO_ROWS)
 
     def _note(self, moved: bool, rows: Rows) -> None:
-        """Count a change: of the maps of rows, or of their masks and visibility."""
+        """Log a change of rows: of their maps if `moved`, else of their masks or visibility."""
         self._logged += 1 + len(rows)
         if self._logged > REMEMBERED + 2 * self._size:
             self._log, self._logged = [], 1 + len(rows)
@@ -276,7 +276,7 @@ class Instances:
     def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
         """Return the rows with another map, and with another mask or visibility, than at a version.
 
-        None where they are not known: it may be all rows.
+        None if the log does not reach back to it: then all rows may have changed.
         """
         count = self.version - version
         if count > len(self._log):
@@ -286,7 +286,7 @@ class Instances:
         return _union(moved), _union([rows for is_map, rows in entries if not is_map])
 
     def forget(self) -> None:
-        """Count a change of all rows."""
+        """Count a change of all rows, and empty the log."""
         self._log, self._logged = [], 0
         self.version += 1
 
@@ -299,7 +299,7 @@ class Instances:
             self.replace(rows, -1)
 
     def replace(self, rows: Rows | int, child: int) -> None:
-        """Change the child of rows to the one with an index."""
+        """Change the child of rows to the one with an index; -1 removes the rows."""
         with table_guard.lock:
             self._columns["child"][rows] = child
             self._is_compact = False
@@ -331,7 +331,7 @@ class Instances:
 
     @property
     def is_as_made(self) -> bool:
-        """Whether nothing has changed since the table was made of a state."""
+        """Whether nothing has changed since `of_state` made the table."""
         return self._is_compact and self.version == 0
 
     def state(self) -> dict[str, Any]:

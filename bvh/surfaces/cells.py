@@ -33,8 +33,8 @@ from bvh.surfaces.surface import Reals, Surface
 Cell = tuple[bool, ...]  # inside each surface
 Segment = tuple[Row, Row]
 
-# A half-plane of a face from the segment: the side of the start on which it is, its direction as
-# seen along the segment, and the surface.
+# A half-plane of a face, bounded by the segment: 1 if it is to the left of the start of the turn
+# around the segment, -1 to the right; its direction (`_across`); the number of the surface.
 Wall = tuple[int, int, int, int]
 
 # Doubles that are tried near a point, and how far the first is, in sizes of a face.
@@ -44,9 +44,10 @@ TRIES, REACH = 200, 2.0**-8
 def cells_at(
     surfaces: Sequence[Surface], m: Row, axis: Row, size: float, rng: np.random.Generator
 ) -> set[Cell] | None:
-    """Return the cells around point m of a segment along an axis; None if m is special.
+    """Return the cells around point m of a segment along `axis`; None if m is special.
 
-    It is if it is an end of a face or of its edge there. `size` is about that of the faces.
+    It is if a face crosses the segment at m, or if m is a corner of a face or in an edge that is
+    not along the segment. `size` is about that of the faces.
     """
     at = np.array(rounded(m))
     low, high = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
@@ -60,6 +61,7 @@ def cells_at(
                 return None
             for v in directions:
                 flat.append((*_across(v, axis, drop), which))
+    # Try random doubles, farther and farther from m, until the cell at one of them is decided.
     size = max(size * REACH, float(np.abs(at).max()) * 2.0**-40, 2.0**-1000)
     for _ in range(TRIES):
         step = rng.normal(size=3)
@@ -79,6 +81,8 @@ def cells_at(
         inside = [_is_inside(surface, q, start, m, at) for surface in surfaces]
         if None in inside:
             continue
+        # Go around the segment: each wall changes the side of its surface. Walls with the same
+        # direction have no cell between them.
         cell = list(map(bool, inside))
         cells = {tuple(cell)}
         walls.sort(key=cmp_to_key(_order))
@@ -91,22 +95,25 @@ def cells_at(
 
 
 def _across(v: Row, axis: Row, drop: int) -> tuple[int, int]:
-    """Return a vector as seen along an axis, times a positive number."""
+    """Return a vector projected along `axis` to two coordinates, times a positive number.
+
+    The coordinate `drop`, in which the axis is not 0, is left out.
+    """
     i, j = (drop + 1) % 3, (drop + 2) % 3
     along, height = abs(axis[drop]), v[drop] if axis[drop] > 0 else -v[drop]
     return v[i] * along - height * axis[i], v[j] * along - height * axis[j]
 
 
 def _order(a: Wall, b: Wall) -> int:
-    """Compare two walls by their angles from the start."""
+    """Compare two walls by their angles from the start, counter-clockwise: < 0 if a is first."""
     return b[0] - a[0] or a[2] * b[1] - a[1] * b[2]
 
 
 def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
     """Return the directions in which a face extends from a line through m, seen at m.
 
-    They are two where the line passes through the face, one where it runs along an edge, and none
-    where m is not in the face; None where m is an end of either.
+    There are two if the line runs through the inside of the face, one if it runs along an edge,
+    and none if m is not in the face. The result is None if m is special (see `cells_at`).
     """
     if not face.has_area or dot(face.plane, m) != 0:
         return []
@@ -125,11 +132,12 @@ def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
 def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> bool | None:
     """Return whether points just before m, coming from q, are inside; None if undecided.
 
-    `start` and `at` are q in rational numbers and m rounded.
+    `start` is q in rational numbers, `at` is m rounded.
     """
     inside = surface.is_inside(q)
     if inside is None:
         return None
+    # Each face that is crossed between q and m changes the answer.
     low = np.nextafter(np.minimum(q, at), -np.inf)
     high = np.nextafter(np.maximum(q, at), np.inf)
     for face in surface.faces_at(low, high):
@@ -148,7 +156,10 @@ def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> boo
 def cells_along(
     surfaces: Sequence[Surface], ends: Segment, rng: np.random.Generator, size: float = inf
 ) -> set[Cell]:
-    """Return the cells around a segment that passes no face or edge, by a random point of it."""
+    """Return the cells around a segment that no face crosses or ends in, by a random point of it.
+
+    `size` is about that of the faces, if it is less than the segment's length.
+    """
     axis, size = minus(ends[1], ends[0]), min(size, size_of(ends))
     while True:
         cells = cells_at(surfaces, middle(*ends, rng), axis, size, rng)

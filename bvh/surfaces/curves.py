@@ -34,11 +34,11 @@ Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
 Whole = NDArray[np.int64]
 
-# The row of an end: the mesh whose edge it is (RATIONAL for points in rational numbers), the two
-# vertices of the edge by their names, the face that it crosses.
+# An end of a segment is identified by a row: the mesh whose edge it is on, the names of the edge's
+# two vertices, and the face that it crosses; or RATIONAL, the number of the point, 0, 0.
 RATIONAL = 2
 
-# Edges of faces without area: the side of the mesh, and the names of the ends.
+# Edges of faces without area: the number of the mesh, and the names of the ends.
 Thin = set[tuple[int, int, int]]
 
 
@@ -47,41 +47,46 @@ class Curves(NamedTuple):
 
     segments: Reals  # (n, 2, 3)
     faces: Ids  # (n, 2)
-    edges: Ids  # (n, 2, 3): of each end: mesh, and the edge's vertices; twice one for a vertex
-    ends: Whole  # (n, 2): numbers of points
+    edges: Ids  # (n, 2, 3): mesh and vertices of the edge that an end is on; a vertex is repeated
+    ends: Whole  # (n, 2): numbers of the ends, equal where segments share an end
     polygons: list[Reals]
     polygon_faces: Ids  # (p, 2)
 
 
 class Mesh(NamedTuple):
-    """Faces of one side, by their corners, vertices and names of these."""
+    """Some faces of one of two meshes."""
 
     corners: Reals  # (m, 3, 3)
-    faces: Ids
+    faces: Ids  # (m, 3): vertices
     names: Whole  # (m, 3): equal where corners are at one point
 
     def edge(self, i: int, k: int) -> tuple[int, int]:
-        """Return the names of the ends of an edge, in order."""
+        """Return the names of the ends of edge k of face i, the smaller one first."""
         a, b = int(self.names[i, k]), int(self.names[i, (k + 1) % 3])
         return (a, b) if a < b else (b, a)
 
 
 def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bool) -> Curves:
-    """Return the curves of pairs of faces that meet, by rows of the meshes, which have `ids`."""
+    """Return the curves in which faces of two meshes meet; with `itself`, both are the same mesh.
+
+    `pairs` (n, 2) are the faces that meet, by their rows in the meshes; `ids` of each mesh are the
+    numbers of these faces in the result.
+    """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
     generic, crossed = _events(signs)
+    # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
     which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     pair, event = crossed[which].nonzero()
     rest = np.flatnonzero(~generic)
     exact = _exact_pairs(own, other, pairs[rest])
-    thin, known = _thin_edges((own, other), exact, itself), dict[Row, int]()
+    thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
     ends = _edge_rows(own, other, pairs[which[pair]], event, itself)
     points, edges = _points(own, other, pairs[which[pair]], event)
     if thin:
-        _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, known)
+        _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    polygons, slow = _in_rationals(own, other, exact, crossed[rest], itself, thin, known)
+    polygons, slow = _in_rationals(own, other, exact, crossed[rest], itself, thin, point_numbers)
     found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
@@ -97,16 +102,21 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
 
 
 class _Found(NamedTuple):
-    """Segments, and rows of their ends (2 n, 4)."""
+    """Segments, with faces and edges as in `Curves`, but faces by their rows in the meshes."""
 
     segments: Reals
     faces: Ids
     edges: Ids
-    ends: Whole
+    ends: Whole  # (2 n, 4): the rows that identify the ends
 
 
 def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which pairs are decided by signs that are not 0, and their crossings (n, 6)."""
+    """Return which pairs are decided by signs that are not 0, and which edges cross faces (n, 6).
+
+    `signs` are those of `pair_signs`. An edge, the three of the first face before those of the
+    second, crosses the other face if its ends are on different sides of that face's plane, and if
+    it passes all of its edges on the same side.
+    """
     generic = (signs[:, :SIDES] != 0).all(axis=1)
     passes = signs[:, SIDES:].reshape(-1, 3, 3)
     crossed = np.empty((len(signs), 6), np.bool_)
@@ -121,7 +131,7 @@ def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool
 
 
 def _edge_rows(own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool) -> Whole:
-    """Return the rows of ends, by the pair of faces and the crossing of each."""
+    """Return the rows that identify ends, by the pair of faces and the crossing (0..5) of each."""
     rows = np.empty((len(pairs), 4), np.int64)
     for side, mesh in enumerate((own, other)):
         some = event // 3 == side
@@ -134,19 +144,20 @@ def _edge_rows(own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool) -
 
 
 def _points(own: Mesh, other: Mesh, pairs: Ids, event: Whole) -> tuple[Reals, Ids]:
-    """Return the crossings, rounded, and the edges that they are on."""
+    """Return the crossings, rounded, and their edges as in `Curves`; arguments: `_edge_rows`."""
     points, edges = np.empty((len(pairs), 3)), np.empty((len(pairs), 3), np.int32)
     for side, (mesh, second) in enumerate(((own, other), (other, own))):
         some = event // 3 == side
         face, k = pairs[some, side], event[some] % 3
         ends = np.stack([mesh.corners[face, k], mesh.corners[face, (k + 1) % 3]], axis=1)
         ids = np.stack([mesh.faces[face, k], mesh.faces[face, (k + 1) % 3]], axis=1)
-        # In one order, so that all pairs of an edge have the same point to the last bit.
-        turned = mesh.names[face, k] > mesh.names[face, (k + 1) % 3]
-        ends[turned] = ends[turned, ::-1]
+        # Edges start at the lower name: all pairs of an edge have the same point to the last bit.
+        reversed_ = mesh.names[face, k] > mesh.names[face, (k + 1) % 3]
+        ends[reversed_] = ends[reversed_, ::-1]
         walls = second.corners[pairs[some, 1 - side]]
         found = np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
+        # NaN: double-doubles are not accurate enough.
         for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
             p, q = map(exact_point, ends[n].tolist())
             found[n] = rounded(crossing(p, q, exact_face(walls[n].tolist()).plane))
@@ -173,7 +184,8 @@ def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], itself: bool) -> 
     """Return the edges of faces without area.
 
     Such faces close T-junctions: a point of one of their edges is on another one, too. So an end on
-    such an edge is named by its point. All faces without area that contain an end are in pairs.
+    such an edge is identified by its point. All faces without area that contain an end are in
+    `pairs`.
     """
     return {
         (0 if itself else side, *meshes[side].edge(pair.rows[side], k))
@@ -188,7 +200,10 @@ def _rename_thin(
     meshes: tuple[Mesh, Mesh], pairs: Ids, event: Whole, ends: Whole, points: Reals, thin: Thin,
     numbers: dict[Row, int],
 ) -> None:  # fmt: skip
-    """Name the ends on edges of faces without area by their points."""
+    """Identify the ends on edges of faces without area by their points; change `ends`, `points`.
+
+    `numbers` are those of the points so far.
+    """
     for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
         if (side, first, second) in thin:
             mesh, k = int(event[n]) // 3, int(event[n]) % 3
@@ -204,7 +219,10 @@ def _in_rationals(
     own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
     thin: Thin, numbers: dict[Row, int],
 ) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:  # fmt: skip
-    """Return polygons with their faces, and segments, of pairs that signs alone do not decide."""
+    """Return polygons with their faces, and segments, of pairs that signs alone do not decide.
+
+    `crossed` are the edges that surely cross faces (`_events`); the rest as in `_end`.
+    """
     polygons, segments, faces, edges, rows = [], [], [], [], []
     for pair, events in zip(pairs, crossed, strict=True):
         if not all(face.has_area for face in pair.faces):
@@ -253,7 +271,7 @@ def _end(
 def _feature(
     p: Row, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
 ) -> tuple[int, int, int]:
-    """Return the vertex at a point, or an edge that it is on."""
+    """Return the vertex at the end p of a segment, or an edge that it is on, as in `Curves`."""
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()
@@ -270,10 +288,11 @@ def _feature(
 def chained(
     ends: Whole, turn: Callable[[int, list[int]], int] | None = None
 ) -> list[tuple[list[int], bool]]:
-    """Return polylines: segments in order, ~k for those that run backwards, and which are closed.
+    """Return polylines: their segments in order, ~k for segment k backwards, and if it is closed.
 
-    They are cut where other than two segments meet. With a `turn`, which chooses the next of
-    several segments, they go on where their number is even, and are cut into loops.
+    `ends` (n, 2) are the nodes at both ends of each segment. A polyline ends where other than two
+    segments meet. With `turn(last, candidates)`, which chooses the next segment, it goes on where
+    an even number of segments meet, and is cut into loops.
     """
     at: dict[int, list[int]] = defaultdict(list)
     for k, (a, b) in enumerate(ends.tolist()):
@@ -282,6 +301,7 @@ def chained(
     lines, used = [], [False] * len(ends)
 
     def follow(first: int, start: int) -> None:
+        """Add the polyline from a node along a first segment; each loop in it is one of its own."""
         line, seen = list[int](), {start: 0}
         step: int | None = first
         while step is not None:
@@ -311,25 +331,25 @@ def chained(
 
 
 def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
-    """Return a choice between segments in a plane: the sharpest turn to the left of the last."""
-    ways = segments[:, 1] - segments[:, 0]
+    """Return a `turn` of `chained` for segments in a plane: the sharpest turn to the left."""
+    vectors = segments[:, 1] - segments[:, 0]
 
-    def way(step: int) -> Any:
-        return ways[step] if step >= 0 else -ways[~step]
+    def along(step: int) -> Any:
+        return vectors[step] if step >= 0 else -vectors[~step]
 
     def turn(last: int, after: list[int]) -> int:
-        u = way(last)
-        angles = [np.arctan2(normal @ np.cross(u, way(step)), u @ way(step)) for step in after]
-        # Those that run forward are first: on their left is the same side of the surface.
+        u = along(last)
+        angles = [np.arctan2(normal @ np.cross(u, along(step)), u @ along(step)) for step in after]
+        # Prefer segments that run forward: on their left is the same side of the surface.
         return max(zip((step >= 0 for step in after), angles, after, strict=True))[2]
 
     return turn
 
 
 def points_of(segments: Reals, line: Sequence[int]) -> Reals:
-    """Return the points of a polyline, its first point again at the end of a closed one."""
-    ways = np.array(line)
-    turned = ways < 0
-    chosen = segments[np.where(turned, ~ways, ways)]
-    chosen[turned] = chosen[turned, ::-1]
+    """Return the points of a polyline of `chained`; a closed one ends with its first point."""
+    steps = np.array(line)
+    backward = steps < 0
+    chosen = segments[np.where(backward, ~steps, steps)]
+    chosen[backward] = chosen[backward, ::-1]
     return np.concatenate([chosen[:, 0], chosen[-1:, 1]])

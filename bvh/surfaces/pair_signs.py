@@ -12,7 +12,8 @@ from bvh.geometry.arithmetic.predicates import orient3d
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
-# Of a pair: sides of the first face's corners, of the second's, edges i and j at SIDES + 3 i + j.
+# Signs of a pair, in this order: the sides of the first face's corners, those of the second's, and
+# how edges i and j pass each other, at SIDES + 3 i + j.
 SIDES, SIGNS = 6, 15
 
 _corner = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
@@ -36,18 +37,19 @@ def pair_signs(own, other, pairs, signs):
 
 @entry
 def count_crossings(faces, p, q):
-    """Return how many faces a segment crosses; -1 where it meets an edge, or an end is in one."""
+    """Return how many faces a segment crosses; -1 if it may meet an edge or end in a face."""
     p, q, count = (p[0], p[1], p[2]), (q[0], q[1], q[2]), 0
     low, high = floats.lower_of(p, q), floats.upper_of(p, q)
     for i in range(len(faces)):
         a, b, c = _corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2)
-        # Most boxes are beside that of the segment.
+        # Skip faces whose boxes do not meet that of the segment: most of them.
         top, bottom = floats.upper_of(a, floats.upper_of(b, c)), floats.lower_of(a, b)
         bottom = floats.lower_of(bottom, c)
         if top[0] < low[0] or top[1] < low[1] or top[2] < low[2]:
             continue
         if bottom[0] > high[0] or bottom[1] > high[1] or bottom[2] > high[2]:
             continue
+        # A face is missed if both ends are on one side of it, or if the line passes it outside.
         sides = orient3d(a, b, c, p) * orient3d(a, b, c, q)
         if sides > 0:
             continue
@@ -63,7 +65,10 @@ def count_crossings(faces, p, q):
 
 @kernel
 def _height(face, p, e):
-    """Return the height of a point over a face, times twice its area, and the size of its terms."""
+    """Return the height of a point over a face, times twice its area, and the size of its terms.
+
+    The height is a double-double. Differences of coordinates are scaled by 2**-e, to at most one.
+    """
     stay_outlined()
     u, v = floats.difference(face[1], face[0], -e), floats.difference(face[2], face[0], -e)
     r = floats.difference(p, face[0], -e)
@@ -80,14 +85,15 @@ def crossing_points(edges, faces, points):
         reach = max(floats.reach_of(face[0], face[1], face[2]), floats.reach_of(p, q, q))
         e = min(max(floats.exponent(reach) + 1, -1022), 1022)
         (f, size), (g, size2) = _height(face, p, e), _height(face, q, e)
-        # Both have errors below DD_ERROR of their sizes: at least 55 bits of the share are right,
-        # where none is too small.
+        # Both heights have errors below DD_ERROR of their sizes. Unless one is too small, at least
+        # 55 bits of `share`, the place of the crossing from 0 at p to 1 at q, are right.
         least, most = min(abs(f[0]), abs(g[0])), max(size, size2)
         sure = least > 2.0**-44 * most and most > 2.0**-700 and -900 < e < 900
         share = floats.dd_div(f, floats.dd_sub(f, g)) if sure else (floats.NAN, 0.0)
         way = floats.difference(q, p, 0)
         for k in range(3):
             x = floats.dd_add((p[k], 0.0), floats.dd_mul(share, way[k]))
+            # Rounding must not take the point beyond the ends.
             low, high = min(p[k], q[k]), max(p[k], q[k])
             points[n, k] = min(max(x[0], low), high) if sure else floats.NAN
 

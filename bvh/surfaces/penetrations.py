@@ -20,22 +20,22 @@ from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
 from bvh.surfaces.relations import NAMES, Pairs, relation_of, shares_met
 from bvh.surfaces.surface import Reals, Surface, Whole, have_same_faces
 
-# Of the length of an edge: more than the error of where it enters a box.
+# More than the error of the share of an edge at which it enters a box.
 SLACK = 1e-9
 
 
 class Deepest(NamedTuple):
-    """The deepest place: a point, or the end of a part of an edge."""
+    """The deepest place: a point, or the start of a part of an edge that is inside."""
 
-    depth: float
+    depth: float  # the distance from the other surface, or the length of the part
     point: Reals
-    direction: Reals
-    prim_id: tuple[int, int]
+    direction: Reals  # from the point to the nearest one of the other surface, or along the part
+    prim_id: tuple[int, int]  # a face of the first solid and one of the second
     own: bool  # whether the point, or the edge, is of the first solid
-    pierces: bool
+    pierces: bool  # whether it is a part of an edge
 
 
-# Of the size of two solids: a depth below it is due to the rounding of middles of faces.
+# A depth below this share of the coordinates is due to the rounding of middles of faces.
 NOISE = 2.0**-40
 
 NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, False)
@@ -44,7 +44,10 @@ NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 
 def deepest_of(
     first: Surface, second: Surface, find_pairs: Callable[[], Pairs], threads: int
 ) -> Deepest:
-    """Return the deepest place of two solids in each other; of equal ones that of the first."""
+    """Return the deepest place of two solids in each other; of equal ones that of the first.
+
+    Parts of edges count only if no vertex or middle is inside. `find_pairs` finds faces that meet.
+    """
     depth, sides = itemgetter(0), ((first, second, 0), (second, first, 1))
     vertex = max((_deepest_vertex(*side, threads) for side in sides), key=depth)
     middle = max((_deepest_middle(*side, threads) for side in sides), key=depth)
@@ -91,17 +94,21 @@ def _deepest_middle(own: Surface, other: Surface, side: int, threads: int) -> De
 
 
 def _deepest_point(points: Reals, faces: Whole, other: Surface, side: int, threads: int) -> Deepest:
-    """Return the point of a surface that is deepest inside of another solid."""
+    """Return the point of a surface that is deepest inside of another solid, or NOTHING.
+
+    `faces` are those of the points; `side` is 0 if these are of the first solid, 1 of the second.
+    """
     low, high = other.bounds
     near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
-    found = other.are_inside(points[near], threads)
-    # Points on the surface have depth 0.
-    near, sure = near[found != 0], found[found != 0] > 0
+    inside = other.are_inside(points[near], threads)
+    # Undecided points (-1) may be inside, too. Points on the surface have depth 0.
+    near, sure = near[inside != 0], inside[inside != 0] > 0
     if len(near) == 0:
         return NOTHING
     closest = other.tree.closest_point(points[near], threads=threads)
     depths = closest.distance.copy()
     k = int(depths.argmax())
+    # Decide those that would be deepest.
     while depths[k] > 0.0 and not (sure[k] or other.tree.contains(points[near[k]])):
         depths[k] = 0.0
         k = int(depths.argmax())
@@ -109,8 +116,8 @@ def _deepest_point(points: Reals, faces: Whole, other: Surface, side: int, threa
     if depth == 0.0:
         return NOTHING
     ids = int(faces[near[k]]), int(closest.prim_id[k])
-    way = (closest.position[k] - point) / depth
-    return Deepest(depth, point, way, ids if side == 0 else ids[::-1], side == 0, False)
+    direction = (closest.position[k] - point) / depth
+    return Deepest(depth, point, direction, ids if side == 0 else ids[::-1], side == 0, False)
 
 
 def _longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> Deepest:
@@ -118,12 +125,14 @@ def _longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> Deep
     # No vertex is inside, so that such a part is between two places where the edge meets a face.
     best, rng = NOTHING, np.random.default_rng(0)
     if side == 1:
+        # Put the faces of `own` first and sort by them.
         pairs = pairs[np.lexsort(pairs.T), ::-1]
     for edge, most, faces in _edges_that_meet(own, other, pairs):
         if most <= best.depth:
             break
         if own.is_flat(edge):
             continue
+        # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
         corners = own.corners[edge // 3]
         ends = exact_point(corners[edge % 3].tolist()), exact_point(corners[edge % 3 - 2].tolist())
         for start, end, face in _parts_inside(other, ends, faces, rng):
@@ -144,7 +153,7 @@ def _edges_that_meet(
 ) -> Iterator[tuple[int, float, list[int]]]:
     """Yield edges, bounds of their parts in the box of another solid, and the faces that they meet.
 
-    Each edge once, from the largest bound on.
+    Edge 3 i + k is edge k of face i. Each edge comes once, those of the largest bounds first.
     """
     corners = own.corners
     signs = np.empty((len(pairs), SIGNS), np.int8)
@@ -153,36 +162,39 @@ def _edges_that_meet(
     for k in range(3):
         first, second = signs[:, k], signs[:, (k + 1) % 3]
         passed = signs[:, SIDES + 3 * k : SIDES + 3 * k + 3]
-        # In the plane of a face, or from one side of it to the other within its edges.
+        # An edge may meet a face if it is in its plane, or leads from one side of it to the other
+        # and passes its edges on one side.
         flat = (first == 0) & (second == 0)
         meets = flat | ((first * second <= 0) & ~((passed.min(1) < 0) & (passed.max(1) > 0)))
         edges.append(3 * pairs[meets, 0].astype(np.int64) + k)
         faces.append(pairs[meets, 1])
-    found, walls = np.concatenate(edges), np.concatenate(faces)
-    # An edge belongs to several faces, all of which meet what it meets.
-    once = own.first_of_edge[found] == found
-    found, walls = found[once], walls[once]
+    meeting, met = np.concatenate(edges), np.concatenate(faces)
+    # An edge belongs to several faces, all of which meet what it meets: keep the first.
+    once = own.first_of_edge[meeting] == meeting
+    meeting, met = meeting[once], met[once]
     starts = corners.reshape(-1, 3)
-    ways = np.roll(corners, -1, axis=1).reshape(-1, 3) - starts
-    chosen = np.unique(found)
+    vectors = np.roll(corners, -1, axis=1).reshape(-1, 3) - starts
+    chosen = np.unique(meeting)
+    # The slab test of the edges with the box. NaN, of an edge in a plane of it, does not limit.
     with np.errstate(all="ignore"):
-        ends = (other.bounds[:, None] - starts[chosen]) / ways[chosen]
+        ends = (other.bounds[:, None] - starts[chosen]) / vectors[chosen]
         enter = np.nan_to_num(ends.min(axis=0), nan=0.0).max(axis=1, initial=0.0)
         leave = np.nan_to_num(ends.max(axis=0), nan=1.0).min(axis=1, initial=1.0)
         share = np.minimum(leave - enter + SLACK, 1.0)
-        bounds = np.linalg.norm(ways[chosen], axis=1) * np.where(share > 0.0, share, 0.0)
-    order = np.argsort(found, kind="stable")
-    found, walls = found[order], walls[order]
+        bounds = np.linalg.norm(vectors[chosen], axis=1) * np.where(share > 0.0, share, 0.0)
+    order = np.argsort(meeting, kind="stable")
+    meeting, met = meeting[order], met[order]
     for k in np.argsort(-bounds, kind="stable").tolist():
         edge = int(chosen[k])
-        span = slice(*np.searchsorted(found, [edge, edge + 1]).tolist())
-        yield edge, float(bounds[k]), walls[span].tolist()
+        span = slice(*np.searchsorted(meeting, [edge, edge + 1]).tolist())
+        yield edge, float(bounds[k]), met[span].tolist()
 
 
 def _parts_inside(
     other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
 ) -> Iterator[tuple[Row, Row, int]]:
-    """Yield the parts of an edge that are inside a solid, and the face at which each begins."""
+    """Yield (start, end, face at the start) of the parts of an edge that are inside a solid."""
+    # Cut the edge at the shares (`shares_met`) where it meets faces; `covers` are parts in a face.
     cuts: dict[Fraction, int] = {}
     covers: list[tuple[Fraction, Fraction, bool]] = []
     for k in faces:
@@ -196,7 +208,7 @@ def _parts_inside(
     points = [between(*ends, *share.as_integer_ratio()) for share in shares]
     for (a, p), (b, q) in pairwise(zip(shares, points, strict=True)):
         over = [is_border for first, last, is_border in covers if first <= a and b <= last]
-        # In one face alone: one of its sides is outside.
+        # A part in one face alone, and not along its border, has the outside on one side.
         inside = over != [False] and all(cell[0] for cell in cells_along([other], (p, q), rng))
         if inside and begin is None:
             begin, start = a, p

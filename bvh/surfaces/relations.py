@@ -29,12 +29,16 @@ NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
 
 
 def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]) -> str:
-    """Return how the first solid is related to the second; `find_pairs` finds faces that meet."""
+    """Return how the first solid is related to the second, one of NAMES.
+
+    `find_pairs` finds the pairs of faces that meet.
+    """
     if have_same_faces(first.corners, second.corners):
         return NAMES[5]
     rng = np.random.default_rng(0)
     surfaces, pairs = (first, second), find_pairs()
     cells: set[Cell] = set()
+    # The faces of each surface that share a segment with the other, or with their own surface.
     met: tuple[set[int], set[int]] = set(), set()
     segments: dict[frozenset[Row], float] = {}
     for i, j in rng.permutation(_in_more_than_a_point(surfaces, pairs)).tolist():
@@ -47,6 +51,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
                 cells |= cells_along(surfaces, ends, rng, size)
         if cells >= DECIDED:
             return NAMES[2]
+    # In surfaces that meet themselves, cells differ between parts of a segment that faces cut.
     if len(pairs) and (len(first.own_pairs) or len(second.own_pairs)):
         for which, surface in enumerate(surfaces):
             for i, j in surface.own_pairs.tolist():
@@ -61,11 +66,15 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
             cells |= _isolated_cells(surfaces, which, met[which], len(pairs) > 0, rng)
     if BOTH not in cells:
         return NAMES[1 if len(pairs) else 0]
+    # Without a cell in the first alone it is inside the second; without either they are equal.
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
 
 
 def _in_more_than_a_point(surfaces: Surfaces, pairs: Pairs) -> Pairs:
-    """Return the pairs of faces without those that only touch with a corner."""
+    """Return the pairs of faces without those of which one only touches with a corner.
+
+    That corner is in the plane of the other face, and the other two are on one side of it.
+    """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(surfaces[0].corners, surfaces[1].corners, kernel_input(pairs), signs)
     sides = signs[:, :6].reshape(-1, 2, 3)
@@ -86,8 +95,9 @@ def _segments(a: Face, b: Face) -> list[tuple[Segment, float]]:
 def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     """Return the shares of a segment at which it meets a face, and if it is along a border of it.
 
-    One share where it meets the plane of the face; where it is in the plane, the two between which
-    it is in the face, if any.
+    A share is 0 at the start and 1 at the end. If the segment is not parallel to the face, there is
+    one share, where its line meets the plane, even if that is not in the face. If it is in the
+    plane, the shares are the two between which it is in the face, or one, or none.
     """
     start, end = ends
 
@@ -128,7 +138,10 @@ def _cells_along_parts(
 def _isolated_cells(
     surfaces: Surfaces, which: int, met: set[int], touching: bool, rng: np.random.Generator
 ) -> set[Cell]:
-    """Return the cells on both sides of pieces that share no segment with the other surface."""
+    """Return the cells on both sides of pieces that share no segment with the other surface.
+
+    These are pieces without a face in `met`; `touching` tells whether any faces of both meet.
+    """
     surface, other = surfaces[which], surfaces[1 - which]
     pieces = surface.pieces
     firsts = np.setdiff1d(pieces, pieces[sorted(met)])
@@ -142,7 +155,7 @@ def _isolated_cells(
                     cells |= around
                     break
         return cells
-    # All of each piece is inside the other surface, or all of it outside.
+    # All of each piece is inside the other surface, or all of it outside: test a corner of each.
     points, (low, high) = surface.corners[firsts, 0], other.bounds
     near = ((points >= low) & (points <= high)).all(axis=1)
     inside = np.zeros(len(points), np.bool_)
@@ -200,7 +213,7 @@ def _cells_in_doubles(
 
 
 def _cells_of_face(surfaces: Surfaces, face: Face, rng: np.random.Generator) -> set[Cell]:
-    """Return the cells on both sides of a point of a face; none if it has no area."""
+    """Return the cells on both sides of a random point of a face; none if it has no area."""
     a, b, c = face.corners
     while face.has_area:
         # Two random steps: along an edge, then towards the third corner.

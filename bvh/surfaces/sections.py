@@ -17,12 +17,15 @@ from bvh.surfaces.surface import names_of
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]
 
-# Rounding of n . p + offset, of the sum of the sizes of its terms.
+# Bound of the rounding error of n . p + offset, as a share of the sum of its absolute terms.
 HEIGHT_ERROR = 8.0 * 2.0**-53
 
 
 def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the heights of points over a plane, with the right signs, and which are above."""
+    """Return the heights of points over a plane, of exact sign, and which are at least 0.
+
+    The plane is (nx, ny, nz, offset), with n . p + offset as the height; NaN if not finite.
+    """
     with np.errstate(all="ignore"):
         terms = points * plane[:3]
         heights = terms.sum(axis=1) + plane[3]
@@ -33,29 +36,31 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
     for k in np.flatnonzero(unsure).tolist():
         point = exact_point(points[k].tolist())
         exact = dot(row, point)
-        # Avoid underflow to 0.
+        # A quotient that underflows to 0 must keep its sign.
         heights[k] = exact / (scale * point[3]) or ((exact > 0) - (exact < 0)) * 2.0**-1000
     return heights, heights >= 0.0
 
 
 def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
-    """Return the section of a mesh."""
-    every, up = plane_heights(plane, vertices)
+    """Return the section of a mesh by a plane (nx, ny, nz, offset), without polygons."""
+    all_heights, up = plane_heights(plane, vertices)
     sides = up[faces].sum(axis=1)
-    cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(every[faces]).any(axis=1))
-    corners, heights, above = vertices[faces[cut]] + 0.0, every[faces[cut]], up[faces[cut]]
+    cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(all_heights[faces]).any(axis=1))
+    # Adding 0.0 turns -0.0 into 0.0.
+    corners, heights, above = vertices[faces[cut]] + 0.0, all_heights[faces[cut]], up[faces[cut]]
     names = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
     face, k = (above != np.roll(above, -1, axis=1)).nonzero()
-    # From the edge that leads down to the one that leads up.
+    # Each face has two cut edges: order them from the one that leads down to the one that leads up.
     order = np.lexsort([~above[face, k], face])
     face, k = face[order], k[order]
     j = (k + 1) % 3
-    # In one order, so that both faces of an edge have the same point; upward.
-    turned = above[face, k]
-    k, j = np.where(turned, j, k), np.where(turned, k, j)
+    # Edges k to j start below the plane, so that both faces of an edge have the same point.
+    descends = above[face, k]
+    k, j = np.where(descends, j, k), np.where(descends, k, j)
     low, high = heights[face, k], heights[face, j]
     p, q = corners[face, k], corners[face, j]
     share = low / (low - high)
+    # A vertex in the plane is itself the point.
     points = np.where((high == 0.0)[:, None], q, p + share[:, None] * (q - p))
     points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
     rows = np.sort(np.stack([names[face, k], names[face, j]], axis=1), axis=1)

@@ -16,7 +16,7 @@ from bvh.surfaces.pair_signs import count_crossings
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-# Pairs of a point and a face that are tested one by one.
+# The most pairs of a point and a face that are tested one by one.
 AT_ONCE = 1 << 22
 
 # The most faces that are all tested, without the kernels of a tree, which take seconds to compile.
@@ -66,7 +66,7 @@ class Surface:
         return face
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
-        """Return the faces whose boxes meet a box, and perhaps not all of these."""
+        """Return the faces that meet a box, and perhaps others whose boxes do."""
         if len(self.corners) > FEW:
             ids = self.tree.overlap_box(low, high).prim_id
         else:
@@ -79,7 +79,8 @@ class Surface:
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:
-        """Boxes of faces in an order along an axis, that order, the axis, and the longest."""
+        """Boxes of faces by lower bounds on an axis; that order, the axis, the longest extent."""
+        # The axis is the one on which bounds are spread most, less the longest extent.
         lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
         axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
         order = np.argsort(lower[:, axis])
@@ -103,7 +104,7 @@ class Surface:
 
     @cached_property
     def _outside(self) -> list[Reals | None]:
-        """Points outside the bounds; None if they overflow."""
+        """Points outside the bounds; None for each that overflows."""
         low, high = self.bounds
         with np.errstate(all="ignore"):
             reach = high - low + np.abs(high)
@@ -125,7 +126,7 @@ class Surface:
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
-        """Keys of the edges, three a face, equal for equal ends; and an order by them."""
+        """Keys of the edges, equal for equal ends, and their order; edge k of face i is 3 i + k."""
         corners = names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
         edges = np.sort(np.stack([corners, np.roll(corners, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
@@ -133,7 +134,7 @@ class Surface:
 
     @cached_property
     def first_of_edge(self) -> Whole:
-        """The first edge with the same ends, of each edge: three a face."""
+        """The first edge, by its number (see `_edges`), that has the same ends as each edge."""
         keys, order = self._edges
         first = np.empty(len(keys), np.int64)
         starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
@@ -151,7 +152,7 @@ class Surface:
         return len(faces) == 2 and faces[0].has_area and flat
 
     def unpaired(self, faces: Whole) -> Whole:
-        """Return one of each of the faces that are listed an odd number of times."""
+        """Return one of each group of equal faces, of any winding, if their number is odd."""
         names = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
         _, first, count = np.unique(
             names_of(np.sort(names, axis=1)), return_index=True, return_counts=True
@@ -160,10 +161,11 @@ class Surface:
 
     @cached_property
     def pieces(self) -> Whole:
-        """The piece of each face: faces that are connected by edges."""
+        """The piece of each face, by its first face; edges connect the faces of a piece."""
         keys, order = self._edges
         same = keys[order[1:]] == keys[order[:-1]]
         a, b = order[:-1][same] // 3, order[1:][same] // 3
+        # Give all faces around an edge the lowest number among them, until nothing changes.
         piece = np.arange(len(self.corners))
         while True:
             least = np.minimum(piece[a], piece[b])
@@ -185,7 +187,7 @@ def names_of(rows: NDArray[Any]) -> Whole:
 
 
 def have_same_faces(first: Reals, second: Reals) -> bool:
-    """Return whether two surfaces, by the corners (m, 3, 3), have the same faces, in any order."""
+    """Return whether two surfaces have the same faces (m, 3, 3), in any order and winding."""
     if first.shape != second.shape or not (first.min(axis=(0, 1)) == second.min(axis=(0, 1))).all():
         return False
     names = names_of(np.concatenate([first, second]).reshape(-1, 3)).reshape(2, -1, 3)

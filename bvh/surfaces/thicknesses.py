@@ -10,18 +10,21 @@ from numpy.typing import NDArray
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.surface import Reals, Surface
 
-# Places of a closed mesh, of those measured, at which is checked whether its normals point outward.
+# The most points of a closed mesh that are checked for normals that point inward.
 CHECKED = 64
 
-# A ball has shrunk enough once it gets smaller by less; and rounds until then at most.
+# Balls shrink until a step changes them by less than this share, for at most this many rounds.
 SHRUNK, ROUNDS = 1e-9, 60
 
 
 def along_normals(
     tree: Any, points: Reals, normals: Reals, threads: int
 ) -> tuple[Reals, NDArray[np.int32]]:
-    """Return how far it is from faces to where a ray inward leaves the solid; inf if nowhere."""
-    # Faces around the point are met from their fronts, and do not count.
+    """Return the distances from points to where rays inward leave the solid, and the faces there.
+
+    The distance is inf, and the face -1, if a ray leaves it nowhere.
+    """
+    # The ray leaves through the back of a face; faces around the point show it their fronts.
     hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
     return hits.t.copy(), hits.prim_id.copy()
 
@@ -30,6 +33,8 @@ def by_balls(
     tree: Any, points: Reals, normals: Reals, threads: int
 ) -> tuple[Reals, NDArray[np.int32]]:
     """Return the diameters of the largest balls that touch a surface at points, from inside.
+
+    The second result are the faces that they touch on the other side, -1 for an infinite diameter.
 
     Shrinking balls: Ma, Bae, Choi 2012, "3D medial axis point approximation using nearest neighbors
     and the normal field".
@@ -41,10 +46,10 @@ def by_balls(
             break
         p, n, r = points[active], normals[active], radius[active]
         near = tree.closest_point(p - n * r[:, None], threads=threads)
-        way = p - near.position
+        chord = p - near.position
         # The ball through p and the point that is too near, with its centre on the normal.
         with np.errstate(divide="ignore", invalid="ignore"):
-            smaller = (way * way).sum(axis=1) / (2.0 * (way * n).sum(axis=1))
+            smaller = (chord * chord).sum(axis=1) / (2.0 * (chord * n).sum(axis=1))
         shrinks = (near.distance < r * (1.0 - SHRUNK)) & (smaller < r) & (smaller > 0.0)
         active = active[shrinks]
         radius[active], face[active] = smaller[shrinks], near.prim_id[shrinks]
@@ -52,15 +57,18 @@ def by_balls(
 
 
 def warn_if_inward(surface: Surface, points: Reals, normals: Reals, found: Reals) -> None:
-    """Warn where normals of a closed mesh point inward, by parity in the middles of thicknesses."""
-    known = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
-    known = known[np.unique(np.linspace(0, len(known) - 1, CHECKED).astype(np.int64))[: len(known)]]
+    """Warn if normals of a closed mesh point inward; `found` are the thicknesses at the points.
+
+    They do where a thickness is infinite, or where its middle is outside.
+    """
+    valid = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
+    valid = valid[np.unique(np.linspace(0, len(valid) - 1, CHECKED).astype(np.int64))[: len(valid)]]
     inward = 0
-    for p, n, size in zip(points[known], normals[known], found[known], strict=True):
+    for p, n, size in zip(points[valid], normals[valid], found[valid], strict=True):
         inward += bool(np.isinf(size)) or surface.is_inside(p - 0.5 * size * n) is False
     if inward:
         warn_caller(
             f"thickness is measured against the normals, but they point inward at {inward} of "
-            f"{len(known)} places of this closed mesh that were checked: wind its faces to point "
+            f"{len(valid)} places of this closed mesh that were checked: wind its faces to point "
             "outward, as trimesh.repair.fix_normals does"
         )

@@ -12,7 +12,7 @@ ALL_LANES = (1 << WIDTH) - 1
 
 @inlined
 def counted_lanes(tree, group, mask):
-    """Return the lanes of a group whose faces share a bit with a mask, as bits."""
+    """Return the lanes whose faces share a bit with a mask, as bits; all if faces have no bits."""
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 

@@ -23,11 +23,11 @@ from bvh.tree.wide_nodes import WideNodes
 
 class _Arrays(NamedTuple):
     nodes: WideNodes
-    # As float32, see `triangle_groups`; as int16, `compact_groups`; empty for other primitives.
+    # float32: see `triangle_groups`; int16: see `compact_groups`; empty for other primitives.
     groups: NDArray[Any]
     primitives: Primitives
     frame: NDArray[np.float64]  # (4, 3): see `frame`
-    # Of the face in each row and lane of ids; without rows where all faces count.
+    # The bits of the face in each row and lane of ids; no rows if faces have no bits.
     face_bits: NDArray[np.int32] = NO_BITS
 
 
@@ -73,7 +73,7 @@ class TreeArrays(_Arrays):
     @cached_property
     def row(self) -> TreeRow:
         """The row of the tree, as kernels take it; it lives as long as this object."""
-        # Of two threads that make it, both get what is kept.
+        # If two threads make it at once, both get the one that was stored first.
         words = self.__dict__.setdefault("_words", self.words())
         primitives = self.primitives
         users = primitives[1:] if isinstance(primitives, Custom) else ()
@@ -95,7 +95,7 @@ class TreeArrays(_Arrays):
         return rows.new_row(tables, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
 
     def __getstate__(self) -> None:
-        """Rows are of this process."""
+        """Leave out the row, whose addresses are valid in this process alone."""
 
 
 class TreePointers(NamedTuple):
@@ -107,7 +107,7 @@ class TreePointers(NamedTuple):
     primitives: Primitives | Instanced  # pointers
     frame: Pointer[np.float64]
     face_bits: Pointer[np.int32]
-    has_bits: bool  # without them all faces count
+    has_bits: bool  # without bits, every mask selects all faces
 
 
 # A pointer to the first id.
@@ -185,7 +185,8 @@ is_empty = inlined(lambda tree: rows.is_empty(rows.row_at(tree.address)))
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
-    """Return the arrays read-only, as kernels take them; ids are those in groups, if there are."""
+    """Return the arrays read-only, as kernels take them."""
+    # Groups of triangles end with the ids, and become the rows of these.
     (data, rows), groups, primitives, frame, bits = arrays
     rows = groups.view(np.int32).reshape(len(rows), -1) if groups.size else rows
     return TreeArrays(
@@ -203,13 +204,13 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
     """Return a tree whose faces have bits, by which a query's mask tells those that count."""
-    # 0 in unused lanes.
+    # The id -1 of unused lanes selects the 0 at the end.
     bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
     return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
 
 
 def emptied(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree that is as another, but has nothing to be found."""
+    """Return the tree without nodes, in which queries find nothing."""
     data, rows = arrays.nodes
     nodes = WideNodes(kernel_input(data[:0]), kernel_input(rows[:0]))
     return arrays._replace(nodes=nodes, face_bits=NO_BITS)
@@ -222,7 +223,7 @@ def bytes_of(*held: object) -> int:
     while rest:
         part = rest.pop()
         if isinstance(part, np.ndarray):
-            # Of a whole and its beginning, the whole counts.
+            # Arrays may be the beginning of another one: count the largest at each address.
             sizes[part.ctypes.data] = max(sizes.get(part.ctypes.data, 0), part.nbytes)
         elif isinstance(part, tuple | list | dict):
             rest += part.values() if isinstance(part, dict) else part

@@ -56,7 +56,7 @@ def _box_of_triangle(triangles, i):
     a = corner(triangles.points, np.int64(triangles.faces[i, 0]))
     b = corner(triangles.points, np.int64(triangles.faces[i, 1]))
     c = corner(triangles.points, np.int64(triangles.faces[i, 2]))
-    # Nothing times infinity or NaN is NaN.
+    # 0 times infinity or NaN is NaN, which is not 0.
     is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
     return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
 
@@ -103,7 +103,7 @@ def local_box(low, high, middle, s):
 @entry
 def _record_triangles(triangles, begin, end, frame, records, at, boxes):
     """Write the records of the valid triangles of a range from row `at` on."""
-    # Bounds them and, doubled, their centres, too.
+    # Also writes the box of all, and that of their centres, doubled, to `boxes`.
     middle, s = corner(frame, 0), scale(frame)
     box, centres = nothing(), nothing()
     for i in range(begin, end):
@@ -132,7 +132,7 @@ def record_boxes(boxes, ids, frame, records):
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
     """Find the local frame of primitives, and the records of those that can be hit."""
-    # With `spare`, the records have room for that share of triangles more.
+    # The records have room for more triangles: the share `spare` of those that can be hit.
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
@@ -187,7 +187,7 @@ def build(
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
-    # Not kept while groups are made.
+    # Free their memory before groups are made.
     del binary, root
     groups = pack(primitives, nodes, frame, threads, lanes)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
@@ -245,7 +245,7 @@ def in_full(arrays: TreeArrays) -> TreeArrays:
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree without its faces that have no bits, for kernels that know nothing of bits."""
+    """Return a tree without its faces that have no bits, for kernels that do not test bits."""
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():

@@ -114,7 +114,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
         rows[i] = rows[few] + rows[many]
         if rows[few] > rows[many]:
             few, many = many, few
-        # One child takes k + 1 lanes, the other what is left. More than its leaves are of no use.
+        # One child takes k + 1 lanes, at most one for each of its rows, the other what is left.
         best, other = infinite, simd.load(sums, many * WIDTH, WIDTH)
         other = simd.select(first, infinite, simd.permute(other, one_down))
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
@@ -211,7 +211,7 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
                     wide_nodes.set_child_box(data, wide_nodes.node_at(node) + c, low, high)
                     wide_nodes.set_child_code(data, wide_nodes.node_at(node) + c, 0)
                 order_node(data, node)
-            # The first child is next.
+            # Reverse the children that are pending, so that the first one is next.
             for c in range((waiting - begun) >> 1):
                 for k in range(2):
                     a, b = begun + c, waiting - 1 - c

@@ -36,8 +36,9 @@ NOTHING = np.int16(-(2**15))
 
 EDGE_SHARE, EDGE_REST = 1.01 * 2.0**24 / 24.0, 6.6 * 2.0**24 / 24.0
 SIZE_SHARE, SIZE_REST = 0.51 * 2.0**24 / 24.0, 6.5 * LONGEST**2 / 96.0
-# Pays for all roundings of sums and bounds here.
+# A factor that covers all roundings of sums and bounds here.
 UP = 1.0 + 2.0**-19
+# Added and subtracted, it rounds a double to an integer.
 ROUNDED = 1.5 * 2.0**52
 
 F, I2 = np.float32, np.int16(0)
@@ -49,7 +50,7 @@ _, _, _store_ids = simd.rows(np.int32, IDS * WIDTH)
 
 @inlined
 def _middle(low, high):
-    """Return the middle of an interval in units of origins."""
+    """Return the middle of an interval, rounded, in units of ORIGIN_UNIT."""
     middle = np.floor((0.5 * low + 0.5 * high) / ORIGIN_UNIT + 0.5)
     return min(max(middle, 1.0 - LONGEST), LONGEST - 1.0)
 
@@ -70,6 +71,7 @@ def put(groups, at, used, ids, corners, low, high):
             reach = simd.greater(reach, abs(v[axis] - v0[axis]))
     step = power_of_two(exponent(-simd.lowest(-reach) / MOST) + 1)
     step = max(step, LEAST_STEP)
+    # Unused lanes stay as this leaves them.
     put_nothing(groups, at, ids)
     for axis in range(3):
         origin = middle[axis] * ORIGIN_UNIT

@@ -30,6 +30,7 @@ def _moved_side(o, d, scaled, a, b):
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
         return side
+    # The sign of a component of d x (b - a), exactly.
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -45,6 +46,7 @@ def _moved_side(o, d, scaled, a, b):
 
 @kernel
 def _crosses_corners(vertices, o, d):
+    """Return whether the moved ray crosses a triangle: it passes all edges on the same side."""
     stay_outlined()
     v0, v1, v2 = vertices
     ray = o, d, scaled_ray(o, d, reach_of(v0, v1, v2))

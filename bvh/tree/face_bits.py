@@ -13,7 +13,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, load, mask_bits, splat
 
-# Of a tree whose faces all count.
+# The bits of a tree whose faces have none: all count for every mask.
 NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
 
 

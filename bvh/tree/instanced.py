@@ -146,7 +146,7 @@ def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Calla
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of trees and the ids of codes, int32 each; -1 for both of -1, its halves."""
+    """Return the rows of trees and the ids of codes, int32 each; both are -1 for the code -1."""
     halves = codes.view(np.int32).reshape(-1, 2)
     low = 0 if np.little_endian else 1
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
@@ -155,5 +155,5 @@ def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
 def owners_of(instanced: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the instances of instanced trees; -1 for -1."""
     owners = np.append(instanced.owners, np.int32(-1))
-    # Not by an index in NumPy, which converts it in a buffer and ignores that it has no memory.
+    # `take`, because an index is converted in a buffer, and NumPy ignores it if that has no memory.
     return owners.take(leaves)

@@ -93,8 +93,8 @@ def _update_frame(frame, figures, blocks, new):
 
 @entry
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
-    """Refit all nodes, the last first, and order their children."""
-    # For a `new` tree this computes its figures.
+    """Refit all nodes, the last first, and order their children; return KEPT or OUTGROWN."""
+    # If the tree is `new`, its figures are computed, and the frame fits.
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
         if _is_box(boxes, i) != (lanes[i] >= 0):
@@ -103,7 +103,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
             a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
     origin, s = centre(frame), scale(frame)
-    # So that nothing overflows; the rest of the frame is checked at the end.
+    # Checked first, so that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
     figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)

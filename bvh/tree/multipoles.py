@@ -74,7 +74,7 @@ def regular(x, y, z, re, im):
 
 @kernel
 def mean_regular(a, b, c, away, mean):
-    """Fill in the means of regular harmonics over a triangle."""
+    """Fill in the means of regular harmonics over a triangle; `away` is scratch."""
     mean[:] = 0.0
     for i in range(len(RULE)):
         p, q, r, weight = RULE[i, 0], RULE[i, 1], RULE[i, 2], RULE[i, 3]

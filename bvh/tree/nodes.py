@@ -56,6 +56,7 @@ def above(x):
 
 @entry
 def _local_boxes(lower, upper, frame, boxes):
+    """Write the boxes of `local_boxes`."""
     middle, s = centre(frame), scale(frame)
     for i in range(len(boxes)):
         for axis in range(3):

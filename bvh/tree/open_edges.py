@@ -28,7 +28,8 @@ def is_closed(triangles: Triangles) -> bool:
     left = np.uint64(0)
     for begin in range(0, len(faces), AT_ONCE):
         a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + AT_ONCE]).T)
-        # An edge from a vertex to itself is 0.
+        # An edge from a vertex to itself is 0. Without squares, the three edges of each face would
+        # cancel each other.
         for edges in (a ^ b, b ^ c, c ^ a):
             edges *= edges
             left ^= np.bitwise_xor.reduce(edges)
@@ -38,7 +39,7 @@ def is_closed(triangles: Triangles) -> bool:
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
     """Return the edges that an odd number of finite faces share, by vertices, (n, 2); by sorting.
 
-    Of vertices at one position, those of the first of these faces.
+    Of several vertices at one position, those that the first of these faces has are returned.
     """
     points, faces = triangles.points, _finite_faces(triangles)
     names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
@@ -66,7 +67,7 @@ def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
         for axis in range(3):
             # Zeros of both signs are equal.
             bits = (points[begin : begin + AT_ONCE, axis] + 0.0).view(np.uint64)
-            # Of round numbers only the upper bits vary.
+            # Round numbers differ in the upper bits alone: mix them into the lower ones.
             bits ^= bits >> HALF
             bits *= FACTORS[axis]
             some += bits

@@ -31,7 +31,7 @@ BOX_SIZE = BOX_ROWS * WIDTH
 MARGIN = 2.0**-19
 
 
-# The rows of a node: of one child, and of all.
+# Accessors of all twelve rows of a node: of one child, and of all children.
 _numbers, _lanes, _ = rows(np.float32, *range(0, BOX_SIZE, WIDTH))
 
 
@@ -120,7 +120,7 @@ def _boxes_of(
     axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
     used: NDArray[np.bool_], bound: float,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Return boxes by their axes and what is between these along them."""
+    """Return the boxes with the given axes that extend from `low` to `high` along these."""
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
         centre = (middle[:, :, None] * axes).sum(axis=1)

@@ -36,7 +36,7 @@ class Custom(NamedTuple):
     """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one."""
 
     points: NDArray[np.float64]
-    # In kernels both by address (see `UserCall`).
+    # In kernels both are given by address (see `UserCall`).
     intersect: object
     data: object
 
@@ -73,6 +73,7 @@ def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) as `intersect` does, for a triangle by its vertices."""
     d_scaled, floor, e, k = scaled
     side, vertex = sides(o, d, d_scaled, floor, vertices)
     if side == MISS or side == cull:
@@ -135,7 +136,8 @@ def _cross(interval, t_min, t_max):
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
 
-    `scaled` is what `triangles.scaled_ray` returns for the ray.
+    `scaled` is what `triangles.scaled_ray` returns for the ray, and `cull` the side from which
+    triangles are not hit, FRONT or BACK, 0 for none.
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,

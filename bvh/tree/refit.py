@@ -40,7 +40,7 @@ def _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups):
         low, high = (INF, INF, INF), (-INF, -INF, -INF)
         first, count = wide_nodes.leaf_rows(code)
         for row in range(first, first + count):
-            # Numba leaves out the one that is None.
+            # One of these is None, for which Numba compiles no code.
             if triangles is not None:
                 a, b = pack_group(triangles, rows, centre, s, bound, row, groups)
                 low, high = lower_of(low, a), upper_of(high, b)
@@ -72,7 +72,7 @@ def _bound_inner(data, root):
 @entry
 def _fill_empty(data, root, corner):
     """Replace the boxes of children without primitives by a point of their parents' boxes."""
-    # A lane with an empty box would count as unused.
+    # A lane with an empty box would be taken for an unused one.
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -162,7 +162,7 @@ class Members(NamedTuple):
 def members_of(arrays: TreeArrays) -> Members:
     """Return which primitives and vertices are in the leaves of a tree."""
     primitives = arrays.primitives
-    # Not by indices in NumPy, which converts them in a buffer and ignores that it has no memory.
+    # By kernels: NumPy converts indices in a buffer, and ignores it if there is no memory for that.
     in_leaf = np.zeros(count_of(primitives), np.bool_)
     _mark(arrays.nodes.rows, in_leaf)
     if not isinstance(primitives, Triangles):
@@ -233,7 +233,7 @@ def refitted(
 
 
 def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:
-    """Refuse valid primitives that are not in the tree; return whether others are in it."""
+    """Refuse valid primitives that are not in the tree; return whether invalid ones are in it."""
     if (valid & ~in_leaf).any():
         first = np.flatnonzero(valid & ~in_leaf)[0]
         raise ValueError(

@@ -104,7 +104,7 @@ class Shape:
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
-        """Return outward normals at positions; `rows` lead to the coordinates of the tree."""
+        """Return outward normals at positions; `rows` map these to the coordinates of the tree."""
         raise NotImplementedError
 
     @staticmethod
@@ -183,6 +183,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        """Return the normals of the nearest sides, by the coordinates of the boxes themselves."""
         own = frames_of(points)
         shift = (own[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + own[:, :, 3]
         rows = np.concatenate([own[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
@@ -190,6 +191,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
+        """Return (K, F) by the inverses of the boxes' rows; infinity if these overflow."""
         rows = frames_of(points)
         back = np.abs(inverses(rows)[0][:, :, :3])
         with np.errstate(all="ignore"):
@@ -240,7 +242,7 @@ def _off_axis(p: Floats, q: Floats, radii: Floats, positions: Floats) -> Floats:
     with np.errstate(all="ignore"):
         foot = p + _along(p, axis, positions) * axis
         away = positions - foot
-        # From the axis itself, in any direction across it.
+        # A position on the axis itself may be moved in any direction across it.
         least = np.eye(3)[np.abs(axis).argmin(axis=1)]
         across = np.cross(axis, least)
         across[~across.any(axis=1)] = 1.0, 0.0, 0.0

@@ -131,7 +131,8 @@ class Tlas:
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
         """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced."""
-        # The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
+        # The tree is refitted, or rebuilt if that is cheaper. If a row occurs twice, its last box
+        # is used.
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)
@@ -151,7 +152,7 @@ class Tlas:
         return False
 
     def _refit(self, new: bool) -> int:
-        """Refit all nodes, unless a box exceeds the frame."""
+        """Refit all nodes, unless a box exceeds the frame; return KEPT or OUTGROWN."""
         nodes = self.arrays.nodes
         answer: int = moving_boxes.refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,

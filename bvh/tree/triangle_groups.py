@@ -148,6 +148,7 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 
 
 def _put(groups, at, used, ids, corners, box, c, s, extent):
+    """Fill a group with triangles by their vertices in the world; compact groups need their box."""
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = vectors.cross(e1, e2)
@@ -173,6 +174,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
 
 
 def _put_nothing(groups, at, ids):
+    """Make all lanes of a group unused, but for their ids."""
     for row in range(IDS):
         simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
     simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
@@ -207,7 +209,7 @@ def pack_triangles(points, faces, rows, frame, begin, end, groups):
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
-        # Faces two groups ahead, and vertices one group ahead.
+        # Prefetch the faces of two groups ahead, and the vertices of one group ahead.
         at, later = first_id(rows, min(g + 1, end - 1)), first_id(rows, min(g + 2, end - 1))
         for i in range(WIDTH):
             face = 3 * max(np.int64(simd.peek(rows, later + i)), 0)
@@ -219,11 +221,11 @@ def pack_triangles(points, faces, rows, frame, begin, end, groups):
         pack_group(triangles, rows, c, s, extent, g, groups)
 
 
-# Where the ids of a row of `WideNodes.rows` begin: they are its last numbers.
+# The position of the first id in a row of `WideNodes.rows`, which ends with its ids.
 first_id = inlined(lambda rows, row: (row + 1) * rows.shape[1] - min(WIDTH, rows.shape[1]))
 # The position of a group, which the accessors below take, and that of its ids from the first id on.
 group_at = inlined(lambda group: group * GROUP_SIZE)
-# That of an id, by the number group * WIDTH + lane.
+# The position of an id, by the number group * WIDTH + lane.
 id_at = inlined(lambda number: group_at(number // WIDTH) + number % WIDTH)
 # Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
 _, _load_three, _ = simd.rows(np.float32, 0, WIDTH, 2 * WIDTH)
@@ -270,7 +272,8 @@ blurred = _by_kind(
     lambda groups, at, low, high: (low, high),
     lambda groups, at, low, high: compact_groups.blurred(groups, at, low, high),
 )
-# Where the id is, behind the first one, of a position among the rows of groups.
+# The position of an id, from the first id on, by its position in groups of float32; in compact
+# groups, of half the size, it is nearer.
 id_place = _by_kind(
     lambda groups, at: at, lambda groups, at: at - at // GROUP_SIZE * (GROUP_SIZE // 2)
 )
@@ -293,9 +296,9 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
     """Test on which side of the edges of triangles rays pass, lane by lane."""
-    # `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of
-    # the lanes that do not surely pass the triangle by, and of those that surely do not; c, from
-    # the origin to v0; and den.
+    # `margin` bounds the error of the tests; in unused lanes it is negative, and they fail.
+    # Returns masks of the lanes where the ray may pass through the triangle, and where it surely
+    # does; c, from the origin to v0; and den.
     c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)
@@ -327,7 +330,7 @@ def test_distance(c, den, low, high, n, margin):
     # `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
     # low..high, and t as a fraction, of which the denominator is positive.
     size = abs(den)
-    # With the sign of den.
+    # T, with its sign changed if den is negative.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
     maybe = (numerator <= simd.fma(high, size, margin)) & (
         numerator >= simd.fma(low, size, -margin)

@@ -67,9 +67,9 @@ node_of = inlined(lambda at: at // NODE_SIZE)
 # The shift of a visiting order that reads it for an octant.
 octant_shift = inlined(lambda octant: octant * LANE_BITS)
 
-# Of a child, and of all children of a node: a number is read, n lanes are loaded, either is stored.
+# Accessors of codes: to read that of a child, to load n lanes of a node, and to store either.
 child_code, child_codes, set_child_code = simd.rows(np.int32, CODES * WIDTH)
-# They are to be shifted by `octant_shift`.
+# The same for visiting orders, which are to be shifted by `octant_shift`.
 child_order, child_orders, set_child_orders = simd.rows(np.int32, ORDER * WIDTH)
 
 

@@ -108,7 +108,8 @@ def _size(bounds, i):
 @entry
 def _widen(bounds, links, order, pending, codes):
     """Collapse a binary tree, opening the largest child until a node is full; count the nodes."""
-    # Children have higher numbers than their parents.
+    # `pending` has rows of a binary node and the number of its wide node. Children have higher
+    # numbers than their parents.
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -159,7 +160,7 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide by the area; a surface without any is where one of its parts is."""
+    """Divide by the area; a surface without any gets the centre of one of its parts."""
     for axis in range(3):
         total[MIDDLE + axis] = (
             total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
@@ -221,12 +222,13 @@ def _pack_leaf(triangles, frame, order, first, count, faces):
 @entry
 def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
     """Fill in the terms of all nodes, and the corners of all leaves."""
+    # `parts` and `away` are scratch: the sums of a node's children and of one face, and harmonics.
     for node in range(len(sums.shapes) - 1, -1, -1):
         whole, poles = sums.shapes[node], sums.poles[node]
         whole[BEGIN] = len(order)
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
-            # Not slices of arrays: Numba would compile a text that tells both shapes.
+            # Copied by loops: for slices, Numba would compile an error message about shapes.
             for i in range(SHAPE):
                 shape[i] = sums.shapes[code, i] if code > 0 else 0.0
             for i in range(2):
@@ -257,7 +259,7 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
 
 @inlined
 def _write(terms, at, shape, poles):
-    """Write what a child looks like from far away."""
+    """Write the terms of a child from position `at` on: centre, squared radius, multipoles."""
     for axis in range(3):
         terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
     r = MARGIN * shape[REACH]

@@ -121,6 +121,7 @@ def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
     done: list[tuple[int, int]] = []
 
     def add(node: int) -> None:
+        """Add a node's children: leaves to `done`, nodes to the heap `closed`, largest first."""
         for c in np.flatnonzero(view.inner[node] | view.leaf[node]).tolist():
             if view.leaf[node, c]:
                 done.append((node, c))
@@ -162,7 +163,7 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 @inlined
 def _span(boxes, begin, end, a, b, c):
     """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end."""
-    # Of LANES boxes at a time x, y, z are the centres and u, v, w the half sizes.
+    # x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):

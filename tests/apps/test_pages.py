@@ -85,7 +85,7 @@ def overlay(scene: Scene, server: Any) -> tuple[BoxOverlay, Any]:
     lines: dict[str, Any] = {}
     session = SimpleNamespace(
         client=server, scene=scene, pick=None, frame=PageFrame.around(scene.bounds),
-        lines=lines, _lock=threading.RLock(), marks=SimpleNamespace(
+        lines=lines, lock=threading.RLock(), marks=SimpleNamespace(
             clear=lambda name: lines.pop(name, None),
             lines=lambda name, points, *_: lines.__setitem__(name, points),
         ),

@@ -15,11 +15,12 @@ from numba.core.compiler import Flags
 from bvh.runtime import jit
 from bvh.runtime.compiler import dispatchers
 from bvh.runtime.compiler.kept_helpers import _identity, _key
+from bvh.runtime.compiler.pipelines import own_pipelines
 from bvh.runtime.jit import kernel, types
 from tests.children import answer, fork
 
 lean = pytest.mark.skipif(
-    "not own_pipelines()", reason="this version of Numba compiles kernels itself"
+    own_pipelines() is None, reason="this version of Numba compiles kernels itself"
 )
 
 # A query in a process of its own: how many helpers it lowers, and what it answers.

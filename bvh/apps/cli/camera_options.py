@@ -52,7 +52,10 @@ class CameraOptions(NamedTuple):
         f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default.")] = None  # fmt: skip
 
     def camera_of(self, path: Path, source: Pictured, up: str, read: object) -> Camera:
-        """Return the camera, by default one that sees all; `read` is trimesh's object, or None."""
+        """Return the camera, by default one that sees all.
+
+        `up` is the up axis of the file at `path`, and `read` its trimesh object, or None.
+        """
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
             for name in ("eye", "target", "up", "fov", "ortho"):
@@ -89,7 +92,7 @@ class CameraOptions(NamedTuple):
         return Camera.look_at(eye, target, fov_y=fov, **arguments)
 
     def _of_file(self, path: Path, seen: Pictured, up: str, size: tuple[int, int] | None) -> Camera:
-        """Return the camera of a JSON file."""
+        """Return the camera of a JSON file; by default it frames `seen`, with that up axis."""
         if not path.is_file():
             raise FileNotFoundError(f"--camera: no such file: {path}")
         try:
@@ -117,7 +120,7 @@ class CameraOptions(NamedTuple):
             camera: Camera = getattr(Camera, kind)(**arguments)
         except (ValueError, TypeError) as error:
             raise ValueError(f"--camera: {path}: {error}") from error
-        # --size shows the same view at another size.
+        # If the file has a size, too, --size shows the same view at another one.
         return camera.resized(*size) if sized and size else camera
 
 
@@ -141,7 +144,7 @@ def with_camera(command: Callable[..., None]) -> Callable[..., None]:
         camera = CameraOptions(**{name: given.pop(name) for name in types})
         command(**given, camera=camera)
 
-    # typer reads both.
+    # typer reads the signature and the annotations.
     with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
@@ -176,6 +179,7 @@ def axis_or_direction(given: str) -> str | NDArray[np.float64]:
 
 
 def _pixels(size: str) -> tuple[int, int]:
+    """Return width and height of the value of --size."""
     try:
         width, height = (int(part) for part in size.lower().split("x"))
     except ValueError:

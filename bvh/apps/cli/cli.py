@@ -46,7 +46,7 @@ def run() -> None:
         with console.warnings_in_a_line():
             app()
     except BrokenPipeError:
-        # The reader has closed the pipe, like `head`. Discard what Python flushes at its end.
+        # The reader has closed the pipe, as `head` does. Discard what Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
@@ -78,9 +78,9 @@ def info(
     instances, sources = figures.pop("members", []), figures.pop("sources", [])
     for name in ("part_records", "tree_stats"):
         figures.pop(name, None)
-    # Missing figures are null in JSON, and not printed here.
-    known = [(name, value) for name, value in figures.items() if value is not None]
-    console.print_table([(_label(name), _text(name, value)) for name, value in known])
+    # Figures that are None are null in JSON, and not printed here.
+    printed = [(name, value) for name, value in figures.items() if value is not None]
+    console.print_table([(_label(name), _text(name, value)) for name, value in printed])
     _print_list("instance", "id", sorted(instances, key=_natural))
     if lines:
         console.out.print("\n".join(["", *lines]))
@@ -257,7 +257,7 @@ def _print_parts(parts: Parts) -> None:
 def _cast(
     source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], threads: int | None
 ) -> tuple[Hits, float]:
-    """Cast rays, of a camera or of a file's columns; return the hits and their seconds."""
+    """Cast rays, of a camera or of a file's columns; return the hits, and the seconds it took."""
     if isinstance(rays, Camera):
         origins, directions = (array.reshape(-1, 3) for array in rays.rays())
         bounds: tuple[ArrayLike, ...] = (rays.t_min, rays.t_max)
@@ -272,7 +272,7 @@ def _cast(
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
-    """Print the first of a list of instances or sources, with the number of each."""
+    """Print a list of instances or sources, at most LISTED; `number` is the key of their number."""
     if not listed:
         return
     console.out.print()
@@ -296,12 +296,13 @@ def _natural(row: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def _label(name: str) -> str:
-    """Return the name of a figure in the table; JSON has another one."""
+    """Return the name in the table of a figure, given its name in JSON."""
     words = name.removesuffix("_seconds").replace("_", " ")
     return re.sub("^sah", "SAH", re.sub(r"bytes$", "memory", words))
 
 
 def _text(name: str, value: object) -> str:
+    """Return the value of a figure in the table; lists of counts are summed up."""
     if name == "leaf_depths":
         counts = np.array(value)
         levels = np.flatnonzero(counts)

@@ -17,7 +17,7 @@ from bvh.runtime.compiler.cpu_levels import chosen_target, target_of
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, families, notice
 
-# Program of processes that compile for another level.
+# Program of a process that compiles for another level of CPU.
 FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
 
 
@@ -58,7 +58,7 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
-    """Compile for a level in a process of its own."""
+    """Compile for a level in a process of its own, as a process has one level."""
     command = _python(FILL.format(processes, list(parts)), BVH_CPU=level, BVH_KERNELS="off")
     status = subprocess.run(**command, check=False).returncode
     if status:

@@ -21,7 +21,7 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap
 
 @contextmanager
 def bar(text: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar; yields a function (done, total)."""
+    """Show a progress bar during the block; yield the function (done, total) that moves it."""
     columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         task = bars.add_task(text, total=None)
@@ -30,7 +30,7 @@ def bar(text: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
-    """Print the package's own warnings in a line each, without their position in the code."""
+    """Print each warning of the package in one line, without its position in the code."""
     shown = warnings.showwarning
 
     def show(

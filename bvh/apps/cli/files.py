@@ -53,7 +53,7 @@ Memory = Annotated[str | None, Option(
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
 ) -> tuple[BVH | Scene, object, str]:
-    """Return the tree or scene of a file; trimesh's object, None if saved; its up axis."""
+    """Return the tree or scene of a file, its trimesh object (None if saved), and its up axis."""
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -75,7 +75,7 @@ def opened_parts(
         if memory is not None:
             raise ValueError(f"--memory is for parts, and {place} holds none")
         return opened(path, threads, flatten=flatten)
-    # Workers of a cluster may have another working directory.
+    # An absolute path, as workers of a cluster may have another working directory.
     given = {} if memory is None else {"memory": memory}
     parts = Parts(place if is_url(place) else path.absolute(), **given)
     if flatten:
@@ -134,6 +134,7 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
 
 
 def _is_graph(read: object) -> bool:
+    """Return whether a file was read as a scene, not as a mesh."""
     return hasattr(read, "graph") and hasattr(read, "geometry")
 
 
@@ -176,7 +177,7 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     try:
         npy, stream = np.lib.format, io.BytesIO(data)
         is_npy = data.startswith(npy.MAGIC_PREFIX) if is_pipe(path) else path.suffix == ".npy"
-        # Not `np.load`, which also reads zip files and pickles under any name.
+        # `np.load` would also read zip files and pickles, whatever the name.
         columns = npy.read_array(stream, allow_pickle=False) if is_npy else _read_text(data)
     except (ValueError, EOFError) as error:
         raise ValueError(f"cannot read rays from {name}: {error}") from error
@@ -204,7 +205,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
         arrays["face_id"] = np.atleast_1d(faces)
     stream = io.BytesIO()
     if path.suffix == ".npz":
-        # numpy's types take any name for its option allow_pickle.
+        # For type checkers, any of these names might be the option allow_pickle.
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     else:
         formats = ["%.17g" if array.dtype.kind == "f" else "%d" for array in arrays.values()]
@@ -213,7 +214,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     if is_pipe(path):
         rest = stream.getbuffer()
         while len(rest):
-            # Under `python -u` it takes as much as the pipe does.
+            # Under `python -u`, a call writes only as much as the pipe takes.
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
         return
@@ -239,7 +240,7 @@ def _read_text(data: bytes) -> NDArray[np.float64]:
     first = next(csv.reader(lines[:1]), []) if separator else "".join(lines[:1]).split()
     named = bool(first) and not any(map(_is_number, first))
     with warnings.catch_warnings():
-        # Rays without rows are rejected by their shape.
+        # No warning about an empty file, which is rejected later by its shape.
         warnings.simplefilter("ignore", UserWarning)
         return np.loadtxt(lines[int(named) :], delimiter=separator, ndmin=2)
 

@@ -16,7 +16,7 @@ EXAMPLES = {
     "view": ("scan.ply", "city.glb --html city.html"),
     "demo": ("", "--port 8081 --no-open"),
     "lab": ("", "--port 8091 --no-open"),
-    "warmup": ("", "--to /opt/kernels --cpu x86-64-v3,x86-64-v4"),
+    "warmup": ("", "--cpu x86-64-v3,x86-64-v4"),
 }
 # Short names of types, so that the texts have room.
 NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
@@ -38,7 +38,7 @@ def explain(app: Typer) -> None:
 
 
 def _shorten(option: Any, kinds: set[Any]) -> None:
-    """Give an option a short type without its range, which is still checked."""
+    """Give an option a short type without its range, which a callback checks instead."""
     if option.metavar is None:
         option.metavar = next((name for kind, name in NAMES.items() if kind in kinds), "NAME")
     if option.min is not None or option.max is not None:

@@ -40,7 +40,7 @@ def verdict(state: LabState, claim: Claim) -> Verdict:
     if claim.t == span.near:
         return Verdict(SAME, "")
     error = abs(claim.t - span.near)
-    # Relative to the length in the box, too: half a box is no rounding error, however large t is.
+    # Relative to the length in the box, too: half a box is not rounding, however large t is.
     if error <= ROUNDING * min(max(span.near, span.far - span.near), span.far) and error < math.inf:
         ulps = error / math.ulp(span.near)
         return Verdict(ROUNDED, f"off by {f'{ulps:.0f} ulp' if ulps < 1000 else f'{error:.1e}'}")
@@ -92,7 +92,7 @@ def exact_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return bars, as HTML, of t in the closest box that is hit, or else the first, and slabs."""
+    """Return bars, as HTML, of t in the slabs and in all of the box that is hit, or the first."""
     index = nearest(state) or 0
     span, scale = interval(state, index), scale_of(state, index)
     rows = []
@@ -113,7 +113,7 @@ def scale_of(state: LabState, index: int) -> tuple[float, float]:
     if not crossed:
         return -1.0, 1.0
     low, high = sorted((max(s.near for s in crossed), min(s.far for s in crossed)))
-    # In units of the larger one, so that nothing below overflows.
+    # Divide by the larger size, so that nothing below overflows.
     unit = max(abs(low), abs(high)) or 1.0
     low, high = low / unit, high / unit
     size = high - low or 1.0

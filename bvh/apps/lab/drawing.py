@@ -54,7 +54,7 @@ class Label(NamedTuple):
 
 
 class LabDrawing:
-    """The ray and the boxes on the page."""
+    """Drawing of the ray and the boxes on the page."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         self._marks, grey = Marks(server.scene), (226, 229, 234)
@@ -80,7 +80,7 @@ class LabDrawing:
     ) -> None:  # fmt: skip
         """Draw lines (n, 2, 3), a single one (2, 3), or none."""
         if lines is not None:
-            # Seen from above, they lie below the balls.
+            # Lower by `depth`, so that balls cover the lines if seen from above.
             self._marks.lines(name, lines.reshape(-1, 2, 3) - [0.0, 0.0, depth], colour, width)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
@@ -93,7 +93,7 @@ class LabDrawing:
             self._lines(f"box{index} edges", edges_of(points[None]), colour, 2.0, depth)
 
     def _draw_ray(self, state: LabState, ray: DrawnRay | None, box: int | None) -> None:
-        """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
+        """Draw the parts of the ray, that in the closest box in gold, and mark entry and exit."""
         if ray is None:
             return
         inside = None if box is None else interval(state, box)
@@ -122,7 +122,7 @@ class LabDrawing:
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
     ) -> list[Array]:
-        """Mark and return the crossings with a box's planes; draw the planes as wide as these."""
+        """Mark and return the crossings with a box's planes; draw planes that reach to them."""
         seen: dict[int, list[Array]] = {axis: [] for axis in range(3)}
         for crossing in crossings(state, index) if ray else ():
             point, axis = _seen(ray, crossing.t), crossing.axis
@@ -146,7 +146,7 @@ class LabDrawing:
         points: list[Array],
     ) -> None:  # fmt: skip
         """Place the labels of points and boxes, clear of each other and of what is marked."""
-        # Those that come first have the first choice of a place.
+        # Labels are placed in this order, the first with the free choice.
         labels = _ends(state, ray, closest)
         marks = [*points, *(label.point for label in labels.values())]
         for name, t in (("origin", 0.0), ("tip", 1.0)):
@@ -154,7 +154,7 @@ class LabDrawing:
             # A tip that is drawn at the origin needs no second label.
             if ray is not None and point is not None and not (t and ray.along(t) <= 0.1):
                 labels[name] = Label(name, point)
-                # Its arrows remain visible, too.
+                # The ends of its arrows must remain visible, too.
                 marks += [point, *(point + ARROW * np.eye(3))]
         for k, box in enumerate(state.drawn_boxes if len(state.boxes) > 1 else ()):
             *_, a, b = frame.drawn(corners(box))
@@ -165,7 +165,10 @@ class LabDrawing:
 
 
 class Handles:
-    """Gizmos of viser; `moved` is called with the name of the dragged one, and its new pose."""
+    """Handles for dragging, gizmos of viser.
+
+    `moved` is called with the name of the one that is dragged, and its new pose.
+    """
 
     def __init__(self, server: viser.ViserServer, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None
@@ -220,7 +223,7 @@ def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Ar
 
 
 def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> dict[str, Label]:
-    """Return where the ray enters and leaves the closest box, as far as in view, and labels."""
+    """Return labels at the entry and the exit of the closest box, if these are in view."""
     ends: dict[str, Label] = {}
     if closest is not None:
         span = interval(state, closest)
@@ -233,7 +236,7 @@ def _ends(state: LabState, ray: DrawnRay | None, closest: int | None) -> dict[st
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:
-    """Return where a t is drawn, or None if that is out of view."""
+    """Return where the ray's point at t is drawn, or None if it is out of view."""
     span = ray.visible() if ray else None
     if ray is None or span is None or not span[0] <= ray.along(t) <= span[1]:
         return None
@@ -247,7 +250,7 @@ def first_camera(flat: bool) -> Camera:
 
 
 def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> list[tuple[Array, str]]:
-    """Return positions and anchors of labels, the first choosing first; points stay visible."""
+    """Return (position, anchor) of each label, placed in order; `points` should stay visible."""
     camera, sides = first_camera(flat), np.array(list(SIDES))
     marks = np.stack(camera.project(np.reshape(points, (-1, 3)))[:2], axis=1)
     taken: list[Array] = []
@@ -257,7 +260,7 @@ def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> list
         half = np.array([LETTER * len(label.text) + BORDER, LINE]) / 2
         middles = np.array([x, y]) + sides * (GAP + half)
         choices = np.stack([middles - half, middles + half], axis=1)
-        # The first of equal ones.
+        # `argmin` returns the first of equal places.
         best = int(np.argmin([_cost(frame, taken, marks) for frame in choices]))
         taken.append(choices[best])
         right, up = GAP * depth * sides[best]
@@ -267,7 +270,7 @@ def placed(labels: Sequence[Label], points: Sequence[Array], flat: bool) -> list
 
 
 def _cost(frame: Array, taken: Sequence[Array], marks: Array) -> float:
-    """Return how bad a place is."""
+    """Return the cost of placing a label in the rectangle `frame`: (2, 2), in pixels."""
     covered = int(((marks >= frame[0]) & (marks <= frame[1])).all(axis=1).sum())
     size = float(np.prod(frame[1] - frame[0]))
     inside = _common(frame, np.array([[0, 0], [WIDTH, HEIGHT]]))

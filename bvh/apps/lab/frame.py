@@ -8,7 +8,8 @@ import numpy as np
 from bvh.apps.lab.state import Array, LabBox, LabState, Vector, at, crossings, rotation, turn_of
 from bvh.apps.viewer.drawing import corners_of
 
-# Boxes fit a ball of radius FIT; the ray is drawn up to REACH from its centre.
+# In drawn coordinates: the radius of the ball that boxes fit into, and how far from its centre the
+# ray is drawn.
 FIT, REACH = 2.0, 6.0
 # Distances in radii of the boxes within which the ray's ends and its crossings are in view.
 WITHIN, CROSSING_WITHIN = 5.0, 2.0
@@ -22,7 +23,7 @@ LARGEST = 1e307
 
 @dataclass(frozen=True)
 class Frame:
-    """Drawn coordinates are (p - centre) * scale."""
+    """Map from points p to drawn coordinates, (p - centre) * scale."""
 
     centre: Vector
     scale: float
@@ -34,7 +35,7 @@ class Frame:
         return np.where(np.isfinite(found), found, 0.0)
 
     def point(self, drawn: Array | Vector, near: Vector) -> Vector:
-        """Return the point drawn here, in round numbers, or with bits of `near` if drawn there."""
+        """Return the point drawn here, in round numbers; coordinates of `near` if drawn alike."""
         point = np.asarray(drawn, np.float64)
         moved = point / self.scale + np.array(self.centre)
         kept = np.abs(point - self.drawn(near)) < 1e-4
@@ -82,7 +83,10 @@ def _ball(points: Array) -> tuple[Array, float]:
 
 @dataclass(frozen=True)
 class DrawnRay:
-    """The ray in drawn coordinates; a length along it is s = t * |d| * scale."""
+    """The ray in drawn coordinates: its origin, its unit direction, |d|, and the frame's scale.
+
+    A length along it is s = t * |d| * scale.
+    """
 
     start: Array
     unit: Array
@@ -90,12 +94,12 @@ class DrawnRay:
     scale: float
 
     def point(self, t: float) -> Array:
-        """Return where a t is drawn, clamped far outside the view."""
+        """Return where the point at t is drawn, clamped far outside the view."""
         return self.start + min(max(self.along(t), -1e9), 1e9) * self.unit
 
     def along(self, t: float) -> float:
         """Return the drawn length from the origin to a t."""
-        # In this order a subnormal length is multiplied by a huge t first.
+        # In this order, a huge t is multiplied by a subnormal length before the scale.
         return t * self.length * self.scale if t else 0.0
 
     def visible(self) -> tuple[float, float] | None:
@@ -149,7 +153,7 @@ def pose(state: LabState, frame: Frame, name: str, index: int) -> Pose:
 
 
 def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> LabState:
-    """Return the state after a handle was dragged; unmoved coordinates keep their bits."""
+    """Return the state after a handle was dragged; coordinates that did not move stay exact."""
     if name in ("origin", "tip"):
         return _move_end(state, frame, name, to)
     change = _move_box if name == "middle" else _scale_box
@@ -159,7 +163,7 @@ def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> Lab
 
 
 def _move_end(state: LabState, frame: Frame, name: str, to: Pose) -> LabState:
-    """Move the origin or the tip; the other one stays."""
+    """Move the origin or the tip; the other one stays where it is, up to rounding."""
     old = {"origin": state.origin, "tip": state.tip}
     new = old | {name: _point(state, frame, to, old[name])}
     direction = tuple(
@@ -170,7 +174,7 @@ def _move_end(state: LabState, frame: Frame, name: str, to: Pose) -> LabState:
 
 
 def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
-    """Move a box, or turn it about its centre."""
+    """Move a box, or turn it about its centre, if the pose of its middle has changed."""
     old: Vector = tuple(box.centre.tolist())
     shift = np.subtract(_point(state, frame, to, old), old).tolist()
     lower, upper = (
@@ -186,7 +190,7 @@ def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -
 
 
 def _scale_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
-    """Scale a box about its centre."""
+    """Scale a box about its centre, by a drag of its upper corner."""
     lower, upper = list(box.lower), list(box.upper)
     drag = was.turn.T @ (to.position - was.position) / frame.scale
     for k in range(state.dimensions):

@@ -15,7 +15,8 @@ from bvh.apps.lab.state import Array, LabState, interval, rotation
 
 Test = Callable[[Array, Array, Array, Array], float | None]
 
-# The search range of an article's oriented boxes, and slopes that articles treat as parallel.
+# The largest t that an article's test of oriented boxes finds, and slopes that articles treat as
+# parallel.
 CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
 # The error if there is no other.
 ROUNDED = "rounding of 1 / d or of a t moves the ray past the edge"
@@ -30,7 +31,7 @@ class Naive(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Answer of a naive test; t is None for a miss."""
+    """Answer of a naive test: t and the index of the box; None and -1 for a miss."""
 
     naive: Naive
     t: float | None
@@ -107,7 +108,7 @@ def one_sided(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def mixed(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Copy the x slab for y, and forget to rename the corners."""
+    """Use the corners of x for the y slab, as after copying its code."""
     copied = [0, 0, 2][: len(o)]
     return divide(o, d, lower[copied], upper[copied])
 
@@ -134,7 +135,7 @@ FIRST = Naive("first", "Returns the first box that is hit", divide)
 # Division by zero and overflow are the subject here: no warnings.
 @np.errstate(all="ignore")
 def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
-    """Return origin, direction and corners in a box's own coordinates, in plain floating point."""
+    """Return origin, direction and corners in a box's own coordinates, with rounding."""
     n, seen = state.dimensions, state.seen
     box, o, d = seen.boxes[index], np.array(seen.origin), np.array(seen.direction)
     lower, upper = np.array(box.lower), np.array(box.upper)
@@ -160,7 +161,7 @@ def claims(state: LabState) -> list[Claim]:
 
 @np.errstate(all="ignore")
 def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
-    """Return the error of a claim in a few words; `closest` is the box that is hit."""
+    """Return the error of a claim in a few words; `closest` is the box that is hit, or None."""
     name, t = claim.naive.name, claim.t
     if not state.is_ray:
         return "accepts an invalid ray"
@@ -176,6 +177,7 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
     slope = np.abs(d[d != 0.0]).min(initial=math.inf)
     in_face = (d == 0.0) & ((o == lower) | (o == upper))
     points = np.concatenate([o, lower, upper])
+    # The flaws of each test, and whether they may apply here; the first that does is shown.
     known: dict[str, list[tuple[Any, str]]] = {
         "reciprocal": [
             ((np.signbit(d) & (d == 0.0)).any(), "1 / -0.0 = -inf, but -0.0 >= 0"),

@@ -20,7 +20,7 @@ from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, accessible, help_html,
 if TYPE_CHECKING:
     from viser import CameraHandle, ClientHandle
 
-# The aspect ratio from which on nothing is cut off.
+# Aspect ratio of pictures below which cameras move back, so that nothing is cut off.
 WIDE = 0.8
 PORT = 8090
 
@@ -28,7 +28,7 @@ EDITED = "Custom"
 SPACE, PLANE = "3D", "2D, from above"
 TITLE = "bvh lab"
 HELP = (("Drag an arrow", "move the ray or the box"), *CAMERA_KEYS)
-# The names of the handles of each choice, and the index of their box.
+# For each choice of what is dragged: the names of its handles, and the index of their box.
 DRAGS: dict[str, tuple[tuple[str, ...], int]] = {
     "ray": (("origin", "tip"), 0), "box": (("middle",), 0), "box size": (("size",), 0),
     "second box": (("middle",), 1), "second box size": (("size",), 1), "nothing": ((), 0),
@@ -70,6 +70,7 @@ class RayLab(Page):
         server = self._server
         self._lock = threading.RLock()
         self._wake = threading.Event()
+        # The latest poses of dragged handles that have not been applied, by name.
         self._moves: dict[str, Pose] = {}
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
@@ -93,7 +94,7 @@ class RayLab(Page):
         self._follower.join()
 
     def _show(self, state: LabState, preset: str = EDITED, typed: str = "") -> None:
-        """Show a state that was chosen or typed, and bring it into view."""
+        """Show a state that was chosen or typed, in the field `typed`, and bring it into view."""
         with self._lock:
             turned = state.flat != self._state.flat
             self._state = state
@@ -163,10 +164,10 @@ class Panel:
     """Controls and answers of the page."""
 
     def __init__(self, lab: RayLab) -> None:
-        # Its lock is held while an event is handled, as events come from many threads.
+        # The lock of the lab is held while an event is handled: events come in many threads.
         self._lab = lab
         self._gui: Any = lab._server.gui
-        # True while controls are set from here, which is no change by the user.
+        # True while `update` sets controls: their events are no changes by the user.
         self._silent = False
         self._fields: dict[str, Any] = {}
         self._make_controls()
@@ -194,7 +195,7 @@ class Panel:
             self._text.content = f'{STYLE}<div class="lab"><span class="grey">{text}</span></div>'
             self._view.value = PLANE if state.flat else SPACE
             self._second.value = self._second_box.visible = len(state.boxes) > 1
-            # Only what is there can be dragged.
+            # Only boxes that exist can be dragged.
             there = tuple(name for name, (_, k) in DRAGS.items() if k < len(state.boxes))
             if tuple(self._drag.options) != there:
                 chosen = self._drag.value if self._drag.value in there else there[0]
@@ -294,7 +295,7 @@ class Panel:
 
 
 def _distance_factor(camera: CameraHandle) -> float:
-    """Return by how much a camera moves back because its picture is narrow."""
+    """Return the factor by which a camera is farther away because its picture is narrow."""
     return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 
 

@@ -103,7 +103,7 @@ class LabState:
 
 
 class Interval(NamedTuple):
-    """Range of t inside something; (inf, -inf) for a miss."""
+    """Range of t inside a box or a slab; (inf, -inf) for a miss."""
 
     hit: bool
     near: float
@@ -129,7 +129,8 @@ class Crossing(NamedTuple):
     t: float
 
 
-# Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
+# Cached, as several parts of the page need it. States with 0.0 and -0.0 compare equal, and have the
+# same answers.
 @lru_cache(maxsize=64)
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in a box, clipped to the ray's range."""
@@ -201,12 +202,12 @@ def turn_of(matrix: Array) -> Vector:
 def _between(
     seen: LabState, box: LabBox, lower: Sequence[float], upper: Sequence[float]
 ) -> Interval:
-    """Return the exact range of t between corners, rotated as the box is."""
+    """Return the exact range of t in the box with these corners, rotated as `box` is."""
     ray, span = (seen.origin, seen.direction), (seen.t_min, seen.t_max)
     if not box.turned:
         hit, near, far = ray_box(*ray, lower, upper, *span)
     else:
-        # About the centre the corners are -half and half; corners at infinity remain.
+        # The matrix moves a box about the origin to the centre; infinite corners stay.
         low = np.where(np.isfinite(lower), -box.half, lower)
         high = np.where(np.isfinite(upper), box.half, upper)
         hit, near, far = ray_obb(*ray, low, high, box.matrix, *span)

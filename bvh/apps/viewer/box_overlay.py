@@ -31,7 +31,7 @@ class BoxOverlay:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        # By id() of a tree's arrays, which are referenced so that the id remains theirs.
+        # Keys are id() of a tree's arrays, which are referenced so that the id stays unique.
         self._levels: dict[int, tuple[TreeArrays, BoxLevels]] = {}
         gui = session.client.gui
         self._of = gui.add_dropdown(
@@ -39,7 +39,7 @@ class BoxOverlay:
             hint="The tree of the mesh that was picked last (or of the first one), or that over a "
             "scene's instances.",
         )  # fmt: skip
-        # Shown with the boxes.
+        # These two are visible only while boxes are.
         self._level = gui.add_slider("Level", 0, 1, 1, 1, visible=False)
         self._summary = gui.add_html("", visible=False)
         for control in (self._of, self._level):
@@ -81,7 +81,7 @@ class BoxOverlay:
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:
-        """Return the levels of the tree that is chosen, or None."""
+        """Return the levels of the chosen tree, for TREE that of a leaf; None for no boxes."""
         scene = self._session.scene
         if self._of.value == OFF or len(scene.leaves) == 0:
             return None
@@ -91,7 +91,7 @@ class BoxOverlay:
         arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
         if id(arrays) not in self._levels:
             if len(self._levels) == CACHED:
-                # Refitted trees have other arrays each time.
+                # Each refit replaces the arrays of a tree, so old ones would accumulate.
                 self._levels.clear()
             self._levels[id(arrays)] = arrays, BoxLevels(arrays)
         return self._levels[id(arrays)][1]
@@ -111,6 +111,7 @@ class BoxLevels:
 
     def boxes(self, level: int) -> Floats:
         """Return corners (n, 2, 3) of a level's boxes, rounded outward to float32 in the frame."""
+        # A node has the boxes of its children; the root's box is around them.
         used = self._lanes.inner | self._lanes.leaf
         used = used & (self._levels == max(level - 1, 0))[:, None]
         local = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)

@@ -25,7 +25,7 @@ from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
 
-# Limit of faces sent to a page, and of faces drawn through instancing as a multiple of it.
+# Limit of faces sent to a page, and how many times as many may be drawn as copies of these.
 MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
 # Number of faces from which on meshes are shaded smoothly.
@@ -73,9 +73,10 @@ class PageFrame:
     def camera(
         self, wxyz: ArrayLike, position: ArrayLike, fov: float, width: int, height: int
     ) -> Camera:
-        """Return the world camera of a page's camera: its rotation to the page, eye and pixels.
+        """Return the world camera of a page's camera, given its rotation, eye and pixels.
 
-        It looks along its z, with y down; the vertical field of view is in radians.
+        The rotation is a quaternion, w first, from the camera, which looks along its z with y down,
+        to the page. The vertical field of view is in radians.
         """
         _, down, along = quaternion_matrix(wxyz)[:3, :3].T  # type: ignore[no-untyped-call]
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
@@ -83,7 +84,10 @@ class PageFrame:
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a camera of one pixel: its centre has a page ray; t is the world's distance."""
+        """Return a camera of one pixel, whose centre has the ray; t is its distance in the world.
+
+        The origin is in page coordinates; directions are the same in both.
+        """
         along = np.asarray(direction, np.float64)
         up = np.eye(3)[int(np.abs(along).argmin())]
         made = Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1)
@@ -93,8 +97,9 @@ class PageFrame:
 class DrawnMesh(NamedTuple):
     """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first.
 
-    `key` identifies it among the parts of its scene. It was made from the arrays of a tree, which
-    is referenced because its Python id is a part of the key, and from the maps of leaves.
+    `key` identifies it among the parts of its scene: the Python id of its tree, which is referenced
+    to keep the id unique, and -1 for all leaves that a page can place, or the number of a leaf. It
+    was made from the `arrays` of the tree and the `maps` of leaves.
     `glb` is the mesh with its material, in place of the copies' colours, if it has one.
     """
 
@@ -104,8 +109,8 @@ class DrawnMesh(NamedTuple):
     maps: Floats
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
-    turns: Floats
-    places: Floats
+    turns: Floats  # rotations
+    places: Floats  # positions
     scales: Floats
     colours: NDArray[np.uint8]
     smooth: bool
@@ -129,11 +134,11 @@ def drawing_of(
     drawn_before = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
     shown = np.flatnonzero(leaves.masks != 0)
-    # An array of rows for each tree, and one past the end.
+    # The rows of the visible leaves of each tree; the last array, past the end, is empty.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placed(leaves, frame)
-    # Faces of each; other primitives are shown as boxes.
+    # The number of faces of each tree; primitives other than triangles are shown as boxes.
     sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
@@ -143,6 +148,7 @@ def drawing_of(
         tree, rows, size = leaves.trees[k], rows_of[k], sizes[k]
         if not (size and len(rows)):
             continue
+        # Leaves that a page can place are copies of one mesh; each other one is a mesh of its own.
         together, alone = rows[square[rows]], rows[~square[rows]]
         copies = len(alone) + (len(together) > 0)
         if sent + size * copies > max_faces or drawn + size * len(rows) > DRAWN_TIMES * max_faces:
@@ -170,12 +176,12 @@ def drawing_of(
                 if number < 0:
                     points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
                 else:
-                    # A page cannot shear meshes.
+                    # A page cannot shear meshes, so the vertices are sent in page coordinates.
                     world = moved(np.ascontiguousarray(corners), maps[0])
                     points = frame.to_page(world).astype(np.float32)
                     placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
                 faces = faces if old is None else old.faces
-                # Normals of the mesh are not those of an oblique copy.
+                # A sheared leaf does not have the normals of the mesh.
                 plain = known.material is None
                 glb = None if plain else glb_of(points, faces, known, smooth, number < 0)
             parts.append(DrawnMesh(
@@ -187,8 +193,11 @@ def drawing_of(
 
 
 def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
-    """Return which leaves a page can place, and rotations, scales and places there of these."""
-    # Meshes are centred and scaled to size one, so that float32 is precise.
+    """Return which leaves a page can place, and their rotations, scales and positions there.
+
+    A page can rotate and scale along axes, not shear. Positions are those of a mesh that is centred
+    and scaled to size one, so that float32 is precise.
+    """
     maps, linear = leaves.matrices, leaves.matrices[:, :, :3]
     scales = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -211,7 +220,7 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
 def quaternions_of(turns: Floats) -> Floats:
     """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
     x, y, z = (turns[:, k, k] for k in range(3))
-    # 4 q q', of whose rows, all multiples of q, the longest is taken.
+    # 4 q q', whose rows are multiples of q: the longest is the most precise.
     products = np.empty((len(turns), 4, 4))
     for k, (sx, sy, sz) in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
         products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
@@ -228,7 +237,10 @@ def glb_of(
     vertices: NDArray[np.floating], faces: NDArray[np.integer], known: Attributes, smooth: bool,
     given_normals: bool,
 ) -> bytes:  # fmt: skip
-    """Return a mesh with its material; normals are its own if `given_normals`, or computed."""
+    """Return a mesh with the material of `known`, as a .glb file.
+
+    Normals are those of `known`, if `given_normals`, or computed if `smooth`.
+    """
     visual: Any = trimesh.visual
     material = known.material
     assert material is not None
@@ -238,7 +250,7 @@ def glb_of(
     if colours is not None:
         colours = _linear(material, colours) if len(colours) == len(vertices) else None
     if material.face_colors is not None:
-        # Corners of different colours are vertices of their own.
+        # Each corner becomes a vertex of its own, with the colour of its face.
         corners = faces.reshape(-1)
         colours = np.repeat(_linear(material, material.face_colors), 3, axis=0)
         vertices, faces = vertices[corners], np.arange(len(corners)).reshape(-1, 3)
@@ -262,7 +274,7 @@ def glb_of(
 
 
 def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np.float32] | None:
-    """Return rows, if there are any, as float32, those that are not finite as another."""
+    """Return rows as float32, with `other` in place of rows that are not finite; None for None."""
     if rows is None:
         return None
     with np.errstate(over="ignore"):
@@ -279,7 +291,7 @@ def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
-    """Return vertices and faces of a tree, without faces that are not finite."""
+    """Return vertices and finite faces of a tree; vertices that are not finite become 0."""
     points, faces, _ = projected.surface_of(tree)
     finite = np.isfinite(points).all(axis=1, keepdims=True)
     return np.where(finite, points, 0.0), faces.astype(np.uint32)

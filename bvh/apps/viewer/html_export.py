@@ -41,7 +41,7 @@ def written_html(
 ) -> int:  # fmt: skip
     """Write a page of a drawing of a scene, seen by a world camera; return its size in bytes.
 
-    It plays the meshes, then the picks, then the cost of a ray to each vertex.
+    The page shows the meshes, then the picks, too, then the cost of a ray to each vertex.
     """
     check_page_path(path)
     coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts) <= LARGEST
@@ -54,8 +54,8 @@ def written_html(
     rows = ["drag to turn", *map(_told, picks)]
     if coloured:
         rows.append("at the end: nodes and groups of triangles that a ray visits")
-    told = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
-    content = text.replace("</body>", CAPTION.format(told) + "</body>", 1).encode()
+    caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
+    content = text.replace("</body>", CAPTION.format(caption) + "</body>", 1).encode()
     write(path, io.BytesIO(content))
     return len(content)
 
@@ -70,7 +70,7 @@ def _played(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     picks: Sequence[Pick], coloured: bool,
 ) -> str:  # fmt: skip
-    """Return the page of a server that shows meshes, picks and costs one after another."""
+    """Return a page, as HTML, that shows meshes, picks and, if `coloured`, costs in turn."""
     frame, start = drawing.frame, server.initial_camera
     server.scene.set_up_direction(up)
     server.scene.configure_default_lights(cast_shadow=False)
@@ -103,6 +103,7 @@ def _played(
 
 
 def _told(pick: Pick) -> str:
+    """Return the text of a pick's label."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"
 

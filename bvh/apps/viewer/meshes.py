@@ -20,7 +20,7 @@ class Meshes:
 
     def __init__(self, scene: SceneApi) -> None:
         self._scene = scene
-        # Parts on the page, and viser's handles of them.
+        # Parts on the page, and viser's handles of them, by the keys of parts.
         self._shown: dict[tuple[int, int], tuple[DrawnMesh, Any]] = {}
         self._numbers = itertools.count()
         self._visible = True
@@ -46,6 +46,7 @@ class Meshes:
             self._shown[part.key] = part, handle
 
     def _add(self, name: str, part: DrawnMesh) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
+        """Send a part: as a file with a material, as copies, or as a single mesh."""
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
@@ -81,7 +82,7 @@ def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
 
 
 def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
-    """Assign what differs; viser compares arrays itself, and sends changed ones."""
+    """Assign to the handle of `old` what differs in `new`; viser sends only changed arrays."""
     if new.glb is None and new.vertices is not old.vertices:
         handle.vertices = new.vertices
     if new.glb is not None or len(new.places) > 1:

@@ -7,6 +7,7 @@ if (!window.bvhWatches) {
   const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
   const picture = () => [...document.querySelectorAll('canvas')].reduce(
     (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
+  // The text field after the anchor of this id; its row is hidden at the first call.
   const fieldBehind = name => {
     const anchor = document.getElementById(name);
     const field = anchor && [...document.querySelectorAll('input')].find(
@@ -26,6 +27,7 @@ if (!window.bvhWatches) {
     field.dispatchEvent(new Event('input', {bubbles: true}));
     return true;
   };
+  // The pointer's position is sent as it is; events are numbered, with the few before them.
   let sent = '', number = 0;
   const report = text => { if (text !== sent && fill('bvh-cursor', text)) sent = text; };
   const recent = [];
@@ -34,6 +36,7 @@ if (!window.bvhWatches) {
     if (recent.length > 8) recent.shift();
     return fill('bvh-events', JSON.stringify(recent));
   };
+  // Shares of the picture's width and height.
   const place = event => {
     const canvas = picture(), box = canvas.getBoundingClientRect();
     return [(event.clientX - box.left + 0.5) / box.width, (event.clientY - box.top + 0.5) / box.height];

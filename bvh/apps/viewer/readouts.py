@@ -37,7 +37,7 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 
 
 def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
-    """Return the text for a click: a pick or None; without a time before the first click."""
+    """Return the text for a click, which picked something or None; `seconds` is None before it."""
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
@@ -60,7 +60,7 @@ def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) 
 
 
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
-    """Return the size of a selection; None before the first one."""
+    """Return the text for a selection, None before the first one; `drawn` is how many are drawn."""
     if found is None:
         hint = "Choose rectangle or lasso and drag, or hold shift."
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
@@ -103,7 +103,7 @@ def picture_text(
 
 
 def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
-    """Return the distance between two points, and the differences of their coordinates."""
+    """Return the distance between `ends`, and their coordinates; what to click if they are None."""
     if ends is None:
         hint = "Click the other one." if started else "Click the first one."
         return block(f'<span id="bvh-measure" style="{_DIM}">{hint}</span>')
@@ -116,7 +116,7 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
 
 
 def linked(state: str) -> str:
-    """Return a link to the page with a state, which is also copied."""
+    """Return a link to the page in a state, as JSON, and a script that copies the link."""
     script = (
         "const to = new window.URL(location.href), link = document.getElementById('bvh-link');"
         f"to.searchParams.set('bvh', {json.dumps(state)}); link.href = to.href;"
@@ -156,11 +156,12 @@ def cursor_of(text: str) -> tuple[float, float] | None:
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:
     """Return numbers with commas between them."""
+    # Adding 0 turns -0.0 into 0.
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 
 
 def _table(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Return rows of a name, an id and a value."""
+    """Return a table of rows (name, id, value)."""
     cells = "".join(
         f'<tr><td style="{_DIM};{_NAME}">{name}'
         f'</td><td id="bvh-{key}" style="font-variant-numeric:tabular-nums;overflow-wrap:anywhere">'

@@ -20,6 +20,8 @@ class SceneCopy:
         self.scene: Scene
         self.hidden: set[int] = set()
         self.version = 0
+        # The counts of all changes, and of those of trees, and the source's revision, at the last
+        # update; an empty revision makes `follow` copy the scene anew.
         self._seen = self._deformed = -1
         self._revision: tuple[int, ...] = ()
         self.follow()
@@ -36,7 +38,7 @@ class SceneCopy:
         with self.lock:
             if self._seen == changes.count:
                 return
-            # Later changes are noticed next time.
+            # The count is read first, so that changes during the update are noticed next time.
             self._seen, deformed, revision = changes.count, changes.trees, self.source.revision
             if revision != self._revision:
                 if not (self._revision and self.scene.follow(self.source, self._revision)):

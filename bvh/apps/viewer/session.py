@@ -45,7 +45,10 @@ KEYS = (
 
 
 class Session:
-    """The page of one client, which queries a copy of the scene; `head` is HTML of the panel."""
+    """The page of one client, which queries a copy of the scene.
+
+    `head` is the HTML at the top of the panel: title, content and notices.
+    """
 
     def __init__(
         self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
@@ -92,15 +95,15 @@ class Session:
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Lock the updated scene, and show a note on the page while kernels are compiled."""
-        said = threading.Timer(PATIENCE, self._say_compiling)
-        said.daemon = True
-        said.start()
+        timer = threading.Timer(PATIENCE, self._say_compiling)
+        timer.daemon = True
+        timer.start()
         try:
             with self.lock:
                 self._copy.follow()
                 yield
         finally:
-            said.cancel()
+            timer.cancel()
             if self._status.content:
                 self._status.content = ""
 
@@ -109,7 +112,7 @@ class Session:
             self._status.content = readouts.compiling()
 
     def show(self, drawing: PageDrawing, head: str) -> None:
-        """Show the changes since the last drawing; the lock is held."""
+        """Show what has changed since the last drawing; the caller holds the lock."""
         if self._closed:
             return
         with self.client.atomic():
@@ -127,7 +130,7 @@ class Session:
         self._tracer.changed()
 
     def redraw(self) -> None:
-        """Draw the meshes, cut by the section plane; the lock is held."""
+        """Draw the meshes, cut by the section plane; the caller holds the lock."""
         self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
 
     def _reframe(self, frame: PageFrame) -> None:
@@ -135,7 +138,7 @@ class Session:
         camera, old, self.frame = self.client.camera, self.frame, frame
         points = camera.position, camera.look_at
         camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
-        # Marks are drawn again.
+        # Marks lose their positions, so that the next update draws them in the new coordinates.
         self._selecting.unplace()
         self._picked = None if self._picked is None else self._picked.unplaced()
         self._views.draw_ground()
@@ -210,7 +213,7 @@ class Session:
         self.pick_along(event.ray_origin, event.ray_direction)
 
     def _pick_at(self, x: float, y: float) -> None:
-        """Pick at a position in shares of the picture."""
+        """Pick at a position, given as shares of the picture's width and height."""
         camera = self.camera()
         origin, direction = camera.ray(float(x) * camera.width, float(y) * camera.height)
         self.pick_along(self.frame.to_page(origin), direction)
@@ -253,6 +256,7 @@ class Session:
                 self._views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
 
     def _mark_pick(self, camera: Camera) -> None:
+        """Mark the picked face, as seen by a camera, and its normal."""
         pick = self.pick
         self.marks.clear("face", "edges", "normal")
         self._picked = None
@@ -260,7 +264,7 @@ class Session:
             return
         self._picked = self.marked(pick.leaf, np.array([pick.prim_id]))
         self._outline(self._picked, camera)
-        # The normal on the visible side.
+        # Draw the normal on the visible side, at the same size on the page for all fields of view.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
         away = float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
@@ -278,7 +282,7 @@ class Session:
         self._selecting.select(np.array([event.screen_min, event.screen_max]))
 
     def marked(self, leaf: int, ids: Ids) -> Marked:
-        """Return faces of a leaf, and their change counter."""
+        """Return faces of a leaf with its map and arrays now, by which changes are detected."""
         return Marked.of(self.scene, leaf, ids)
 
     def _follow_marks(self) -> None:
@@ -287,7 +291,7 @@ class Session:
         if self._picked is not None:
             now = self.found(self._picked)
             if now is not self._picked:
-                # The arrow belongs to the position of the click.
+                # The arrow is not drawn again, as it belongs to the position of the click.
                 self.marks.clear("face", "edges", "normal")
                 self._picked = now
                 if now is not None:
@@ -295,7 +299,7 @@ class Session:
         self._selecting.follow(camera)
 
     def found(self, marked: Marked) -> Marked | None:
-        """Return marked faces as they are now, the same if they have not moved; None if gone."""
+        """Return marked faces as they are now, or `marked` if nothing changed; None if removed."""
         scene, leaves = self.scene, self.scene.leaves
         for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
             tree = leaves.trees[leaves.tree_of[leaf]]

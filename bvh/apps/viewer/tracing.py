@@ -29,7 +29,7 @@ class _OutdatedError(Exception):
 
 
 class Latest:
-    """Coalescing of calls: one while the work is in progress has it done once more, at its end."""
+    """Coalescing of calls: those during the work have it done once more, at its end."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -67,7 +67,11 @@ class Latest:
 
 
 class Tracer:
-    """Caster of a page's pictures; `show` takes an image (h, w, 3), or None, and HTML about it."""
+    """Caster of a page's pictures of a shade, if one is chosen.
+
+    `camera` returns the camera of the page; `show` is called with an image (h, w, 3), or None for
+    no image, and HTML about it.
+    """
 
     def __init__(
         self, copy: SceneCopy, camera: Callable[[], Camera],
@@ -75,11 +79,13 @@ class Tracer:
     ) -> None:  # fmt: skip
         self.camera, self.show, self.threads, self._copy = camera, show, threads, copy
         self.shade: Shade | None = None
+        # Whether the next picture is a fine one, and whether the page is closed.
         self._fine = self._closed = False
-        # Number of times that the camera or the shade has changed.
+        # Number of changes that make a picture in progress outdated.
         self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
+        # A copy of the scene for pictures, and the version of the page's copy that it has.
         self._scene, self._version = copy.scene, -1
         self._draw = Latest(self._cast)
 
@@ -103,14 +109,15 @@ class Tracer:
             return
         self._rest()
         if self._fine:
-            # A coarse one in progress is finished and shown: changes may come faster than pictures.
+            # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
+            # faster than pictures.
             self._fine = False
             self._moves += 1
-        # The caller does not wait for pictures.
+        # In a thread, so that the caller does not wait for pictures.
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
     def _rest(self) -> None:
-        """Schedule a fine picture, unless something moves before."""
+        """Schedule a fine picture, in place of the one that was scheduled before."""
         self.stop()
         self._timer = threading.Timer(RESTING, self._refine)
         self._timer.daemon = True
@@ -124,7 +131,7 @@ class Tracer:
         self._draw.wait(PATIENCE)
 
     def stop(self) -> None:
-        """Cancel the fine picture."""
+        """Cancel the fine picture that is scheduled."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -166,6 +173,7 @@ class Tracer:
             return
         seconds = notice.clock() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
+        # The user may have chosen another shade meanwhile.
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)

@@ -58,8 +58,9 @@ class Follower:
         self._title, self.up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
         self._ended = threading.Event()
-        # Set while there is a page, and at the end.
+        # Set while there is a page, so that the thread sleeps without one, and at the end.
         self._wanted = threading.Event()
+        # Whether nothing has been drawn yet: the first content moves the cameras of pages.
         self._empty = True
         self._frame = PageFrame.around(self.copy.scene.bounds)
         self._drawing = self._drawn(None)
@@ -71,7 +72,7 @@ class Follower:
 
     def start(self) -> None:
         """Begin to follow the scene."""
-        # A page may be closed while it is brought up to date.
+        # viser warns if a page is closed while it is updated, which is no error here.
         warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
         self._thread.start()
 
@@ -138,12 +139,12 @@ class Follower:
                 with self.copy.lock:
                     self._update()
             took = time.perf_counter() - began
-            # Use at most half of the time.
+            # Pause as long as an update took, so that updates use at most half of the time.
             pause = max(TICK - took, took)
 
     def _update(self) -> None:
-        """Bring all pages up to date; the lock is held."""
-        # Later changes are noticed at the next update.
+        """Bring all pages up to date; the caller holds the lock."""
+        # The count is read first, so that changes during the update are noticed at the next one.
         seen = changes.count
         if self._seen == seen:
             return
@@ -154,8 +155,8 @@ class Follower:
                 return
             self._version = self.copy.version
             self._drawing = self._drawn(self._drawing)
-        except (ValueError, TypeError, MemoryError) as found:
-            error = found
+        except (ValueError, TypeError, MemoryError) as caught:
+            error = caught
         head = self._head(error)
         for session in list(self._sessions.values()):
             session.show(self._drawing, head)
@@ -164,7 +165,7 @@ class Follower:
                 camera.up_direction, camera.position, camera.look_at = self.up, eye, np.zeros(3)
 
     def _drawn(self, before: PageDrawing | None) -> PageDrawing:
-        """Return the drawing of the scene as the copy has it, in a frame that holds it."""
+        """Return the drawing of the scene's copy, in a new frame if it does not fit the old one."""
         scene = self.copy.scene
         drawing = drawing_of(scene, self._frame, self._max_faces, before)
         if not (drawing.parts or len(drawing.boxes)):
@@ -226,7 +227,7 @@ class Viewer(Page):
         @self._server.on_client_connect
         def _(client: ClientHandle) -> None:
             self._last = self._follower.add(client)
-            # Disconnected before this: the event for it has passed.
+            # If it disconnected before this call, the event for that has passed.
             if client.client_id not in self._server.get_clients():
                 self._follower.remove(client)
 

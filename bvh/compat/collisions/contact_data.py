@@ -10,7 +10,7 @@ Reals = NDArray[np.float64]
 Names = tuple[Hashable, Hashable]
 Faces = tuple[int, int]
 
-# Pairs of faces at a time, and the share of their size that points may be off.
+# Pairs of faces at a time, and by what share of their size points may be off a face.
 CHUNK, NEAR = 1 << 14, 2.0**-44
 
 
@@ -101,6 +101,7 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def _common(a: Reals, b: Reals) -> Reals:
+    """Return `common_points` of some pairs."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # In units of their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]
@@ -133,6 +134,7 @@ def _between(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
 
 
 def _along(p: Reals, q: Reals, share: Reals) -> Reals:
+    """Return the points at shares of segments from p to q; beyond, their ends."""
     return p + np.clip(share, 0.0, 1.0)[:, None] * (q - p)
 
 

@@ -27,7 +27,7 @@ NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
 
 
-# A mesh, or a part of it, inside a solid one: ids of a pair, and a vertex.
+# A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
 Inside = tuple[int, int, Reals]
 
 
@@ -37,7 +37,7 @@ class ManagedMeshes:
     def __init__(self) -> None:
         self._scene = Scene()
         self._ids: dict[Hashable, int] = {}
-        # By id: the names, and which meshes are solid.
+        # The names of meshes by their ids, and the ids of solid ones.
         self._names: dict[int, Hashable] = {}
         self._solid: set[int] = set()
 
@@ -47,7 +47,7 @@ class ManagedMeshes:
         return self._ids[name]
 
     def _only(self, name: Hashable) -> ManagedMeshes:
-        """Return a manager of one of the meshes."""
+        """Return a manager of the mesh with a name alone."""
         found, number = ManagedMeshes(), self._id(name)
         one = self._scene[number]
         copied = found._scene.add(one.child, one.transform)
@@ -65,7 +65,11 @@ class ManagedMeshes:
     def _colliding(
         self, other: ManagedMeshes, named: bool, detailed: bool
     ) -> tuple[bool, set[Names], list[ContactData]]:
-        """Return whether meshes collide with those of another manager, or with each other."""
+        """Return whether meshes collide with those of another manager, or with each other.
+
+        The names of all pairs that collide are returned if `named` or `detailed`, their contacts if
+        `detailed`; otherwise the search ends at the first pair.
+        """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
@@ -82,6 +86,7 @@ class ManagedMeshes:
         """Return all pairs of faces that touch."""
         view, content = self._views(other)
 
+        # In one manager each pair of leaves once, and none with itself.
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
             return first < second if content is view else np.ones(len(first), np.bool_)
 
@@ -98,7 +103,10 @@ class ManagedMeshes:
         self, other: ManagedMeshes, touching: NDArray[np.int32], any_one: bool,
         ignored: NDArray[np.int64] = NO_PAIRS,
     ) -> list[Inside]:  # fmt: skip
-        """Return which meshes are inside solid ones, of those that do not touch them."""
+        """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
+
+        Pairs in `touching`, and those in `ignored`, see `candidates`, are left out.
+        """
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
@@ -141,6 +149,7 @@ class ManagedMeshes:
         """Return the distance of the nearest meshes, their names, and where they are nearest."""
         # The mesh with the id `excluded` is not compared with the only one of the other manager.
         view, content = self._views(other)
+        # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
         ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
         found = find_closest(view, content, ignored, thread_count(None))
         if len(found) == 0:

@@ -12,6 +12,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, rows
 
 QUERIES = ("INTERSECT", "OCCLUDED", "DISTANCE")
+# The largest t, unless `dists` are given, as in embreex.
 FAR = np.float32(1e37)
 
 

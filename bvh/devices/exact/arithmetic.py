@@ -22,7 +22,7 @@ MANTISSA_BITS, EXPONENTS = i8(52), i8(0x7FF)
 FAR_LOW, FAR_HIGH = i8(-2100), i8(2100)
 NAN_BITS = i8(0x7FF8000000000000)
 
-# Bounds of `round_quotient`.
+# Bounds of `round_quotient`: of errors, of quotients, and of the sizes of both numbers.
 MORE = f8(1.01)
 TINY_SHARE = f8(2.0**-40)
 QUOTIENT_LEAST, QUOTIENT_MOST = f8(2.0**-900), f8(2.0**900)
@@ -70,7 +70,7 @@ def largest(v: wp.vec3d):
 
 @wp.func
 def is_finite(v: wp.vec3d):
-    """Return whether all components are finite."""
+    """Return whether all components are finite: infinity * 0 and NaN * 0 are NaN."""
     return v[0] * ZERO == ZERO and v[1] * ZERO == ZERO and v[2] * ZERO == ZERO
 
 
@@ -144,7 +144,7 @@ def difference_of_products(
     a: wp.float64, al: wp.float64, b: wp.float64, bl: wp.float64,
     c: wp.float64, cl: wp.float64, d: wp.float64, dl: wp.float64,
 ):  # fmt: skip
-    """Return (high, low, size) of a * b - c * d of double-doubles."""
+    """Return (high, low, size) of a * b - c * d of double-doubles; size is |a b| + |c d|."""
     m, e = two_product(a, b)
     n, f = two_product(c, d)
     s, g = two_sum(m, -n)
@@ -162,7 +162,10 @@ def sized_cross(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
 
 @wp.func
 def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.vec3d):
-    """Return (double-double, size) of the dot product of a cross product with a vector."""
+    """Return (double-double, size) of the dot product of `sized_cross` (n) with a vector a.
+
+    The size is the sum of the absolute terms, by which DD_ERROR bounds the error.
+    """
     x, ex = two_product(n[0], a[0])
     y, ey = two_product(n[1], a[1])
     z, ez = two_product(n[2], a[2])
@@ -179,7 +182,8 @@ def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.ve
 
 @wp.func
 def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64):
-    """Return (decided, n / d) of two double-doubles, rounded correctly where they suffice."""
+    """Return (decided, n / d) of two double-doubles, rounded correctly if decided."""
+    # Decided if the quotient, changed by its largest error, rounds to the same double.
     inverse = ONE / d[0]
     q = n[0] * inverse
     size, reach = wp.abs(q), wp.abs(inverse)

@@ -45,7 +45,7 @@ MOST, LEAST_EXPONENT, THRICE = i8(1022), i8(-1022), i8(3)
 
 @wp.struct
 class Measured:
-    """A distance, times 2**exponent, and the weights of the nearest point; whether it is known."""
+    """A distance, times 2**exponent, and the weights of the nearest point, if they are `sure`."""
 
     distance: wp.float64
     exponent: wp.int64
@@ -119,7 +119,7 @@ def _root_of(x: wp.vec2d):
 
 @wp.func
 def _square_of(v: wp.vec3d, low: wp.vec3d):
-    """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
+    """Return (double-double, e): |v|**2 of a vector of double-doubles is 2**(2 e) times that."""
     e = exponent(largest(v))
     s = power_of_two(-e)
     w, wl = v * s, low * s
@@ -164,7 +164,7 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return what is nearest on an edge; `u` is the weight of b."""
+    """Return the distance to an edge; `u` is the weight of b at the nearest point."""
     found = Measured()
     found.sure = True
     pa, pal, i = _off(p, a)
@@ -199,7 +199,7 @@ def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
-    """Return the distance of a corner."""
+    """Return the distance to a corner, by differences that are multiplied by 2**k."""
     found = Measured()
     v, low = difference(p, corner, k)
     square, scale = _square_of(v, low)
@@ -214,7 +214,7 @@ def _to_plane(
     p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d, nl: wp.vec3d,
     n_size: wp.vec3d,
 ):  # fmt: skip
-    """Return the distance of the plane of a face that has an area."""
+    """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
     found = Measured()
     a, al = difference(p, v0, k)
     volume = dd_dot(n, nl, a, al)
@@ -239,7 +239,7 @@ def _to_plane(
 
 @wp.func
 def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return (high, low, sizes) of the normal of a face."""
+    """Return (high, low, sizes) of the normal of a face, multiplied by 2**(2 k)."""
     ab, abl = difference(v1, v0, k)
     ac, acl = difference(v2, v0, k)
     n, nl = dd_cross(ab, abl, ac, acl)
@@ -250,7 +250,7 @@ def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
 def _side_of_edge(
     n: wp.vec3d, nl: wp.vec3d, e: wp.vec3d, el: wp.vec3d, a: wp.vec3d, al: wp.vec3d
 ):  # fmt: skip
-    """Return (sign of n . (e x a), value); sign 0 where double-doubles leave it open."""
+    """Return (sign, value) of n . (e x a); sign 0 if double-doubles do not decide it."""
     size = dot_size(n, cross_size(e, a))
     c, cl = dd_cross(e, el, a, al)
     exact = dd_dot(n, nl, c, cl)[0]
@@ -262,7 +262,7 @@ def _side_of_edge(
 
 @wp.func
 def _sure_side(n: wp.vec3d, sizes: wp.vec3d, e: wp.vec3d, a: wp.vec3d):
-    """Return the same of doubles."""
+    """Return (sign, value) of n . (e x a); sign 0 if doubles do not decide it."""
     value = dot(n, cross(e, a))
     side = int(0)
     if wp.abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
@@ -279,6 +279,7 @@ def _sure_corner(off: wp.vec3d, e: wp.vec3d, f: wp.vec3d):
 
 @wp.func
 def _has_below(v: wp.vec3d, least: wp.float64):
+    """Return whether a component is not 0, but smaller than `least`."""
     below = bool(False)
     for i in range(3):
         x = wp.abs(v[i])
@@ -305,7 +306,7 @@ def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
 
 @wp.func
 def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return the nearest point where doubles do not decide the region."""
+    """Return the nearest point of face and edges, as doubles do not decide the region."""
     a, al = difference(p, v0, k)
     b, bl = difference(p, v1, k)
     c, cl = difference(p, v2, k)
@@ -345,7 +346,7 @@ def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp
 def _by_region(
     p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
 ):  # fmt: skip
-    """Return the nearest point by the region that it is in."""
+    """Return the nearest point, by the region that p is in; s is 2**k."""
     a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
     ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
     if _sure_corner(a, ab, -ca):

@@ -35,16 +35,19 @@ from bvh.geometry.arithmetic import edge_sides
 
 SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), i8(edge_sides.REACH)
 NONE = i8(0)
-# Of `scaled_ray`.
+# Exponents of `scaled_ray`.
 MOST_EXPONENT, FLOOR_EXPONENT, TWICE = i8(1022), i8(1064), i8(2)
-# Of quotients, and of weights.
+# Exponents of quotients that are normal doubles, and bounds of the filters of `details`.
 NORMAL_LOW, NORMAL_HIGH = i8(-1020), i8(1020)
 WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 
 
 @wp.func
 def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
-    """Return (d_scaled, floor, e, k) for the filters; the floor is inf where there are none."""
+    """Return (d_scaled, floor, e, k) for the filters, as `geometry.triangles.scaled_ray` does.
+
+    The floor is inf if the ray is too large or too small for filters.
+    """
     e = exponent(wp.max(largest(o), reach))
     k = wp.min(exponent(largest(d)), MOST_EXPONENT)
     scaled = d
@@ -58,7 +61,7 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
 
 @wp.func
 def unit_of(d: wp.vec3d):
-    """Return (d', k): a direction is 2**k d', of size about 1, so that its volumes are exact."""
+    """Return (d', k) with d = 2**k d' and d' of size about 1, so that its volumes are exact."""
     k = wp.min(wp.max(exponent(largest(d)), -MOST_EXPONENT), MOST_EXPONENT)
     return d * power_of_two(-k), k
 
@@ -74,6 +77,7 @@ def edge_side(
     o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
 ):  # fmt: skip
     """Return (decided, side): the sign of d . ((a-o) x (b-o))."""
+    # By doubles, then double-doubles, then the exact volume.
     p, q = a - o, b - a
     value = dot(d_scaled, cross(p, q))
     decided = wp.abs(value) > SIDE_ERROR * dot_size(d_scaled, cross_size(p, q)) + floor
@@ -117,7 +121,7 @@ def triangle_side(
 
     With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is crossed.
     """
-    # Signs on both sides are a miss, whatever is undecided.
+    # Edges with both signs make a miss, even if the third is undecided.
     sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
     first, edges = int(0), int(3)
     a, b, c = v0, v1, v2
@@ -145,7 +149,7 @@ def triangle_side(
 def _scaled_quotient(
     n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: wp.int64
 ):  # fmt: skip
-    """Return (decided, n / d * 2**e), correctly rounded."""
+    """Return (decided, n / d * 2**e), correctly rounded if decided: a normal double."""
     decided, t = round_quotient(n, n_size, d, d_size)
     f = exponent(t) + e
     return decided and f > NORMAL_LOW and f < NORMAL_HIGH, scale_by(t, e)
@@ -156,7 +160,10 @@ def _exact_quotient(
     p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d,
     whole_sure: bool, whole: wp.vec2d,
 ):  # fmt: skip
-    """Return (decided, quotient) of the volume r . (p x q) and a whole, correctly rounded."""
+    """Return (decided, quotient) of the volume r . (p x q) and `whole`, correctly rounded.
+
+    `whole` is an exact volume, if `whole_sure`.
+    """
     sure, value = exact_volume(p, pl, q, ql, r, rl)
     decided, t = round_quotient(value, wp.abs(value[0]), whole, wp.abs(whole[0]))
     if sure and whole_sure and value[0] == ZERO:
@@ -166,7 +173,7 @@ def _exact_quotient(
 
 @wp.func
 def _exact_whole(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, n . d) of a triangle's normal and a direction."""
+    """Return (decided, n . d) of a triangle's normal and a direction; 0 is not decided."""
     p, pl = difference(v1, v0, NONE)
     q, ql = difference(v2, v0, NONE)
     sure, whole = exact_volume(p, pl, q, ql, d, wp.vec3d())
@@ -178,7 +185,7 @@ def distance(
     o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
     v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
 ):  # fmt: skip
-    """Return (decided, t) of a hit: t rounded to the nearest double."""
+    """Return (decided, t) of a hit, rounded to the nearest double; e, k are of `scaled_ray`."""
     none = wp.vec3d()
     a, al = difference(v0, o, -e)
     p, pl = difference(v1, v0, -e)
@@ -237,7 +244,7 @@ def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
             front = exact[0] < ZERO
             sure = whole_sure
             a, al = difference(v0, o, NONE)
-            # The volume of u has v0 - v2, that of v has v1 - v0.
+            # The volume of u has the edge v0 - v2, that of v has v1 - v0.
             weights, to, back = int(2), v0, v2
             for which in range(weights):
                 q, ql = difference(to, back, NONE)

@@ -23,7 +23,7 @@ from bvh.devices.exact.arithmetic import (
 from bvh.geometry.arithmetic import exact_sums
 
 # Six terms of a determinant, eight products of a term's high and low parts, four doubles a product.
-# Limbs that are taken off add a few.
+# Steps that take limbs off add a few.
 PRODUCTS = wp.constant(6 * 8 * 4)
 COMPONENTS = 6 * 8 * 4 + 8
 LIMB = f8(2.0**32)
@@ -47,6 +47,7 @@ def _is_moderate(v: wp.vec3d):
 
 @wp.func
 def _part(v: wp.vec3d, low: wp.vec3d, i: int, is_low: int):
+    """Return the high or the low part of a component of a vector of double-doubles."""
     return wp.where(is_low != 0, low[i], v[i])
 
 
@@ -59,7 +60,7 @@ def exact_sum(
     The value is good to 2**-103 of itself, and the exponent 0. With `cut` both are, bit for bit,
     those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
     """
-    # All in one function: an expansion that is handed on is copied, which takes longer than it.
+    # All is in one function: passing an expansion copies it, which takes longer than the sum.
     fits = _is_moderate(p) and _is_moderate(pl) and _is_moderate(q) and _is_moderate(ql)
     fits = fits and _is_moderate(r) and _is_moderate(rl)
     e = Expansion()
@@ -71,7 +72,8 @@ def exact_sum(
     for step in range(last):
         x = wp.float64(0.0)
         if step < PRODUCTS:
-            # Each axis comes twice, once for either sign, and with all eight choices of parts.
+            # Each axis occurs twice, once with each sign, with all eight choices of high or low
+            # parts. The exact product of three doubles is the sum of four.
             term, number = step // 4, step % 4
             i, odd, parts = term % 3, (term // 3) % 2, term // 6
             a = _part(p, pl, (i + 1 + odd) % 3, parts & 1)
@@ -88,7 +90,7 @@ def exact_sum(
                 for i in range(n):
                     e[i] = sign * e[i]
                 high = sign * high
-                # The highest bit: a power of two may have been rounded up to.
+                # The highest bit of the sum, which may have been rounded up to a power of two.
                 top = exponent(high)
                 if sign * low < ZERO and high == power_of_two(top):
                     top -= i8(1)
@@ -98,7 +100,7 @@ def exact_sum(
                 part = wp.floor(high / unit)
                 x = -part * unit
             else:
-                # The rest may have been rounded up to the next limb.
+                # A negative rest: the limb was rounded up, so it is lowered by one.
                 if high < ZERO:
                     part -= ONE
                     x = unit
@@ -118,7 +120,7 @@ def exact_sum(
                 count += 1
             n = count
         if step >= PRODUCTS - 1:
-            # From the largest component down, until the sum is no double any more.
+            # From the largest component down, until the sum is not a double; then add the others.
             high, low = wp.float64(0.0), wp.float64(0.0)
             i = n - 1
             while i >= 0 and low == ZERO:

@@ -32,7 +32,7 @@ from bvh.tree.triangle_groups import UNIT
 
 f4 = wp.float32
 
-# Whether a ray meets the box of a tree, or is left to the CPU.
+# States of a local ray: it misses the box of the tree, meets it, or is left to the CPU.
 MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
 
 FAR_ORIGIN = f8(ray_setup.NEAR_ORIGIN)
@@ -51,26 +51,32 @@ LOW_K, HIGH_K = i8(-900), i8(900)
 
 @wp.struct
 class LocalRay:
-    """A ray in the local frame of a tree, from where it enters its box."""
+    """A ray in the local frame of a tree, from where it enters its box.
 
-    p: wp.vec3
+    Its parameter is tau = t * 2**shift - entry.
+    """
+
+    p: wp.vec3  # the point at tau = 0
     d: wp.vec3
-    inverse: wp.vec3
+    inverse: wp.vec3  # 1 / d
+    # Planes are met at plane * inverse + near, or + far, which include the margins of boxes.
     near: wp.vec3
     far: wp.vec3
+    # Bounds of errors: of edge tests, times the tolerance of a triangle; of t, times its size.
     edge: wp.float32
     t_error: wp.float32
+    # The range of tau, widened by `slack`; `end` is lowered to the closest hit.
     low: wp.float32
     end: wp.float32
     entry: wp.float64
     slack: wp.float64
     shift: wp.int64
-    state: wp.int32
+    state: wp.int32  # MISSES, MEETS or OTHER; the rest is set for MEETS alone
 
 
 @wp.func
 def _local_bound(t: wp.float64, shift: wp.int64, sign: wp.float64):
-    """Return t, widened by rounding, as a local parameter."""
+    """Return t, moved in the direction `sign` by what rounding may hide, as a local parameter."""
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
     return scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
@@ -95,6 +101,7 @@ def local_ray(
     """
     ray = LocalRay()
     ray.state = OTHER
+    # Directions are scaled to a largest component from 1 to 2.
     k = exponent(largest(d))
     shift = tree.exponent + k
     s = power_of_two(tree.exponent)
@@ -109,6 +116,7 @@ def local_ray(
     bound = tree.bound + extra * OVER_UNIT
     if not extra <= WORST * tree.bound:
         return ray
+    # Clip the range to the box, moved outward by what rounding may hide.
     margin = away * CLIP_SHARE + CLIP_MARGIN * tree.bound + extra
     entry, leave = start, stop
     for axis in range(3):
@@ -142,7 +150,7 @@ def local_ray(
 
 @wp.func
 def _slab(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
-    """Return where a ray enters and leaves the slab of a box."""
+    """Return tau where a ray enters and leaves the slab of a box, moved outward by margins."""
     inverse = ray.inverse[axis]
     first, last = low, high
     if inverse < ZERO4:
@@ -167,6 +175,7 @@ def surely_missed(tree: Target, i: int, ray: LocalRay):
     """Return whether a triangle is surely not hit within the limits of a ray, by float32."""
     x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
+    # Volumes of the ray with each edge: they have different signs if the line misses the triangle.
     n = cross4(e1, e2)
     c = wp.vec3(x[0], x[1], x[2]) - ray.p
     r = cross4(c, ray.d)
@@ -174,9 +183,10 @@ def surely_missed(tree: Target, i: int, ray: LocalRay):
     u, v = dot4(r, e2), -dot4(r, e1)
     w = (den - u) - v
     margin = ray.edge * x[3]
-    # A NaN is no miss.
+    # Comparisons with NaN are false, so that it is no sure miss.
     if wp.min(u, wp.min(v, w)) < -margin and wp.max(u, wp.max(v, w)) > margin:
         return True
+    # The plane is met at tau = along / den.
     along, size = dot4(n, c), wp.abs(den)
     if den < ZERO4:
         along = -along
@@ -186,20 +196,23 @@ def surely_missed(tree: Target, i: int, ray: LocalRay):
 
 @wp.func
 def shortened(ray: LocalRay, t: wp.float64):
-    """Return the limit of a ray that has hit at t."""
+    """Return the new `end` of a ray that has hit at t, which later hits may equal."""
     tau = scale_by(t + wp.abs(t) * T_ULP, ray.shift) - ray.entry
     return wp.min(ray.end, f4(tau + wp.abs(tau) * LENGTH_SHARE + ray.slack))
 
 
 @wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
-    """Return whether a ray is finite, has a direction and a range."""
+    """Return whether a ray is finite, with a direction that is not 0 and a range."""
     return is_finite(o) and is_finite(d) and largest(d) > ZERO and t_min <= t_max
 
 
 @wp.struct
 class Steps:
-    """The children of a node that a ray enters, the nearer first; count -1 for none."""
+    """(code, count) of the children of a node that a ray enters, the nearer first.
+
+    A count of -1 stands for no child.
+    """
 
     code: wp.int32
     count: wp.int32

@@ -15,23 +15,29 @@ from bvh.devices.exact.arithmetic import LARGEST, TWO, ZERO, f8, two_product, tw
 from bvh.devices.layout import Target
 
 LOST, FLOOR = f8(2.0**-49), f8(2.0**-1000)
-# Of `rounded_dot`.
+# Bounds of `rounded_dot`: of the error of its sum, as a share of the terms and at least; and
+# of products whose rounding errors are doubles.
 SHARE, LEAST, NORMAL = f8(2.0**-100), f8(2.0**-1071), f8(2.0**-900)
 
 
 @wp.func
 def _row_dot(m: wp.vec4d, v: wp.vec3d):
+    """Return m . (v, 0)."""
     return m[0] * v[0] + m[1] * v[1] + m[2] * v[2]
 
 
 @wp.func
 def _row_size(m: wp.vec4d, v: wp.vec3d):
+    """Return the sum of the absolute terms of m . (v, 1), for v that is not negative."""
     return wp.abs(m[0]) * v[0] + wp.abs(m[1]) * v[1] + wp.abs(m[2]) * v[2] + wp.abs(m[3])
 
 
 @wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
-    """Return (origin, direction, lost) of a ray in the coordinates of a leaf's tree."""
+    """Return (origin, direction, lost) of a ray in the coordinates of a leaf's tree.
+
+    Within the leaf it is off by at most `lost` (see the top of this file).
+    """
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
     far = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
     origin = wp.vec3d(_row_dot(x, o) + x[3], _row_dot(y, o) + y[3], _row_dot(z, o) + z[3])
@@ -42,6 +48,7 @@ def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
 
 @wp.func
 def _is_normal(product: wp.float64, a: wp.float64, b: wp.float64):
+    """Return whether the rounding error of the product a b is exactly a double."""
     return wp.abs(product) > NORMAL or a == ZERO or b == ZERO
 
 
@@ -54,7 +61,8 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     s, h = two_sum(a, b)
     s2, i = two_sum(s, c)
     s3, j = two_sum(s2, m[3])
-    # The low part, and whether it is exact: then the sum of both is correctly rounded.
+    # `s3` is the high part of the sum, `rest` the low one. If nothing of that was lost, it is
+    # exact, and the sum of both is correctly rounded.
     low, lost = two_sum(e, f)
     low, lost2 = two_sum(low, g)
     other, lost3 = two_sum(h, i)
@@ -66,13 +74,14 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     size = wp.abs(a) + wp.abs(b) + wp.abs(c) + wp.abs(m[3])
     margin = size * SHARE + LEAST
     x = s3 + rest
+    # Else it is, if an error of the margin does not change the sum.
     sure = s3 + (rest + margin) == s3 + (rest - margin)
     return (sure or exact) and wp.abs(x) <= LARGEST, x
 
 
 @wp.func
 def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
-    """Return (decided, a vertex in the world)."""
+    """Return (decided, v in the world), each coordinate correctly rounded if decided."""
     a, x = rounded_dot(target.maps[leaf, 0], v)
     b, y = rounded_dot(target.maps[leaf, 1], v)
     c, z = rounded_dot(target.maps[leaf, 2], v)

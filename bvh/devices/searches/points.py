@@ -25,6 +25,7 @@ from bvh.traversal.points import point_bounds
 f4 = wp.float32
 Stack = wp.types.vector(length=STACK, dtype=wp.int32)
 Squares = wp.types.vector(length=STACK, dtype=wp.float32)
+# Number of candidates, triangles that may be the closest, that are stored until they are measured.
 HELD = 24
 Held = wp.types.vector(length=HELD, dtype=wp.int32)
 Lows = wp.types.vector(length=HELD, dtype=wp.float32)
@@ -40,7 +41,7 @@ ZERO4, ONE4, LENGTH_LEAST = f4(0.0), f4(1.0), f4(1e-15)
 
 @wp.struct
 class Near:
-    """The closest point; prim_id -1 and distance inf if there is none."""
+    """The closest point; prim_id -1 and distance inf if there is none; state as in `rays`."""
 
     distance: wp.float64
     u: wp.float64
@@ -66,7 +67,10 @@ def _clamped(x: wp.float32, most: wp.float32):
 
 @wp.func
 def _triangle_bounds(target: Target, i: int, p: wp.vec3):
-    """Return bounds of the distance to a triangle, but for errors (see `corner_bounds`)."""
+    """Return bounds of the distance to a triangle, without errors (see `corner_bounds`).
+
+    The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
+    """
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
@@ -95,6 +99,8 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
         s, t, inside = vb * whole, vc * whole, bool(True)
     s = _clamped(s, ONE4)
     t = _clamped(t, ONE4 - s)
+    # The upper bound is the distance to this point. For the lower one, all points q of the triangle
+    # have g . (p - q) >= g . a - beyond, for any g: the vector from the point, or the normal.
     g = a - s * e1 - t * e2
     found = Bounds()
     found.high = wp.sqrt(dot4(g, g))
@@ -113,7 +119,7 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
 
 @wp.func
 def _square_bound(best: wp.float32, box_error: wp.float64):
-    """Return the bound of squared distances beyond which boxes are discarded."""
+    """Return the squared distance beyond which boxes are discarded, from the best upper bound."""
     bound = (f8(best) + box_error) * UP
     return f4(wp.min(bound * bound * UP, MOST_SQUARE))
 
@@ -127,7 +133,7 @@ def _local_bound(distance: wp.float64, scale: wp.float64):
 
 @wp.func
 def _measured(target: Target, p: wp.vec3d, i: int, best: Near):
-    """Return the closer of a triangle of a leaf and the best so far, by (distance, prim_id)."""
+    """Return the closer of triangle i of a leaf and the best so far, by (distance, prim_id)."""
     prim = target.ids[i]
     face = target.faces[prim]
     near = nearest_on_triangle(
@@ -147,6 +153,7 @@ def _measured(target: Target, p: wp.vec3d, i: int, best: Near):
 
 @wp.func
 def _beside(low: wp.float32, high: wp.float32, x: wp.float32):
+    """Return how far x is outside of low..high; 0 inside."""
     return wp.max(wp.max(low - x, x - high), ZERO4)
 
 
@@ -162,7 +169,7 @@ def _square(
 
 @wp.func
 def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
-    """Return the closest point within a limit, that included."""
+    """Return the closest point at most `limit` away, on a face that counts for the mask."""
     best = Near()
     best.prim_id = -1
     best.distance = limit
@@ -180,6 +187,7 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
         best.state = UNSURE
         return best
     local = wp.vec3(f4(x[0]), f4(x[1]), f4(x[2]))
+    # `bound` is the best upper bound of the distance so far, `square` that for boxes.
     box_error = BOX_ERROR * reach + TINY
     error = f4(LEAF_ERROR * (reach + tree.bound) * UP + TINY)
     bound = _local_bound(limit, scale)

@@ -37,19 +37,19 @@ I1, I0 = i8(1), i8(0)
 
 @wp.struct
 class Range:
-    """Which hits of a ray count."""
+    """Which hits of a ray count, and the query mode."""
 
     t_min: wp.float64
     t_max: wp.float64
-    mask: wp.int32
+    mask: wp.int32  # bits, as of groups and of leaves
     cull: wp.int32  # the side that is ignored, 0 for none
-    goal: wp.int32
+    goal: wp.int32  # CLOSEST, ANY, COUNT or LIST
     once: wp.int32  # whether faces that share an edge or vertex are crossed once
 
 
 @wp.struct
 class Hit:
-    """The first hit of a ray; prim_id -1 and t inf for a miss."""
+    """The first hit of a ray, for ANY the one found; prim_id -1 and t inf for a miss."""
 
     t: wp.float64
     u: wp.float64
@@ -63,7 +63,7 @@ class Hit:
 
 @wp.struct
 class Exact:
-    """A ray in the world, as the exact tests take it."""
+    """A ray in the world; the other numbers are those of `scaled_ray`."""
 
     o: wp.vec3d
     d: wp.vec3d
@@ -75,7 +75,7 @@ class Exact:
 
 @wp.struct
 class Listing:
-    """Memory for the hits of a ray."""
+    """Memory for the hits of a ray: `capacity` entries of the arrays, from `first` on."""
 
     t: wp.array(dtype=wp.float64)
     prim_id: wp.array(dtype=wp.int32)
@@ -94,7 +94,7 @@ def _comes_before(
 
 @wp.func
 def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
-    """Insert a hit into a sorted list; the last drops out if there is no room."""
+    """Insert a hit into a sorted list of `held` hits; if that is full, the last drops out."""
     j = held
     if held == here.capacity:
         j -= I1
@@ -138,7 +138,7 @@ def _search(
     target: Target, tree: Part, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range,
     here: Listing, best: Hit,
 ):  # fmt: skip
-    """Return the hits so far and those in a tree, or in a leaf of a scene."""
+    """Return `best`, the hits so far, with those in a tree or leaf; UNSURE at the first doubt."""
     codes, counts, seen = Stack(), Stack(), Seen()
     seen_count = int(0)
     code, count = wp.int32(tree.root), wp.int32(tree.count)
@@ -167,7 +167,7 @@ def _search(
                 continue
             if asked.goal >= COUNT:
                 if target.triangles[i, 2][3] > NEVER:
-                    # In several leaves: it counts where it is met first.
+                    # A triangle in several leaves counts once, where it is met first.
                     again = bool(False)
                     for j in range(seen_count):
                         again = again or seen[j] == prim
@@ -201,7 +201,7 @@ def _search(
 def _search_leaf(
     target: Target, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
 ):  # fmt: skip
-    """Return the hits so far and those in a leaf of a scene, or in the tree that there is."""
+    """Return the hits so far with those in a leaf of a scene, or in the tree if it is none."""
     tree = target.top
     own = ray
     if target.is_scene != 0:
@@ -222,6 +222,7 @@ def _search_leaves(
     target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
 ):  # fmt: skip
     """Return the hits in all leaves whose boxes a ray enters; a tree is its only leaf."""
+    # A tree that is no scene is searched as a top that is one leaf.
     codes, counts = Stack(), Stack()
     code, count = wp.int32(0), wp.int32(1)
     if target.is_scene != 0:

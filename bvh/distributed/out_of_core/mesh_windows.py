@@ -23,25 +23,26 @@ from bvh.runtime.arguments import face_rows, rows
 # Triangles of a window: some 25 MB with all that is made of them.
 WINDOW = 1 << 18
 
-# Fields of rows, called as no property is.
+# Names of fields of rows; as they have spaces, no property of a PLY file has them.
 LENGTH, CORNERS = "length of list", "corners of face"
 
 
 class Window(NamedTuple):
-    """Triangles that follow each other in a source, whose file or number of a mesh is named."""
+    """Triangles that follow each other in one file or mesh of a source."""
 
+    # The path, or "mesh" and its number.
     source: str
-    # How many files or meshes are before it; a file may be there twice.
+    # How many files or meshes are before this one; a file may occur twice.
     number: int
     corners: NDArray[np.float64]  # (n, 3, 3)
     # Numbers of the vertices, unique over all sources.
     vertex_ids: NDArray[np.int64]  # (n, 3)
-    # Bits of the triangles, of a tree that has them.
+    # Group bits of the triangles; None unless they are from a tree that has groups.
     groups: NDArray[np.uint32] | None = None
 
 
 class _Rows(NamedTuple):
-    """Vertices and faces of a binary PLY file, in place."""
+    """Where a binary PLY file has its vertices and faces: (offset, count, layout of a row)."""
 
     path: str
     vertex: tuple[int, int, np.dtype[np.void]]
@@ -49,7 +50,7 @@ class _Rows(NamedTuple):
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Read the triangles of paths or meshes, one or several, in order; errors name which."""
+    """Read the triangles of one or several paths or meshes, in order; errors name the one."""
     first_vertex = 0
     for number, item in enumerate(_items(source)):
         is_path = isinstance(item, str | os.PathLike)
@@ -64,7 +65,7 @@ def windows_of(source: Any) -> Iterator[Window]:
                 yield Window(name, number, corners, vertex_ids + first_vertex, bits)
                 begin = end
         except (ValueError, TypeError) as error:
-            # Not a class of theirs, which may want other arguments.
+            # Not their own class, whose constructor may need other arguments.
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"source, {name}: {error}") from error
         first_vertex += used
@@ -78,10 +79,11 @@ def _items(source: Any) -> Iterable[Any]:
     is_pair = isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], tuple)
     if is_pair and np.ndim(source[0]) == 2:
         return [source]
-    # A mesh of another library; all else raises an error later.
+    # Anything else is one mesh, or raises an error when it is read.
     return source if isinstance(source, Iterable) else [source]
 
 
+# Corners and vertex numbers of some triangles, as in `Window`, and the number of all vertices.
 Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
@@ -147,7 +149,7 @@ def _row_windows(
 
 
 def _ply_rows(path: str) -> _Rows | None:
-    """Return where a binary PLY file has vertices and triangles; None where neither is known."""
+    """Return where a binary PLY file has vertices and triangles; None if it must be read whole."""
     # Elements before the faces must have rows of one size, and a face one list and plain numbers.
     # No count of the header is believed before the size of the file is compared with it.
     with open(path, "rb") as file:
@@ -163,6 +165,7 @@ def _ply_rows(path: str) -> _Rows | None:
         return None
     if "face" not in names[names.index("vertex") :]:
         return None
+    # Where the next element begins; None after one whose rows differ in size.
     end: int | None = header.size
     places: dict[str, tuple[int, int, np.dtype[np.void]]] = {}
     for (name, count, _), row in zip(header.elements, layouts, strict=True):
@@ -182,9 +185,10 @@ def _ply_rows(path: str) -> _Rows | None:
 
 def _are_triangles(file: _Rows, end: int | None) -> bool:
     """Return whether all faces are triangles, or raise a ValueError if the file is cut off."""
-    # `end` is the size of the file if they are, or None.
+    # If they are, the size of the file must be `end`, unless that is None.
     size, (offset, count, row) = os.path.getsize(file.path), file.face
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
+    # Even faces without corners would need this many bytes.
     if size < offset + count * (row.itemsize - row[CORNERS].itemsize):
         raise cut_off
     complete = min(count, (size - offset) // row.itemsize)
@@ -192,7 +196,7 @@ def _are_triangles(file: _Rows, end: int | None) -> bool:
         if (faces[LENGTH] != 3).any():
             return False
     if complete < count:
-        # A face of less than three corners may end before such a row would.
+        # The rows end too early: the next face may have less than three corners.
         assert row.fields is not None
         kind, at = row.fields[LENGTH][:2]
         length = np.fromfile(file.path, kind, 1, offset=offset + complete * row.itemsize + at)
@@ -205,7 +209,7 @@ def _are_triangles(file: _Rows, end: int | None) -> bool:
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of an element; of a face, as if its list had three entries."""
+    """Return the layout of an element's rows, a face with three corners; None if sizes differ."""
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
     for name, kind, length in element.properties:
         if length is None:
@@ -230,7 +234,7 @@ def _ply_windows(file: _Rows) -> Iterator[Piece]:
         if len(bad):
             wrong = f"got {index[bad[0]].tolist()} in row {begin + bad[0]}"
             raise ValueError(f"faces must index the {vertex_count} vertices, {wrong}")
-        # Mapped anew for each window: pages of the one before are let go.
+        # A new map for each window, as closing it frees the pages that were read.
         vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
         used, inverse = np.unique(index, return_inverse=True)
         some = vertices[used]

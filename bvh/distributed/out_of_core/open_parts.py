@@ -24,14 +24,14 @@ from bvh.scene.files.loading import load
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-# Bytes of a file that are requested at a time; over HTTP the file (0), as not all servers support
-# ranges.
+# Bytes of a file that are requested at a time; over HTTP all of it (0 in fsspec), as not all
+# servers support ranges.
 REQUEST, WHOLE = 1 << 25, 0
 
-# Identity of a file's content.
+# Device, inode, size and times of a file (see `_state`).
 State = tuple[int, ...]
 
-# Files whose bytes have been checked in this process, with the checksums of the index.
+# States of files whose bytes this process has checked, each with what it was compared with.
 _checked: set[tuple[object, ...]] = set()
 
 
@@ -49,7 +49,7 @@ class OpenPart(NamedTuple):
     @property
     def is_intact(self) -> bool:
         """Whether no mapped file was written to, or cut off, which would end in a bus error."""
-        # A file that was removed or replaced stays mapped as it was.
+        # A file that was removed or replaced, by one of another inode, stays mapped as it was.
         for path, state in self.files.items():
             try:
                 now = _state(path)
@@ -61,7 +61,7 @@ class OpenPart(NamedTuple):
 
 
 class OpenParts:
-    """Parts of a folder or URL, opened when needed; `memory` bytes of them stay open, used last."""
+    """Parts of a folder or URL, opened when needed; the last used stay open, `memory` bytes."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
@@ -106,6 +106,7 @@ class OpenParts:
         try:
             return self._mapped(number, tree_path, ids_path)
         except ValueError:
+            # A damaged copy: fetch it once more.
             reject([tree_path, ids_path])
         return self._mapped(number, *self._fetched(number))
 
@@ -149,7 +150,7 @@ class OpenParts:
         return OpenPart(tree, ids, files)
 
 
-# Those of this process by place, checksum of the index, and memory. A forked child renews them.
+# All `OpenParts` of this process, by place, checksum of the index, and memory.
 _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.WeakValueDictionary()
 
 
@@ -161,6 +162,7 @@ def open_parts(place: str, index: Index, memory: int) -> OpenParts:
 
 
 def _renew_all() -> None:
+    """Give a forked child new locks: another thread of its parent may have held the old ones."""
     for parts in list(_all.values()):
         parts._lock = threading.RLock()
 
@@ -170,7 +172,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _state(path: Path) -> State:
-    """Return the state of a file, which changes with its content."""
+    """Return the state of a file, which differs after each change of its content."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 

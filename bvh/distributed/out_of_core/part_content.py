@@ -33,6 +33,7 @@ class PartContent:
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
+        """Set the content; `chosen` are the numbers of the parts of a group, None for all."""
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self.opened = open_parts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
@@ -42,7 +43,7 @@ class PartContent:
         if len(valid):
             self._bounds[:] = valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)
         if chosen is not None:
-            # A box of NaN is ignored, and the others keep their numbers.
+            # Parts with a box of NaN are not visited, and the others keep their numbers.
             self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
         bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
         self._visits = PartVisits(self.opened, self._boxes, np.array(bits, np.uint32))
@@ -194,7 +195,7 @@ class PartContent:
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
-        """Yield the tree of each part, which of `ids` it has, and their rows in it."""
+        """Yield (tree, indices of `ids` that it has, their primitives in it) of each part."""
         for number in range(self.part_count):
             with self.opened.part(number) as part:
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)

@@ -38,7 +38,7 @@ from bvh.runtime.threads import pool
 
 SCRATCH = "unfinished"
 
-# Files of parts.
+# Names of files of parts.
 OURS = re.compile(r"\d{5,}\.(bvh|npy)")
 # Files of a run, in the folder SCRATCH.
 SCRATCH_FILES = re.compile(r"lock|all(-\d+)*|index\.json")
@@ -52,11 +52,11 @@ class NewFolder:
         self.scratch = path / SCRATCH
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
-        """Write a part."""
+        """Write the files of a part; return its record."""
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
-        # While the file is written, which waits for the disk.
+        # The digest is computed while the file is written, which waits for the disk.
         digest = pool(1).submit(part_index.content_digest, pieces)
         with open(tree_path, "xb") as file:
             write_pieces(file, pieces)
@@ -70,7 +70,7 @@ class NewFolder:
         return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
 
     def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
-        """Bring the parts to their place and, at last, write the index."""
+        """Copy the parts to the URL, if the place is one, and write the index last."""
         content = {
             "format": part_index.FORMAT, "version": part_index.VERSION,
             "triangles": sum(part.triangles for part in parts), "quality": quality,
@@ -117,13 +117,13 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     _demand_ours(path)
     target.scratch.mkdir(exist_ok=True)
     with contextlib.closing(PlainFolder(target.scratch)) as scratch, _locked(scratch):
-        # Another process may have finished it meanwhile.
+        # Another process may have finished the folder before the lock was taken.
         _demand_ours(path)
         _clear(path, scratch)
         try:
             yield target
         except BaseException:
-            # Not the index of another process, where there are no locks.
+            # Without locks, another process may have finished: then its files must stay.
             if not (path / INDEX).exists():
                 _clear(path, scratch)
                 shutil.rmtree(target.scratch, ignore_errors=True)
@@ -142,12 +142,15 @@ def _demand_ours(path: Path) -> None:
 
 
 def _files(path: Path, pattern: re.Pattern[str], folder: str = "") -> dict[str, bool]:
-    """Return of all names in a folder whether they are of files that a run makes, or its folder."""
+    """Return of each name in a folder whether it fits `pattern`, as a file, or is that of `folder`.
+
+    Links are neither.
+    """
     found = {}
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.name == folder:
-                # A junction is a folder's link on Windows.
+                # A junction is a link to a folder, on Windows.
                 is_link = getattr(entry, "is_junction", bool)()
                 found[folder] = entry.is_dir(follow_symlinks=False) and not is_link
             else:
@@ -158,7 +161,7 @@ def _files(path: Path, pattern: re.Pattern[str], folder: str = "") -> dict[str, 
 
 @contextlib.contextmanager
 def _locked(scratch: PlainFolder) -> Iterator[None]:
-    """Keep other processes from writing to a folder, where the disk knows locks."""
+    """Keep other processes from writing to a folder, if its file system supports locks."""
     with open(scratch.open("lock", os.O_RDWR | os.O_CREAT), "r+b") as file:
         locked = True
         with contextlib.suppress(OSError):

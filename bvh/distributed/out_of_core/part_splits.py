@@ -13,7 +13,10 @@ CELLS = 64
 
 
 class Grid:
-    """Counts and boxes of triangles by the cell that their centroid is in, in a box of all."""
+    """Counts and boxes of triangles by the cell that their centroid is in.
+
+    `lower` and `upper` are the corners of the box of all centroids.
+    """
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
         self._lower = lower
@@ -24,7 +27,7 @@ class Grid:
         self.high = np.full((CELLS**3, 3), -np.inf)
 
     def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the cell of each triangle (n, 3, 3); the first for those that are not finite."""
+        """Return the cell of each triangle (n, 3, 3); the first along axes that are not finite."""
         with np.errstate(all="ignore"):
             share = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
             share *= CELLS
@@ -33,7 +36,7 @@ class Grid:
         return np.asarray((cell[:, 0] * CELLS + cell[:, 1]) * CELLS + cell[:, 2])
 
     def add(self, corners: NDArray[np.float64]) -> None:
-        """Count triangles of shape (n, 3, 3)."""
+        """Count triangles, shape (n, 3, 3), and extend the boxes of their cells."""
         cells = self.cells_of(corners)
         order = np.argsort(cells.astype(np.int32), kind="stable")
         sorted_cells = cells[order]
@@ -54,19 +57,19 @@ def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _boxes(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lower and upper corners of triangles (n, 3, 3); NaN where a vertex is."""
-    # Many times as fast as a reduction of an axis of three.
+    """Return the lower and upper corners of the boxes of triangles; NaN if a vertex has NaN."""
+    # This is many times as fast as a reduction along an axis of length three.
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
 
-# Cells of a block on each axis, which is its index in arrays of the grid.
+# A block of cells: its range along each axis, by which it indexes arrays of the grid.
 _Block = tuple[slice, ...]
 
 
 def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
     """Return the part that each cell belongs to; numbers follow the splits, from 0."""
-    # Parts have at most `largest` triangles, but for single cells.
+    # Parts have at most `largest` triangles, except those of a single cell.
     counts = grid.counts.reshape(CELLS, CELLS, CELLS)
     low, high = (array.reshape(CELLS, CELLS, CELLS, 3) for array in (grid.low, grid.high))
     parts, number = np.zeros((CELLS,) * 3, np.int32), 0
@@ -89,7 +92,7 @@ def _best_cut(
     largest: int,
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
     """Return the halves of least SAH cost; None if all triangles are in one cell."""
-    # Halves of less than a quarter of a part are avoided: a part costs as much as many nodes.
+    # Halves of less than a quarter of `largest` are avoided: a part costs as much as many nodes.
     total = int(counts[block].sum())
     best: tuple[bool, float, int, int] | None = None
     for axis in range(3):
@@ -105,7 +108,7 @@ def _best_cut(
         smaller = np.minimum(below, total - below)
         small = smaller < min(largest, total) // 4
         for at in np.flatnonzero(smaller > 0):
-            # Of halves that are small, the most even.
+            # If all cuts have a small half, take the most even one.
             key = bool(small[at]), float(-smaller[at] if small[at] else cost[at]), axis, int(at)
             if best is None or key < best:
                 best = key

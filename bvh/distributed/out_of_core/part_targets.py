@@ -34,19 +34,20 @@ from bvh.tree.primitives import Triangles
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
-# Answers of a part to some rays.
+# Function of a part's target, some rays and options: it returns the columns of answers.
 Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
 
 
 class HitParts(NamedTuple):
-    """Parts with hits, which give their positions and normals."""
+    """Source of hits (see `locations`), which opens the parts for positions and normals."""
 
     opened: OpenParts
 
     def leaves_of(
         self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
     ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Open one part after another: yield its triangles, and which of them which rows hit."""
+        """Yield (triangles, None, rows, faces) of each part that was hit in some of `rows`."""
+        # `parts` holds the part of each hit, and `ids` its face in the mesh.
         number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
             some = rows[number == k]
@@ -86,14 +87,14 @@ class PartRays(NamedTuple):
         return self._numbers("any_hit", batch, options, lambda of, *some: of.any_hits(*some))
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has, each crossing `once` or not."""
+        """Return how many hits each ray has; `once` counts faces at a shared edge as one."""
         count = lambda of, *some: of.count_hits(*some, once)  # noqa: E731
         return self._numbers("count_hits", batch, options, count)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
-        """Return all hits of each ray, each crossing `once` or not; or the `limit` closest."""
+        """Return all hits of each ray, or the `limit` closest; `once` is as in `count_hits`."""
         kinds = declared(BVH.all_hits).columns(ids=np.int64)
         kinds |= {"ray_id": np.int64, "part": np.int32}
         found = MergedLists(("ray_id", "t", "prim_id"), kinds, batch.size, limit)
@@ -112,7 +113,7 @@ class PartRays(NamedTuple):
     def _numbers(
         self, name: str, batch: RayBatch, options: RayOptions, search: Callable[..., Any]
     ) -> Any:
-        """Return the numbers of a query, one for each ray."""
+        """Return the result of a query that has one number, or truth value, for each ray."""
         found = MergedAnswers(declared(getattr(BVH, name)), (batch.size,))
         self._cast(batch, options, found, lambda *some: {name: search(*some)})
         return shaped(batch.shape, found.columns[name])[0]
@@ -121,11 +122,12 @@ class PartRays(NamedTuple):
         self, batch: RayBatch, options: RayOptions, found: MergedAnswers | MergedLists,
         search: Search, finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """Cast rays into the parts that may change the answers, near to far."""
+        """Cast rays into the parts that may change the answers `found`, near to far."""
+        # `search` queries a part, and `finish` is called after all parts for some of the rays.
         inside = options._replace(progress=None)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            # The range is closed, so that a tie is found and decided by the id.
+            # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, found.reach(rows))
             answer = search(ray_target(part.tree), some, inside)
             if "prim_id" in answer:
@@ -137,7 +139,10 @@ class PartRays(NamedTuple):
 
 
 class PartPoints(NamedTuple):
-    """Parts that points are compared with: their faces that count for a mask, an int32."""
+    """Parts that points are compared with: their faces that count for `mask`, an int32.
+
+    `query` is the name of the query that is answered.
+    """
 
     rays: PartRays
     bounds: Floats
@@ -186,7 +191,8 @@ class PartPoints(NamedTuple):
 
     def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
         """Count how often a ray to the outside from each point crosses; see `containment`."""
-        # One tree over all has the frame of its box, which decides the directions.
+        # Directions follow from the frame of a tree, which its box determines: a tree over the box
+        # of all parts has that of one tree over all.
         box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
@@ -196,7 +202,7 @@ class PartPoints(NamedTuple):
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
     def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
-        """Return which points are on a face."""
+        """Return which points are on a face: rays of length 0 from them hit it."""
         found = np.zeros(len(points), np.bool_)
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
@@ -209,7 +215,7 @@ class PartPoints(NamedTuple):
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
         turned: bool = False,
     ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3)."""
+        """Return the winding number of each of the points (n, 3); `turned` is not used."""
         found = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:
@@ -260,7 +266,7 @@ class PartRegions(NamedTuple):
 
         def visit(part: OpenPart, rows: Rows) -> None:
             target = region_target(part.tree, self.query, bits, (Triangles,))
-            # The shape of planes is that of all polytopes.
+            # The shape of polytopes is common to all, and not a column.
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
             some = regions._replace(**columns)
             met = target.overlaps(some, (len(rows),), workers, None)
@@ -295,7 +301,7 @@ def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
         return np.asarray(((regions.lower <= high) & (regions.upper >= low)).all(axis=1))
     with np.errstate(all="ignore"):
         if isinstance(regions, SphereRegions):
-            # Rounding keeps the order of a gap and a radius.
+            # Rounded gaps are at most the radius if exact ones are: rounding is monotonic.
             gaps = np.maximum(low - regions.center, regions.center - high)
             return np.asarray(gaps.max(axis=1) <= regions.radius)
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]

@@ -18,27 +18,28 @@ from bvh.traversal.rays.ray_batch import EVERY, Rays
 
 # Rays that visit the parts together: some 200 MB with all that is made of them.
 TOGETHER = 1 << 20
-# Points that do, and pairs with parts, of both: 70 to 80 bytes each.
+# Points that visit the parts together, and pairs of rays or points with parts, of 70 to 80 bytes.
 POINTS, PAIRS = 1 << 17, 1 << 22
 # Far below any distance that is not 0, and above the error of the least of them.
 DENORMALS = 2.0**-1070
+# No rows, and no distances.
 _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
-# Which of some points are near a part, with lower bounds of their distances.
+# Rows of points that are near a part, with lower bounds of their distances.
 Near = tuple[Rows, Floats]
 # A part, the rows of a batch that may visit it, and where these enter its box.
 Group = tuple[int, Rows, Floats]
-# The search of a part, of the rows of a batch, with the number of the part.
+# Function that queries a part for the rows of a batch; the number is that of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
-# Which of these rows still need to visit a part.
+# Function of rows, and where they enter a part: it returns which still need to visit the part.
 OpenRows = Callable[[Rows, Floats], Chosen]
 
 
 class PartVisits:
     """Parts with their boxes, as rays, points and regions visit them.
 
-    Parts whose box is NaN are not visited. `bits` are all that faces of a part have as groups: it
-    shares one with a mask exactly if it has a face that counts.
+    Parts whose box is NaN are not visited. `bits` are the group bits of all faces of each part, so
+    a mask shares one of them exactly if the part has a face that counts.
     """
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
@@ -51,7 +52,7 @@ class PartVisits:
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
-        # `finish` is called after all visits of some rays, which are those before the others.
+        # `finish` is called whenever some rays, in the order of the batch, have visited all parts.
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
@@ -72,7 +73,7 @@ class PartVisits:
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
     def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
-        """Return the parts that rays may hit, with these rays."""
+        """Return the parts whose boxes rays hit, and that have bits of their masks, grouped."""
         some = rays_of(batch, rows, None, masked=False)
         met = self._box_target().all_hits(some, options, once=False)
         part, of, entry = met.prim_id, rows[met.ray_id], met.t
@@ -86,7 +87,7 @@ class PartVisits:
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts near points, near to far, with a bound of the distance."""
-        # The farthest bound holds for the nearest triangle, not for `count` of them.
+        # `_farthest` bounds the distance of one triangle, not of `count` of them.
         valid = self._counting(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             limits = some_of(batch.limits, block)
@@ -109,7 +110,7 @@ class PartVisits:
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
     ) -> Iterator[Near]:
-        """Yield for each part which rows, of points from a first on, are within limits of it."""
+        """Yield for each part which of `rows` are within their limits; points begin at `begin`."""
         # The bound is below the distance as it is computed, with an error of 4 units in the last
         # place, whatever the underflow of squares.
         points, limits = points[rows - begin], some_of(limits, rows - begin)
@@ -121,7 +122,7 @@ class PartVisits:
             yield row, least[row]
 
     def _counting(self, mask: int) -> Rows:
-        """Return the parts with faces that count for a mask, an int32."""
+        """Return the numbers of parts with faces that count for a mask, an int32."""
         shared = self._bits[self._valid] & np.uint32(mask & ALL_BITS) != 0
         return np.asarray(self._valid[shared])
 
@@ -130,7 +131,8 @@ class PartVisits:
         found = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
-                # The sum of three is not below the root of their squares, and does not underflow.
+                # The sum of three numbers is at least the root of their squares, but cannot
+                # underflow.
                 reach = np.maximum(np.abs(points - low), np.abs(points - high)).sum(axis=1)
                 np.fmin(found, reach * (1.0 + 2.0**-48) + DENORMALS, found)
         return found
@@ -164,7 +166,7 @@ class PartVisits:
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
     """Return the parts, each with its rows."""
-    # Short numbers are sorted digit by digit, in a sixth of the time.
+    # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")
     part, rows, entry = part[order], rows[order], entry[order]
@@ -174,12 +176,12 @@ def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group
 
 
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return rows of a column; of one that all queries share, that row."""
+    """Return rows of a column; if it has one row that all queries share, that one."""
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
-    """Return some rays of a batch, up to where hits may still count; or without masks."""
+    """Return some rays of a batch, which end at `reach`, if given; `masked` keeps their masks."""
     o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
         high = kernel_input(np.minimum(high, reach))

@@ -36,8 +36,8 @@ SMALLEST_MEMORY = 50_000_000
 # The corners of a box that contains nothing.
 NOTHING = np.array([[np.inf] * 3, [-np.inf] * 3])
 
-# Splits of splits that follow centroids, before halves are taken by id: triangles at 1e-1, 1e-2,
-# 1e-3 and so on would take one for every other.
+# Depth from which on halves are taken by id, not by centroids: triangles at 1e-1, 1e-2, 1e-3 and so
+# on would take a split for every other one.
 DEEPEST = 16
 
 
@@ -116,7 +116,7 @@ def partition(
         box = NOTHING.copy()
         sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
-        # Three vertices each, which a tree counts in 31 bits.
+        # A tree counts vertices in 31 bits, and each triangle may have three of its own.
         largest = int(min(budget // BUILD_BYTES, MAX_ROWS // 3))
         for piece in _split(spill, largest, steps, box):
             records.append(_build(piece, target, len(records), quality, threads, grouped))
@@ -143,9 +143,10 @@ class _Steps:
 def _read(
     source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
-    """Write all triangles of a source to one file."""
-    # Return the sources' names and counts, and whether there are groups, `given` or of trees.
-    # `box` grows to that of all centroids.
+    """Write all triangles of a source to one file; return its sources, and whether it has groups.
+
+    Groups are `given`, or those of trees. `box` grows to that of all centroids.
+    """
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
         for window in windows_of(source):
@@ -162,7 +163,7 @@ def _read(
             _extend(box, window.corners)
             count += len(rows)
             counts[-1] += len(rows)
-            # Read and, at the end, built.
+            # Each is read and, at the end, built.
             steps.total += 2 * len(rows)
             steps.add(len(rows))
     if given is not None:
@@ -183,8 +184,10 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
 def _split(
     spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
-    """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
-    # Their box is computed first, unless it is given.
+    """Distribute the triangles of a file to files of at most `largest`, by their centroids.
+
+    `box` is that of the centroids, computed first if it is None.
+    """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
         if count:
@@ -200,7 +203,7 @@ def _split(
         grid.add(window["corners"])
     part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
     pieces = int(part_of.max()) + 1
-    # Where no grid tells centroids apart, any halves are as good.
+    # If all are in one cell, or the depth is reached, halves are taken by id.
     middle = np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0]
     paths = [spill.with_name(f"{spill.name}-{number}") for number in range(max(pieces, 2))]
     for window in _windows(spill, steps):
@@ -223,7 +226,7 @@ def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) 
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
-    """Let a box grow to contain the centroids of triangles, those that are finite."""
+    """Let a box grow to contain the finite coordinates of the centroids of triangles."""
     with np.errstate(all="ignore"):
         middles = centroids(corners)
     for axis, column in enumerate(middles.T):

@@ -22,7 +22,7 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.files import loading
 from bvh.scene.scene import Scene
 
-# Rays at a time.
+# Rays that `visible_tree` casts at a time.
 TOGETHER = 1 << 20
 
 # Odd numbers that mix the bits of coordinates.
@@ -127,7 +127,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         """
         check_camera(camera)
         view, seen = camera.upright(), np.empty(0, np.int64)
-        # Numbers behind pictures are taken at the centres of pixels.
+        # Grid 1, too: numbers behind pictures are those at the centres of pixels.
         grids = sorted({1, whole_number("samples", samples)})
         done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
         with heard(progress) as report:
@@ -151,6 +151,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
 
     def _open_surface(self, mask: int | None) -> None:
+        """Return None, as open edges of parts are not detected."""
         return None
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
@@ -160,7 +161,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     def _crossings(
         self, points: ArrayLike, *, mask: int | None = None, threads: int | None = None
     ) -> CountResult:
-        """Count how often a ray to the outside from each point crosses."""
+        """Count how often a ray from each point to the outside crosses the surface."""
         batch, target = point_batch(points), self._point_target("contains", mask)
         found = target.crossings(batch.points, thread_count(threads))
         return shaped(batch.shape, found)[0]
@@ -247,8 +248,10 @@ def load(
 def visible_source(
     parts: Parts, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
 ) -> RenderSource:
-    """Return the source of pictures in which rays of the camera hit these triangles first."""
-    # For `smooth` normals it has their neighbours, too.
+    """Return a source of pictures in which rays of the camera hit no other triangles than `seen`.
+
+    For `smooth` normals it has their neighbours, too.
+    """
     ids = np.unique(seen)
     if smooth:
         ids = neighbours(parts, ids)
@@ -282,7 +285,7 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return numbers of points, the same for the same point."""
+    """Return a hash of each point, the same for equal points."""
     # Adding zero turns -0.0 into 0.0.
     bits = np.ascontiguousarray(points + 0.0).view(np.uint64)
     mixed = bits * MIXERS

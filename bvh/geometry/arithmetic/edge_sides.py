@@ -29,7 +29,7 @@ REACH = 500
 # Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
 # rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
 SIDE_ERROR = 9.0 * 2.0**-53
-# Rounding of `_moment_side`; and what a moment itself is off, of the sizes of its terms.
+# Rounding of `_moment_side`; and the error of a moment itself, as a share of its terms' sizes.
 MOMENT_ERROR, MOMENT_LOST = 6.0 * 2.0**-53, 2.0**-102
 
 NO_VERTEX = -1
@@ -37,12 +37,12 @@ NOWHERE = (NAN, NAN, NAN)
 
 
 class Passing(NamedTuple):
-    """A vertex, and how a ray passes it; inside kernels."""
+    """A vertex, and how a ray passes it; exists only inside kernels."""
 
     vertex: tuple[float, float, float]
-    end: tuple[float, float, float]  # of an edge of it whose line the ray surely meets, or NaN
+    end: tuple[float, float, float]  # other end of an edge whose line the ray surely meets, or NaN
     moment: tuple[tuple[float, float], ...]  # d x (vertex - o), double-doubles
-    sizes: tuple[float, float, float]  # of the terms of its components
+    sizes: tuple[float, float, float]  # sums of the sizes of the terms of the moment's components
     through: bool  # whether the ray's line surely passes exactly through it
 
 
@@ -84,8 +84,8 @@ def sides(o, d, d_scaled, floor, corners):
 def filtered_sides(o, d_scaled, floor, corners):
     """Return (side, vertex): as `sides`, or the vertex of an edge that the filter leaves open."""
     v0, v1, v2 = corners
-    # Two edges of opposite signs are a miss, and two that are open tell the vertex, whatever the
-    # third is.
+    # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
+    # ray is likely to pass near their common vertex.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
     if s0 * s1 < 0 or (s0 == 0 and s1 == 0):
@@ -126,7 +126,7 @@ def passing(o, d, d_scaled, v):
     return Passing(v, NOWHERE, moment, sizes, through)
 
 
-# Unequal to every vertex.
+# The initial value of a search: NaN, so unequal to every vertex.
 passing_nothing = inlined(
     lambda: Passing(NOWHERE, NOWHERE, ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
 )
@@ -134,8 +134,11 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex."""
-    # The first one; with an edge on the ray, if one was found, `near` is returned.
+    """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex.
+
+    `near` describes how it passes the first one of `corners`; its `end` is replaced if the ray is
+    found to meet the line of an edge of that vertex.
+    """
     _, after, before = corners
     on_first, on_last = after == near.end, before == near.end
     s0 = 0 if near.through or on_first else _moment_side(near, floor, near.vertex, after)
@@ -166,7 +169,7 @@ def side_at(o, d, d_scaled, floor, near, corners):
 
 @inlined
 def _moment_side(near, floor, a, b):
-    """Return the side of an edge of a vertex, 0 where rounding could have changed it."""
+    """Return the side of the edge (a, b) of `near.vertex`, 0 where rounding could change it."""
     # It is m . (b-a), with the moment m. Each component of m is off by 8 * 2**-106 of its size
     # (see `floats.difference_of_products`) and is rounded; with the rounding of an edge, of
     # products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than 16 times
@@ -211,7 +214,7 @@ def passes_through(o, d, v):
 
 @kernel
 def is_zero(o, d, v, e):
-    """Return whether of each axis d x (v-o) or e is surely zero."""
+    """Return whether, on each axis, the component of d x (v-o) or that of e is surely zero."""
     stay_outlined()
     p = floats.difference(v, o, 0)
     return (

@@ -30,7 +30,7 @@ def new_sum(typingctx: TypingContext) -> Operation:
         from numba.np import arrayobj
 
         word = ir.IntType(64)
-        # Not Numba's own helper, which would fill it at each call of the function, used or not.
+        # Numba's own helper would fill the memory at each call of the function, used or not.
         with builder.goto_entry_block():
             data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
         cgutils.memset(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
@@ -225,7 +225,7 @@ def _align(total, top, lowest, count, out):
 
 @kernel
 def _at_least(a, b, count):
-    """Compare two values limb by limb, from the top."""
+    """Return whether a >= b, for values of `count` limbs: compare these from the top."""
     for i in range(count - 1, -1, -1):
         if a[i] != b[i]:
             return a[i] > b[i]

@@ -60,7 +60,7 @@ def scale_by(x, k):
 @inlined
 def next_above(x):
     """Return the float32 next above x."""
-    # Zero is positive here.
+    # Adding 0.0 turns -0.0 into 0.0.
     at = as_ints(x + np.float32(0.0))
     return as_floats(np.int32(at + (1 if at >= 0 else -1))) if x < INF else x
 
@@ -81,7 +81,7 @@ def row_of(array, at):
     return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
 
 
-# The same of three 3-tuples, such as the vertices of a triangle.
+# The largest absolute component of three 3-tuples, such as the vertices of a triangle.
 reach_of = inlined(lambda a, b, c: max(largest(a), max(largest(b), largest(c))))
 # The smaller components of two vectors.
 lower_of = inlined(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2])))
@@ -130,7 +130,7 @@ else:
     def two_product(a, b):
         """Return (p, e) with p = fl(a*b) and p + e = a * b exactly (Dekker, Veltkamp)."""
         p = a * b
-        # Split each factor into two halves of 26 bits: their products are exact.
+        # Split each factor, by 2**27 + 1, into two halves of 26 bits: their products are exact.
         c = 134217729.0 * a
         ah = c - (c - a)
         al = a - ah
@@ -225,7 +225,7 @@ low = inlined(lambda a: (a[0][1], a[1][1], a[2][1]))
 
 @by_type(inline=True)
 def _across(a, b):
-    """Return the products of high with low parts; a number that is exact has no low one."""
+    """Return the sum of the products of high with low parts; exact numbers have no low part."""
     if len(a) == 1:
         return lambda a, b: a[0] * b[1]
     return (lambda a, b: a[1] * b[0]) if len(b) == 1 else lambda a, b: a[0] * b[1] + a[1] * b[0]
@@ -234,9 +234,9 @@ def _across(a, b):
 @inlined
 def difference_of_products(a, b):
     """Return the difference of two products of a double-double component, and its size."""
-    # a and b are two of (high, low) or (high,) each. Low parts are at most 2**-53 of high ones, so
-    # leaving out the product of two of them and rounding the other corrections lose less than
-    # 16 * 2**-106 of the size, and 8 where one of each two is exact.
+    # a and b are two factors each, (high, low) or, if exact, (high,). Low parts are at most 2**-53
+    # of high ones, so leaving out the product of two of them and rounding the other corrections
+    # lose less than 16 * 2**-106 of the size, and 8 where one of each two is exact.
     m, e = two_product(a[0][0], a[1][0])
     n, f = two_product(b[0][0], b[1][0])
     s, g = two_sum(m, -n)

@@ -119,7 +119,7 @@ def _integer(x, s):
     """Return x * s of a double as an integer, and whether it is one below 2**60."""
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
-    # A value that underflows is not zero.
+    # An x that underflows to 0 is no integer.
     return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 
@@ -156,9 +156,10 @@ def integer_volume(p, q, r):
     It is decided where all are integers, but for a scale of each axis and of each vector. The value
     is a double-double, off by less than 2**-105 of itself; its sign is that of the volume.
     """
-    # Scaled are the axes, by the components of p and q, and then each vector.
+    # Each axis is scaled by the components of p and q along it, and then each vector.
     stay_outlined()
-    # A component of r counts where p and q have some along both other axes; theirs where r has one.
+    # Leave out components that are only multiplied by zeros, as they need not become integers:
+    # those of p and q if r is 0 on both other axes; that of r if both are 0 on another axis.
     x, y, z = r[0][0] == 0.0, r[1][0] == 0.0, r[2][0] == 0.0
     if x or y or z:
         p, q = _without(p, y and z, z and x, x and y), _without(q, y and z, z and x, x and y)

@@ -22,7 +22,7 @@ Corners = Sequence[Sequence[float]]
 
 
 def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
-    """Return rows of doubles times a power of two, the least that makes them integers; and it."""
+    """Return rows of doubles times the least power of two that makes them integers, and this."""
     ratios = [[x.as_integer_ratio() for x in row] for row in rows]
     scale = max([d for row in ratios for _, d in row])
     return [tuple([n * (scale // d) for n, d in row]) for row in ratios], scale
@@ -127,7 +127,7 @@ class Face(NamedTuple):
 
 
 def exact_face(corners: Corners) -> Face:
-    """Return a triangle of doubles."""
+    """Return the `Face` of a triangle with corners of doubles."""
     a, b, c = map(exact_point, corners)
     u, v, w = minus(b, a), minus(c, b), minus(a, c)
     normal = cross(u, v)

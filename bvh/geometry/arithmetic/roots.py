@@ -14,7 +14,10 @@ STEPS = 2 * 63
 
 
 def root_finder(beyond: Dispatcher) -> Any:
-    """Return a kernel that finds roots by `beyond(shape, t, h, far)`: the sign of root - t - h."""
+    """Return a kernel that finds roots by `beyond(shape, t, h, far)`: the sign of root - t - h.
+
+    `shape` has the numbers that define an equation; `far` selects the larger of its two roots.
+    """
 
     @kernel
     def nearest_root(shape, t, far):

@@ -33,7 +33,7 @@ def faces_overlap(a, b):
         return _overlap_repeated(a, b)
     if i >= 0 and j >= 0 and k >= 0:
         return True
-    # Rotate both to begin with the shared corner or edge.
+    # Rotate both to begin with the shared corner or edge. The indices 0, 1 and 2 sum up to 3.
     if i >= 0 and j >= 0:
         return _fold(a[0], a[1], a[2], b[3 - i - j])
     if j >= 0 and k >= 0:
@@ -57,6 +57,7 @@ def _fold(x, y, a, b):
 
 @kernel
 def _flat_fold(x, y, a, b):
+    """Return the result of `_fold`, by exact signs: a and b on one side of x, y in a plane."""
     stay_outlined()
     if predicates.exact_volume(x, y, a, b) != 0:
         return False
@@ -79,6 +80,7 @@ def _sectors_meet(a, b):
     e1, e2 = predicates.filtered_above(plane, v, a[1]), predicates.filtered_above(plane, v, a[2])
     if e1 * e2 > 0:
         return False
+    # If no sign is 0, one of those that `_decide_sectors` compares is enough.
     if d1 * d2 < 0 and e1 * e2 < 0:
         return d2 * e1 > 0
     return _decide_sectors(a, b)
@@ -129,6 +131,7 @@ def _flat_sectors(a, b, axis):
 
 @kernel
 def _touch(a0, a1, a2, b0, b1, b2):
+    """Return the same as `triangles_touch`, which is inlined, by a call."""
     stay_outlined()
     return triangles_touch(a0, a1, a2, b0, b1, b2)
 

@@ -30,29 +30,34 @@ from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_ed
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# `distance_bounds`: see its docstring. Beyond these sizes its products could over- or underflow.
+# `distance_bounds`: see its comment. Beyond these sizes its products could over- or underflow.
 FILTER_ERROR = 2.0**-45
 FILTER_REACH = 2.0**200
 # Squares of normals that are not above this are inaccurate, as their products underflow.
 TINY = 2.0**-960
-# Sines below which edges are parallel and faces flat; below the second, that is always right.
+# Sines below which edges count as parallel and faces as flat; below ALWAYS, this is always right.
 PARALLEL = 2.0**-70
 ALWAYS = 2.0**-97
 # Distances, of the size of both triangles, below which these decisions may be wrong.
 NEAREST, NEAREST_FLAT = 2.0**-66, 2.0**-42
-SIGN_ERROR = 2.0**-46
-# Above this share of its terms, a normal is accurate to as much.
+SIGN_ERROR = 2.0**-46  # of `_surely_apart`, as a share of the terms
+# A normal above this share of its terms is accurate to this share of itself.
 KNOWN = 2.0**-20
 
 
 @inlined
 def _lines(w, u, v):
+    """Return u.u, u.v, u.w, v.v, v.w and |u x v|**2 of lines along u and v.
+
+    w leads from the start of the second line, v, to that of the first.
+    """
     a, b, e = dot(u, u), dot(u, v), dot(v, v)
     return a, b, dot(u, w), e, dot(v, w), a * e - b * b
 
 
 @inlined
 def _nearest_of_segments(w, u, v):
+    """Return where segments are nearest, as shares of u and of v, approximately (see `_lines`)."""
     a, b, c, e, f, den = _lines(w, u, v)
     s = along(b * f - c * e, den)
     t = b * s + f
@@ -122,12 +127,16 @@ def nearest_features(a, b):
     return best, x, y, g
 
 
+# The least product of g with a corner of a triangle.
 _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2]))))
 
 
 @inlined
 def distance_bounds(a, b):
-    """Return bounds (low, high) of the distance of two triangles, and from where to where."""
+    """Return (low, high, g): bounds of the distance of two triangles, and a direction from b to a.
+
+    That is the one of the lower bound, or 0 if the sizes are out of the filter's range.
+    """
     # Two points bound it from above, any direction g from below, however inaccurate. With u =
     # 2**-53 and `size` the largest difference of vertices, a product with g / |g| is off by less
     # than 20 u size, a point by 10 u size: 2**-45 size covers both.
@@ -147,6 +156,7 @@ def distance_bounds(a, b):
 
 @inlined
 def _doubtful(n, sizes):
+    """Return whether a cross product counts as 0, and whether that may be wrong."""
     length, size = floats.largest(floats.high(n)), floats.largest(sizes)
     return length <= PARALLEL * size, ALWAYS * size < length <= PARALLEL * size
 
@@ -154,7 +164,8 @@ def _doubtful(n, sizes):
 @kernel
 def _between_edges(p, q, r, s, k):
     """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k."""
-    # `inside`: their nearest points are on both edges, at x and y of these.
+    # `inside`: the lines' nearest points are within both edges, at shares x and y of them.
+    # `unsure`: they count as parallel, and may not be.
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
     n, sizes = floats.dd_cross(u, v), floats.cross_size(floats.high(u), floats.high(v))
@@ -180,7 +191,8 @@ def _between_edges(p, q, r, s, k):
 
 @inlined
 def _surely_apart(w, u, v):
-    # Whether lines are surely not nearest on both segments: fewer than 16 roundings on any path.
+    """Return whether lines are surely nearest outside of one of the segments (see `_lines`)."""
+    # Fewer than 16 roundings on any path.
     a, b, c, e, f, den = _lines(w, u, v)
     s, t = b * f - c * e, a * f - b * c
     far = sqrt(dot(w, w)) + sqrt(a) + sqrt(e)
@@ -190,6 +202,7 @@ def _surely_apart(w, u, v):
 
 @inlined
 def point_on(p, q, t):
+    """Return the point p + t (q - p) of a segment, t clamped to 0..1."""
     if t <= 0.0:
         return p
     return q if t >= 1.0 else _at(p, minus(q, p), t)
@@ -197,7 +210,7 @@ def point_on(p, q, t):
 
 @inlined
 def _square_to_edge(w, v):
-    """Return the squared distance of a point from a segment, w from its begin, approximately."""
+    """Return the squared distance from a segment v of a point, w from its start, approximately."""
     d = _at(w, v, -along(dot(v, w), dot(v, v)))
     return dot(d, d)
 
@@ -207,7 +220,11 @@ _better = inlined(lambda nearest, d, x, y: (d, x, y) if d < nearest[0] else near
 
 @kernel
 def _edges(p, q, r, s, k, limit, nearest):
-    """Return (unsure, nearest) after two edges, of which all is measured that is within `limit`."""
+    """Return (unsure, nearest) after two edges (p, q) and (r, s).
+
+    `nearest` is (distance times 2**k, point of p q, point of r s), replaced by nearer ones. An end
+    and an edge are measured if their squared distance times 4**k is at most `limit`.
+    """
     stay_outlined()
     if before(q, p):
         p, q = q, p
@@ -234,7 +251,7 @@ def _edges(p, q, r, s, k, limit, nearest):
 
 @kernel
 def _over_face(point, face, k):
-    """Return (inside, unsure, distance, foot) of a point and the plane of a face, times 2**k."""
+    """Return (inside, unsure, distance times 2**k, foot) of a point over a face."""
     stay_outlined()
     a, b, c = face
     n, sizes = feature_distances.double_area(a, b, c, k)
@@ -259,7 +276,7 @@ all_scaled = inlined(lambda t, f: (scaled(t[0], f), scaled(t[1], f), scaled(t[2]
 
 @inlined
 def _size_of(a, b):
-    """Return the largest difference of a vertex from the first."""
+    """Return the largest difference of a coordinate of any vertex from that of a's first one."""
     size = max(floats.largest(minus(a[1], a[0])), floats.largest(minus(a[2], a[0])))
     for j in range(3):
         size = max(size, floats.largest(minus(b[j], a[0])))
@@ -304,7 +321,7 @@ def triangle_distance(a, b):
             v, w = minus(q[j1], q[j]), minus(p[i], q[j])
             s, t = _nearest_of_segments(w, u, v)
             d = minus(_at(w, u, s), scaled(v, t))
-            # Between edges that are almost parallel, the squares are off by less than that.
+            # Between edges that are almost parallel, squares are off by less than FILTER_ERROR.
             if dot(d, d) <= limit + FILTER_ERROR:
                 unsure, nearest = _edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
                 doubt = doubt or unsure
@@ -327,7 +344,7 @@ def triangle_distance(a, b):
     d, x, y = nearest
     sure, low, high_ = True, d, d
     if unlike:
-        # Products may have underflowed: it is near the distance of points of both, or less.
+        # Products may have underflowed. The distance is at most about that of `nearest_features`.
         sure, low, high_ = False, 0.0, sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False

@@ -94,6 +94,7 @@ def _decide(a, b, s, t):
     # Both cross the line that their planes share, each in an interval: do these overlap?
     i, up = _apex(s)
     j, up_b = _apex(t)
+    # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals.
     p, q = turned(a, i), turned(b, j)
     if not up:
         q = q[0], q[2], q[1]

@@ -17,7 +17,10 @@ FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 
 class Part(NamedTuple):
-    """A part of a mesh, perhaps with a name, and a material of trimesh or the colours of faces."""
+    """A part of a mesh, perhaps with a name and a material of trimesh.
+
+    If `painted`, its faces have the colours of `FileMesh.face_colors`, if there are any.
+    """
 
     name: str | None = None
     material: Any = None
@@ -25,14 +28,14 @@ class Part(NamedTuple):
 
 
 class OfCorners(NamedTuple):
-    """Texture coordinates or normals, and the row of each corner of the polygons; -1 for none."""
+    """Texture coordinates or normals, and for each corner of polygons its row, or -1 for none."""
 
     rows: NDArray[np.float64]
     ids: Ints
 
 
 class FileMesh(NamedTuple):
-    """Polygons of a file as those of `polygons.corner_lists`, and what pictures take from it."""
+    """Polygons of a file as those of `polygons.corner_lists`, and what pictures use of it."""
 
     points: NDArray[np.float64]
     corners: NDArray[np.int32]
@@ -57,7 +60,10 @@ class _Triangles(NamedTuple):
 
 
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
-    """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts."""
+    """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts.
+
+    `face_ids` are the polygons of the triangles; None for 0, 1, 2, ...
+    """
     trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
@@ -89,6 +95,7 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Tr
         return
     order = np.argsort(mesh.part_ids, kind="stable")
     begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
+    # The number of each polygon in its part.
     local = np.empty(len(order), np.int64)
     local[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
     part_of = mesh.part_ids[rows]
@@ -115,8 +122,10 @@ def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
 
 
 def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any:
-    """Return a part as a mesh: with its vertices in order, of a single part with all of them."""
-    # Vertices with several texture coordinates or normals come again behind the others.
+    """Return a part as a mesh: with its vertices in order or, if it is `alone`, with all vertices.
+
+    Vertices with several texture coordinates or normals are repeated behind the others.
+    """
     trimesh: Any = importlib.import_module("trimesh")
     if alone:
         kept, faces = np.arange(len(mesh.points)), triangles.faces
@@ -133,7 +142,7 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
         faces, again, at = _split(faces, len(kept), [column.ids for column in given.values()])
         kept = np.concatenate([kept, kept[again]])
         for name, column in given.items():
-            # Of vertices that no face has, none.
+            # No row for vertices without a face. Normals are left out if a corner has none.
             ids = np.where(at < 0, -1, column.ids[at])
             if (ids[at >= 0] < 0).all() or (name == "normals" and (ids[at >= 0] < 0).any()):
                 continue
@@ -155,13 +164,14 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
 
 
 def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, Ints]:
-    """Give corners of a vertex that differ in columns vertices of their own.
+    """Repeat vertices, so that all corners of a vertex have the same row in each column.
 
-    Returns the faces, the vertices that come again, and a corner at each vertex; -1 for none.
+    `count` is the number of vertices. Returns the faces, the vertices that are repeated, and a
+    corner at each vertex, old and new; -1 for none.
     """
     flat = faces.reshape(-1).astype(np.int64)
     at = np.full(count, -1)
-    # Of repeated indices the last assignment counts.
+    # The first corner of each vertex: the last assignment to a repeated index counts.
     at[flat[::-1]] = np.arange(len(flat))[::-1]
     differs = np.zeros(len(flat), np.bool_)
     for column in columns:
@@ -170,7 +180,7 @@ def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, In
     keys = flat[others]
     for column in columns:
         ids = column[others].astype(np.int64) + 1
-        # Numbered anew, so that products stay in range.
+        # Keys are replaced by small numbers, so that products stay in range.
         keys = np.unique(keys * (ids.max(initial=0) + 1) + ids, return_inverse=True)[1]
     _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
     flat[others] = count + numbers

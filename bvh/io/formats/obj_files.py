@@ -29,7 +29,7 @@ from bvh.runtime.caller_warnings import warn_caller
 
 # Least and most numbers in a line.
 WIDTHS = {b"v": (3, 8), b"vt": (1, 3), b"vn": (3, 3)}
-# Of these, how many are used.
+# How many of these are used.
 SIZES = {b"v": 3, b"vt": 2, b"vn": 3}
 # Lines of elements that are no polygons.
 OTHERS = {b"l", b"p", b"curv", b"curv2", b"surf", b"fo", b"call", b"csh"}
@@ -55,7 +55,7 @@ class _State:
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
         self.colors: list[NDArray[np.float64]] = []
         self.faces: list[_Faces] = []
-        # The first face behind a line, its keyword, and the rest.
+        # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
         self.libraries: list[str] = []
         self.others: set[str] = set()
@@ -90,7 +90,7 @@ class _BadLine(ValueError):
 
 
 def _joined(text: bytes) -> bytes:
-    """Join lines that end with a backslash, in as many bytes."""
+    """Join lines that end with a backslash; white space keeps the length of the text."""
     if b"\\" not in text:
         return text
     joined = bytearray(text)
@@ -119,6 +119,8 @@ def _without_remarks(lines: Lines) -> Lines:
 
 def _read_piece(lines: Lines, state: _State) -> None:
     """Read what is in some lines."""
+    # Comments and smoothing groups, often numerous, are kept from the loop over other lines.
+    # `since` has how many vertices and so on there are up to each line.
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))
     since = {}
     for word in WIDTHS:
@@ -183,7 +185,7 @@ def _read_rows(lines: Lines, kept: NDArray[np.bool_], word: bytes, state: _State
 def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
-    """Return the numbers in lines that begin with a word, of which some are before."""
+    """Return the numbers in lines that begin with a word; `before` counts earlier such lines."""
     if word == b"f":
         text = text.replace(b"/", b" ")
     found = numbers(text, kind, count)
@@ -242,7 +244,7 @@ def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any
 
 
 def _mesh_of(state: _State, resolver: Any) -> FileMesh:
-    """Return all that has been read."""
+    """Return the mesh of all that has been read, after a check of its indices."""
     points, uv, normals = (
         np.concatenate([np.empty((0, size)), *state.rows.pop(word)]) for word, size in SIZES.items()
     )
@@ -260,7 +262,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     colors = np.concatenate([np.empty((0, 3)), *state.colors])
     has_colors = not np.isnan(colors).all()
     if has_colors and np.nanmax(colors) > 1.0:
-        # Bytes, as some programs write them.
+        # Some programs write bytes.
         colors /= 255.0
     materials = _materials(state.libraries, resolver)
     parts, part_ids, face_colors = _parts_of(state.names, materials, len(lengths))
@@ -273,7 +275,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
 
 
 def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
-    """Return the materials in files that can be had, by name."""
+    """Return the materials of the files that can be read, by name."""
     parse_mtl: Any = importlib.import_module("trimesh.exchange.obj").parse_mtl
     material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
     found: dict[str, Any] = {}
@@ -317,6 +319,7 @@ def _parts_of(
     for begin, end, owner, group, look in runs:
         if owner is not None and len(groups_of[owner]) == 1:
             group = None
+        # Materials without an image are one key, "".
         plain = look is not None and materials[look].image is None
         part = keys.setdefault((owner, group, "" if plain else look), len(keys))
         part_ids[begin:end] = part

@@ -12,7 +12,7 @@ from bvh.io.formats.file_meshes import FileMesh
 from bvh.io.formats.text_lines import line_number, shown, table, with_newlines
 from bvh.runtime.caller_warnings import warn_caller
 
-# Texture coordinates, colours and normals are behind the coordinates.
+# Texture coordinates, colours and normals, which are ignored, follow the coordinates.
 KEYWORD = re.compile(rb"\s*((?:ST)?C?N?)(4?)(n?)OFF(\s+BINARY\b)?(?=\s)")
 
 

@@ -31,6 +31,7 @@ class _List(NamedTuple):
     offsets: Ints
 
 
+# Columns of an element by name: arrays, or `_List`.
 Columns = dict[str, Any]
 
 
@@ -76,7 +77,7 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
 
 
 def _indices(values: NDArray[Any], offsets: Ints, count: int, what: str, least: int = 0) -> Any:
-    """Return indices of vertices, checked."""
+    """Return indices of vertices, after a check that they are integers in least..count - 1."""
     bad = (values < least) | (values >= count)
     if values.dtype.kind == "f":
         bad |= values != np.floor(values)
@@ -89,7 +90,7 @@ def _indices(values: NDArray[Any], offsets: Ints, count: int, what: str, least: 
 
 
 def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
-    """Return the triangles of strips, which also end where an index is -1."""
+    """Return the triangles of the strips of a column, which also end where an index is -1."""
     at = np.arange(max(len(corners) - 2, 0))
     begins = np.zeros(len(corners) + 1, np.bool_)
     begins[column.offsets] = True
@@ -103,7 +104,7 @@ def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
 
 
 def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> OfCorners | None:
-    """Return the texture coordinates of corners or vertices."""
+    """Return the texture coordinates of corners, from lists of pairs, or of vertices."""
     given = lists.get("texcoord")
     if given is not None and np.array_equal(given.offsets, 2 * offsets):
         return OfCorners(given.values.reshape(-1, 2).astype(np.float64), np.arange(len(corners)))
@@ -115,6 +116,7 @@ def _normals(vertex: Columns, corners: Any) -> OfCorners | None:
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
+    """Return the first of some groups of columns of which vertices have all."""
     for some in names:
         if all(isinstance(vertex.get(name), np.ndarray) for name in some):
             columns = [vertex[name].astype(np.float64) for name in some]
@@ -147,7 +149,8 @@ def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
     """Return the columns of an element, whose rows are next."""
     if element.rows == 0 or not element.properties:
         return {}
-    # Of bytes, rows of one size have it as stride.
+    # `place` is where the next property is in each row. `stride` is the size of rows in a binary
+    # file, or None if they differ.
     place, stride = rows.begins(element)
     columns: Columns = {}
     for name, kind, length in element.properties:
@@ -182,7 +185,7 @@ class _Bytes:
         fixed = sum(self.size(one.length or one.kind) for one in properties)
         if count * fixed > len(self._data) - self._at:
             self._refuse(element)
-        # As if all rows were as the first one.
+        # Usually all lists are as long as those of the first row: then so are the rows.
         after, ends = self._row(properties, self._at)
         stride = after - self._at
         if count * stride <= len(self._data) - self._at:
@@ -191,6 +194,7 @@ class _Bytes:
                        for place, kind in places]  # fmt: skip
             if all((column == column[0]).all() for column in columns):
                 return self._at + stride * np.arange(count), stride
+        # Otherwise they are visited one by one, which is faster if they have a single list.
         found, place = np.empty(count, np.int64), self._at
         if len(lists) == 1:
             unpack = self._length_at(properties[lists[0]])
@@ -210,6 +214,7 @@ class _Bytes:
         return found, None
 
     def _length_at(self, one: Property) -> Any:
+        """Return the function of `struct` that reads the length of a list."""
         return struct.Struct(self._order + CODES[one.length or ""]).unpack_from
 
     def _row(self, properties: list[Property], place: int) -> tuple[int, dict[int, int]]:
@@ -283,14 +288,14 @@ class _Words:
         return 1
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
-        """Return where each row begins."""
+        """Return where each row begins, and None: lines have no stride."""
         count, left = element.rows, len(self._begins) - 1 - self._at
         if count > left:
             raise ValueError(f"it is cut off: it has {left} of its {count} lines of {element.name}")
         return self._begins[self._at : self._at + count], None
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places, none for those behind the end."""
+        """Return the values at places; those behind the end, which `check` finds, get the last."""
         return _as_type(self._numbers[np.minimum(place, len(self._numbers) - 1)], kind)
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:

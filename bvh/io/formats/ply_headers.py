@@ -1,4 +1,4 @@
-"""Headers of PLY files: checked, but for their counts, which no file has to keep."""
+"""Headers of PLY files: checked, except that the file may be too short for their counts."""
 
 import re
 from typing import NamedTuple

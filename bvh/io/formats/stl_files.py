@@ -21,7 +21,7 @@ from bvh.runtime.caller_warnings import warn_caller
 
 HEADER = 84
 ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
-# Numbers hold zeros, which text does not: this many bytes tell.
+# Bytes in which zeros are looked for: binary numbers have some, text has none.
 START = 1 << 16
 # Lines of a facet.
 FACET = b"facet", b"outer", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet"
@@ -37,16 +37,16 @@ def read_stl(data: bytes, resolver: Any) -> FileMesh:
     if len(data) < HEADER:
         raise ValueError(f"it is no STL file: it has {len(data)} bytes")
     count, size = count_of(data), len(data)
-    whole, more = divmod(size - HEADER, ROW.itemsize)
+    stored, more = divmod(size - HEADER, ROW.itemsize)
     wrong = f"its length does not fit its count: {size} bytes, and {count} triangles"
-    if count > whole and not (count == 0xFFFFFFFF and more == 0 and whole):
+    if count > stored and not (count == 0xFFFFFFFF and more == 0 and stored):
         raise ValueError(wrong)
-    if (count == 0 or count > whole) and whole:
-        # Written by programs that do not know it when they begin.
+    if (count == 0 or count > stored) and stored:
+        # Programs that do not know the count when they begin write 0 or 0xFFFFFFFF.
         if more:
             raise ValueError(wrong)
-        warn_caller(f"an STL file has {whole} triangles, its count says {count}: all are read")
-        count = whole
+        warn_caller(f"an STL file has {stored} triangles, its count says {count}: all are read")
+        count = stored
     elif size > HEADER + count * ROW.itemsize:
         extra = size - HEADER - count * ROW.itemsize
         warn_caller(f"{extra} bytes behind the {count} triangles of an STL file are ignored")
@@ -65,6 +65,7 @@ def is_text(data: bytes) -> bool:
 
 
 def _mesh(points: Any, *parts: Any) -> FileMesh:
+    """Return triangles of three points each; `parts` are the parts, and that of each triangle."""
     corners = np.arange(len(points), dtype=np.int32)
     return FileMesh(points, corners, np.arange(0, len(points) + 1, 3), *parts)
 
@@ -95,12 +96,12 @@ def _read_text(data: bytes) -> FileMesh:
         kinds.append(kind)
         vertices += len(counts)
     kind = np.concatenate(kinds)
-    # Without the lines of solids, and others such as of colours, it is one facet behind another.
+    # Without the lines of solids, and unknown ones such as of colours, the text has only facets.
     inside = np.flatnonzero((kind >= 0) & (kind < SOLID))
     pattern = np.array([WORDS.index(word) for word in FACET])
     wanted = np.resize(pattern, len(inside))
     bad = kind[inside] != wanted
-    # A facet is not divided by a solid.
+    # No solid begins or ends within a facet.
     solids = np.flatnonzero(kind >= SOLID)
     bad |= (wanted > 0) & (np.diff(np.searchsorted(solids, inside), prepend=0) > 0)
     if bad.any() or len(inside) % len(FACET):

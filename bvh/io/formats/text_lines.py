@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 PIECE = 1 << 22
 # How some programs begin a text in UTF-8.
 MARK = b"\xef\xbb\xbf"
-# A number behind the others, which shows that all have been read.
+# A number that is appended to others, to show that all have been read.
 _LAST = 4503599627370497
 
 
@@ -28,7 +28,7 @@ class Lines(NamedTuple):
     counts: Ints  # of words
 
     def start_with(self, word: bytes, case: int = 0) -> NDArray[np.bool_]:
-        """Return which lines have this first word, in lower case; 32 as case takes any."""
+        """Return which lines have this first word, in lower case; in any case if `case` is 32."""
         found = np.asarray((self.data[self.begins] | case) == word[0])
         rows = np.flatnonzero(found)
         at = self.begins[rows]
@@ -39,7 +39,8 @@ class Lines(NamedTuple):
         return found
 
     def text(self, kept: NDArray[np.bool_], skip: int) -> bytes:
-        """Return some lines without the first `skip` bytes of their first words."""
+        """Return the lines of a mask, with spaces for the first `skip` bytes of each."""
+        # Where runs of such lines begin, and the lines behind their ends.
         edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
         data = self.data
         if skip:
@@ -69,10 +70,12 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
 
 
 def _lines(text: bytes) -> Lines:
+    """Return the lines of a text that ends with a newline."""
     data = np.frombuffer(text + b" " * 16, np.uint8)
     is_start = data > 32
     is_start[1:] &= data[:-1] <= 32
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(data == 10)
+    # Words that begin before the end of each line.
     before = np.searchsorted(starts, ends)
     counts = np.diff(before, prepend=0)
     filled = counts > 0
@@ -83,7 +86,7 @@ def _lines(text: bytes) -> Lines:
 def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | None:
     """Return the numbers in a text with `count` words, or None if not all are numbers."""
     with warnings.catch_warnings():
-        # It stops at text that is no number, which is a warning now, and an error later.
+        # `fromstring` stops at text that is no number: now with a warning, later with an error.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             found = np.fromstring(b"%b %d" % (text, _LAST), kind, sep=" ")
@@ -126,7 +129,7 @@ GAP = rb"(?=[\0-\x20#])"
 
 
 def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]") -> int:
-    """Return the number of the line of a row, among those that begin with a word."""
+    """Return the number, from 1, of line `row` of those that begin with a word."""
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):
         if k == row:

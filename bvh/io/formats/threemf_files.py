@@ -16,6 +16,7 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
     root = ElementTree.fromstring(files[name])
     home, core = name.lstrip("/"), root.tag.partition("}")[0] + "}"
     models = {home: root}
+    # Models are appended when they are named, so that the loop visits them, too.
     waiting = [home]
     for path in waiting:
         for element in models[path].iter():
@@ -38,7 +39,7 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _path_of(element: ElementTree.Element, usual: str) -> str:
-    """Return the model that a component is of, without its attribute."""
+    """Return the model of the object that an element names, and remove the attribute for it."""
     keys = [key for key in element.attrib if key.endswith("}path")]
     return element.attrib.pop(keys[0]).lstrip("/") if keys else usual
 
@@ -46,7 +47,7 @@ def _path_of(element: ElementTree.Element, usual: str) -> str:
 def _objects(
     models: dict[str, ElementTree.Element], home: str, core: str
 ) -> Iterator[ElementTree.Element]:
-    """Yield the objects of other models, with ids that are theirs alone."""
+    """Yield the objects of other models, with ids that contain the path of the model."""
     for path, model in models.items():
         for one in model.iter(core + "object") if path != home else ():
             one.set("name", one.get("name", one.get("id", "")))

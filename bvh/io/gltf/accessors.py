@@ -27,7 +27,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return an integer that is not below the least."""
+    """Return the integer `name` of an object, or else `usual`, which must not be below `least`."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -65,13 +65,17 @@ class GltfFiles:
 
 
 class Accessors:
-    """The accessors of a file; buffers are read when they are first needed."""
+    """The accessors of a file; buffers are read when they are first needed.
+
+    `content` is the JSON of the file, `chunk` the binary chunk of a GLB file, or None.
+    """
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
         self._content, self._chunk, self._files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
     def _buffer(self, k: int) -> bytes | memoryview:
+        """Return the bytes of a buffer, at least as many as the file says."""
         if k not in self._buffers:
             buffer = item(self._content, "buffers", k)
             uri, wanted = buffer.get("uri"), natural(buffer, "byteLength")
@@ -109,7 +113,11 @@ class Accessors:
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
     ) -> NDArray[Any]:
-        """Return rows (count, lanes) of a bufferView that an accessor, or a part of one, names."""
+        """Return rows (count, lanes) of a bufferView that an accessor, or a part of one, names.
+
+        `kind` is their component type, `what` names them in errors; with `packed` there must be no
+        gaps between them.
+        """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
         size = lanes * dtype.itemsize
@@ -125,7 +133,10 @@ class Accessors:
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
     def raw(self, k: object, types: tuple[str, ...], may_be_empty: bool = True) -> NDArray[Any]:
-        """Return the components of an accessor as they are stored, (count, lanes)."""
+        """Return the components of an accessor as they are stored, (count, lanes).
+
+        Its type must be one of `types`. Without data they are zeros, if that is allowed.
+        """
         accessor = item(self._content, "accessors", k)
         name, kind = f"accessor {k}", accessor["componentType"]
         count = natural(accessor, "count")
@@ -189,7 +200,7 @@ class Accessors:
         given = accessor.get("min"), accessor.get("max")
         if len(found) == 0 or not all(_is_point(corner) for corner in given):
             return found
-        # Of integers the bounds are those of what is stored; some writers normalize them.
+        # The bounds of normalized integers are integers, but some writers normalize them, too.
         kinds = [found, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [found]
         boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in kinds]
         wanted = np.array(given, np.float64)

@@ -41,7 +41,8 @@ HARMLESS = (
     "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
 )  # fmt: skip
 
-# Edges from the root to nodes, walked one by one: some seconds, and what any scene needs.
+# The most steps from all nodes to the root, which trimesh walks: some seconds, and for each node
+# more than the mean depth of any scene.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
 
@@ -50,14 +51,15 @@ def plain(
 ) -> tuple[bytes, GltfFiles]:
     """Return the JSON of a glTF file for trimesh, and the files that it refers to.
 
-    Nodes with a mesh get unique names, unnamed ones the mesh's. `resolver` has its folder.
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `binary` tells that it is a GLB
+    file; `resolver` reads files of its folder.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
     try:
         content = json.loads(text.decode(json.detect_encoding(text)))
     except UnicodeDecodeError:
-        # As some exporters write names.
+        # Some exporters write names in Latin-1.
         content = json.loads(text.decode("latin-1"))
     try:
         _check_extensions(content)
@@ -94,7 +96,7 @@ def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def _check_extensions(content: Json) -> None:
-    """Check that the version, and all that a reader must know, are known."""
+    """Check that the version, and all extensions that the file requires, are supported."""
     version = content.get("asset", {}).get("version", "2.0")
     if not str(version).startswith("2."):
         raise ValueError(f"it is of version {version!r:.99} of glTF, and 2.0 can be read")
@@ -116,6 +118,7 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
         item(content, "nodes", root)
     _check_tree(nodes, roots)
     kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
+    # Each array has a view of the same number; views of images come after these.
     views = [{"buffer": k, "byteLength": size} for k, size in enumerate(meshes.sizes)]
     images = []
     for image in content.get("images", []):
@@ -133,7 +136,10 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
 
 
 def _check_arrays(content: Json, allowance: Allowance) -> None:
-    """Check what buffer views, accessors and meshes take, which may share the same few bytes."""
+    """Subtract what buffer views, accessors and meshes take from the allowance.
+
+    In a small file, many of them may share the same bytes.
+    """
     for view in content.get("bufferViews", []):
         natural(view, "byteOffset", 0)
         natural(view, "byteStride", 1, least=1)
@@ -147,15 +153,15 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
     for mesh in content.get("meshes", []):
         for part in mesh.get("primitives", []):
             used = [*part.get("attributes", {}).values()]
-            # Without indices each vertex is one.
+            # Without indices each vertex is a corner.
             used.append(part.get("indices", used[0] if used else -1))
             known = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
-            # As doubles and 64-bit integers.
+            # In trimesh they are doubles and 64-bit integers.
             allowance.take(8 * sum(known), "its meshes")
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Check that nodes are a tree, and that their ways to the root are not too long together."""
+    """Check that nodes are a tree, and that the sum of their depths is not too large."""
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:
@@ -171,7 +177,7 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 
 
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
-    """Name the nodes."""
+    """Give nodes unique names; those without a name get their mesh's, if that has one."""
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
     wanted = [owner.get("name") or None for owner in owners]
     names = numbered(wanted, {name for name in wanted if name})
@@ -182,7 +188,7 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: repetitions get a number that makes no name in use; None stays."""
+    """Return unique names: repeated ones get a number that makes none of `given`; None stays."""
     used: set[str | None] = set()
     next_of: dict[str, int] = {}
     found: list[str | None] = []

@@ -26,6 +26,7 @@ ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", 
 # Numbers in each part of the transform of a node.
 TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
 
+# The quaternion of no rotation.
 UNIT = [0.0, 0.0, 0.0, 1.0]
 # How far from 1 the length of a quaternion may be, which may be made of bytes.
 ROUGH = 0.1
@@ -56,7 +57,7 @@ class Meshes:
         self.sizes: list[int] = []
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
-        # By what it was made of: the number of an array, or of a mesh.
+        # Numbers of accessors and meshes that were made, by what they were made of.
         self._known: dict[Any, int] = {}
         # Ignored elements, and where they are.
         self._ignored: dict[str, list[str]] = {}
@@ -87,19 +88,23 @@ class Meshes:
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
+        """Return an accessor of an attribute, or of a morph target of one."""
         if name == "POSITION":
             return self._accessors.positions(number, is_target)
         return self._accessors.floats(number, ATTRIBUTES[name])
 
     def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
-        """Return the number of an attribute, with its morph targets; -1 stands for any count."""
+        """Add an attribute, moved by its morph targets; return the number of its accessor.
+
+        It must have an element for each of the `vertices`; -1 allows any number.
+        """
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
         key = (name, number, *moved)
         if key not in self._known:
             found = self._values(name, number, False)
-            # Of the same accessors, each node may have other weights.
+            # Nodes may use the same accessors with different weights: each makes an array.
             self._allowance.take(16 * found.size if moved else 0, "its morph targets")
             for weight, target in moved:
                 step = self._values(name, target, True)
@@ -150,7 +155,7 @@ class Meshes:
         return found
 
     def _mesh(self, number: object, given: Any) -> int | None:
-        """Return the new number of a mesh under the weights of a node; None without triangles."""
+        """Return the new number of a mesh; None without triangles. `given` are a node's weights."""
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
         chosen = mesh.get("weights", []) if given is None else given
@@ -225,6 +230,7 @@ class Meshes:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _ignore(self, what: str, where: str) -> None:
+        """Store what is ignored, for `warn`."""
         self._ignored.setdefault(what, []).append(where)
 
     def warn(self) -> None:

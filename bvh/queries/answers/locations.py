@@ -49,6 +49,7 @@ def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None 
 
 
 def _copied(rays: Any, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
+    """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
     whole = (len(rays.origins), 3) if shape is None else (*shape, 3)
     columns = (column.copy() for column in (rays.origins, rays.directions))
     return tuple(
@@ -58,7 +59,7 @@ def _copied(rays: Any, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
 
 
 def taken(source: Source, index: Any) -> Source:
-    """Return the source of hits that are selected as from an array."""
+    """Return the source of the hits that an index selects, with their rays, if it has rays."""
     of, moves, rays = source
     if rays is None or not isinstance(rays[0], np.ndarray):
         return source
@@ -187,7 +188,7 @@ class LocatedPerQuery(Located, PerQuery):
 
 def located(hits: Any, name: str) -> Any:
     """Return `position` or `normal` of hits, (..., 3), in the library of their arrays."""
-    # On triangles both are computed together.
+    # Where both are computed together, the other one waits here to be read.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
         return unread
@@ -209,7 +210,7 @@ def located(hits: Any, name: str) -> Any:
     for each, points in zip(NAMES, both, strict=True):
         if whole or each == name:
             shaped = points.reshape(*prim_id.shape, 3)
-            # Of hits that were rounded.
+            # Hits that `astype` has rounded have positions of their type.
             array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
             array.flags.writeable = False
             vars(hits)[each if each == name else "_unread"] = given_like(array, hits.prim_id)
@@ -261,7 +262,7 @@ def _of_columns(
 def of_one_ray(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
-    """Return the position and normal of one hit on a triangle; None where it may be on another."""
+    """Return the position and normal of one hit on a triangle; None for other primitives."""
     view, moves, _ = source
     primitives: Any = view
     if type(view) is not Triangles:
@@ -279,6 +280,7 @@ def of_one_ray(
 
 
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
+    """Raise a RuntimeError if a leaf that is hit has moved since a scene's count of moves."""
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
         if len(late):

@@ -27,7 +27,7 @@ class Library(NamedTuple):
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
         with extra("arrays", f"{other} need array-api-compat"):
             import array_api_compat as compat
-        # Others are like arrays, and no more: their results are numpy's.
+        # For objects that are only convertible to arrays, results are numpy's.
         known = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
         spaces = {name: compat.array_namespace(array) for name, array in known.items()}
         if not known:
@@ -104,9 +104,9 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     verb = verb_of(query)
     single = np.int64 if verb is None else verb.returns
     if single is not np.bool_:
-        # All libraries have truths; of numbers, some have small ones alone: raise before the query.
+        # All libraries have booleans; some may lack numbers of 64 bits: raise before the query.
         library.array(np.empty(0))
-    # Ids of primitives are int32, but for those of parts.
+    # Ids of primitives are int32, except those of meshes in parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
     whole = ids if single is np.int32 else np.int64
     return library.result(query(**given | plain), ids, whole)

@@ -64,7 +64,7 @@ def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
 
 
 class Record:
-    """Base of results, whose fields are None by their class where they mean nothing."""
+    """Base of results, which do not store fields that are None: their class has that default."""
 
     def __post_init__(self) -> None:
         entries = vars(self)
@@ -86,7 +86,7 @@ class Table(Record):
         if any(map(is_lazy, columns.values())):
             raise TypeError(f"{kind} of Dask arrays are no array: compute its fields {names}")
         plain = {name: _array(in_numpy(column)) for name, column in columns.items()}
-        # Those of a query come first; others may have rows of them.
+        # The first column has one number for each entry; others may have more axes.
         shape = next(iter(plain.values())).shape
         fields_of = [(n, a.dtype, a.shape[len(shape) :]) for n, a in plain.items()]
         wanted = np.dtype(fields_of)

@@ -54,8 +54,9 @@ class Intersections:
     edges: Ids
     polygons: list[Reals]
     polygon_faces: Ids
+    # Numbers of the ends of each segment, equal where segments share an end.
     _ends: NDArray[np.int64]
-    # Of sections the normal of the plane.
+    # For sections: the normal of the plane.
     _normal: Reals | None = None
 
     @classmethod
@@ -65,6 +66,7 @@ class Intersections:
 
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
+        """The polylines, and which of them are closed."""
         from bvh.surfaces.curves import chained, leftmost, points_of
 
         turn = None if self._normal is None else leftmost(self.segments, self._normal)

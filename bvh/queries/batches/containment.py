@@ -31,12 +31,15 @@ POINTS_AT_ONCE = 1 << 19
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MAX_CROSSINGS = 1 << 22
 
-# Next to an axis, and in no plane that meshes are likely to have faces in.
+# Directions next to the axes, in no plane that meshes are likely to have faces in: down each axis,
+# then up, in the order of depths in `ways_out`.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
 WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
+# Where crossings begin, beyond the point itself; and the range of rays that end at the point.
 LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
+# Permutations of a direction's coordinates, which give three directions that are in no plane.
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
@@ -44,7 +47,10 @@ def inside(
     search: RaySearch, mask: int, points: NDArray[np.float64], threads: int,
     progress: Progress | None = None, *, surface: bool = True,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface."""
+    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
+
+    The mesh is the faces that share a bit with `mask`, an int32.
+    """
     arrays, options = search.arrays, RayOptions(threads=threads, sort=False)
     masks = np.array([mask], np.int32)
     result = np.zeros(len(points), np.bool_)
@@ -71,8 +77,8 @@ def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], options: RayOptions,
     found: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Mark the points that are inside an even number of a scene's leaves, too."""
-    # Where the sum is odd, one of the leaves is crossed an odd number of times.
+    """Mark in `found` the points that are inside an even number of a scene's leaves, too."""
+    # If the sum is odd, a leaf is crossed an odd number of times, and the point is found already.
     open_ones = np.flatnonzero(~found & (crossings > 0))
     ends = np.cumsum(crossings[open_ones])
     begin = 0
@@ -117,7 +123,7 @@ def _corners(arrays: TreeArrays) -> list[float]:
     if corners is None:
         centre, (exponent, *_), *box = arrays.frame.tolist()
         corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
-        # That of a scene changes in place.
+        # The frame of a scene changes in place, so its box is not cached.
         if not isinstance(arrays.primitives, Instanced):
             vars(arrays)["_corners"] = corners
     return corners
@@ -125,9 +131,9 @@ def _corners(arrays: TreeArrays) -> list[float]:
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which of the rays begin on a face."""
-    # A ray misses a face that it lies in, but no face holds three directions.
+    # A ray misses a face in whose plane it lies, so three directions that are in no plane are used.
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
-    # Of few points at once, as the query takes longer than its rays.
+    # For few points all three are one query, as a query takes longer than so few rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
         turned = rays.directions[:, turns].swapaxes(0, 1)
         origins = np.broadcast_to(rays.origins, turned.shape).reshape(-1, 3)
@@ -139,18 +145,19 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
-    """Return for one point what `inside` does, or None where only that can."""
+    """Return for one point what `inside` does; None if only that can decide it."""
     x, y, z = point
+    # If a coordinate is not finite, its product is NaN.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
     way = a, b, c = way_out(searched.arrays, point)
     crossings = quick_calls.counted(searched, (x, y, z, a, b, c), NEAREST, inf, True)
-    # An even number may be odd ones of several leaves of a scene.
+    # In a scene, an even number may be the sum of odd numbers of several leaves.
     if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
         return None
     if crossings & 1 == 1 or not surface:
         return crossings & 1 == 1
     cast = searched.cast or searched.first_cast()
-    # As in `_on_surface`.
+    # Three directions, as in `_on_surface`.
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met

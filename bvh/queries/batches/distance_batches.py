@@ -44,13 +44,14 @@ class OneDistance:
         distance, self.position = np.zeros(1), np.zeros((2, 3))
         self.prim_id = np.zeros(2, np.int32)
         self.found = addresses(distance, self.position, self.prim_id)
-        # Items of these are read and written sooner than those of arrays.
+        # Memoryviews: their items are read and written faster than those of arrays.
         self.state: Any = self.kept.state.data
         self.numbers: Any = self.limit.data
         self.code: Any = self.hint.data
         self.distance: Any = distance.data
 
 
+# The table of motions for trees that are not moved, and scratch for single queries.
 STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]
 clearances_of = filler(Clearances, *OF_SCENES)
@@ -59,7 +60,7 @@ clearances_of = filler(Clearances, *OF_SCENES)
 def quick_distance(
     arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
 ) -> Clearances | None:
-    """Return the distance for one transform; None where arguments must be checked."""
+    """Return the distance for one transform; None if arguments must be checked or converted."""
     if type(limit) is not float or not limit >= 0.0:
         return None
     if transform is not None:
@@ -90,7 +91,7 @@ def find_closest_pair(
 ) -> Clearances:  # fmt: skip
     """Return what `find_closest_pairs` does for one transform, or for the maps of instances."""
     # Maps (3, 4) are rounded correctly, as those of `Scene.flattened` are (see `transforms`). Once
-    # `cancel` is not 0, the search ends with results of no meaning.
+    # `cancel` is not 0, the search ends with meaningless results. `code` is a hint, as below.
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
         one.matrix[...] = transform
@@ -100,7 +101,7 @@ def find_closest_pair(
         motions = addresses(flat[0], None, flat[1], None)
     one.numbers[0], one.code[0] = max_distance, code
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
-    # With the boxes and maps that the addresses are of.
+    # These, and `flat`, keep alive the arrays whose addresses the kernel gets.
     own, other, status = table_of(arrays, 1), table_of(others, 1), LATER
     given = own[0], other[0], motions, one.limit, one.hint
     while status != DONE and (cancel is None or not cancel[0]):
@@ -141,22 +142,22 @@ def find_closest_pairs(
 
 
 class KnownTree:
-    """Tables for searches, cached with the arrays of a tree, and the row of both."""
+    """Tables for searches of distances, cached with the arrays of a tree (see `table_of`)."""
 
     def __init__(self, arrays: TreeArrays) -> None:
-        # To fit oriented boxes takes as long as many queries; until there have been as many, boxes
-        # along the axes stand for them.
+        # Fitting oriented boxes takes as long as this many queries; until there have been as many,
+        # axis-aligned boxes are used instead.
         self.until_fitted = arrays.nodes.size // NODES_A_QUERY
         self.lowest = lowest_ids(arrays.nodes)
         self.put(arrays, plain_boxes(arrays))
 
     def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Store boxes, and the row with their address."""
+        """Store boxes, and a row of the tree with the addresses of `lowest` and of the boxes."""
         self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the table of a tree for some queries, and boxes, to be referenced until they end."""
+    """Return a tree's row for `count` queries, and boxes; the caller keeps them until the end."""
     known: KnownTree | None = vars(arrays).get("_distances")
     if known is None:
         known = vars(arrays).setdefault("_distances", KnownTree(arrays))
@@ -175,6 +176,7 @@ def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
 
 def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
     """Return the lowest primitive below each child of each node, flat."""
+    # First of children that are leaves; then inner nodes get the minimum of their children.
     lanes = lanes_of(nodes.data)
     found = np.full(lanes.codes.shape, layout.MAX_ID, np.int32)
     rows = np.where(nodes.ids < 0, layout.MAX_ID, nodes.ids).min(axis=1, initial=layout.MAX_ID)
@@ -193,7 +195,10 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Leave only the best candidate, by rational numbers; none if it is beyond the limit."""
+    """Leave only the best candidate, by rational numbers; none if it is beyond the limit.
+
+    Of equal distances the lowest code is the best.
+    """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])

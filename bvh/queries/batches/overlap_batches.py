@@ -43,7 +43,7 @@ QUERY_SHIFT = LEAF_BITS + PRIM_BITS
 QUERIES_AT_ONCE = 256
 CAPACITY = 4 * region_search.MAX_LEAF_SIZE
 LARGEST_CAPACITY = 1 << 20
-# Pairs of subtrees for each thread, and for all.
+# Pairs of subtrees that a pair of trees is split into: for each thread, and the most in total.
 TASKS, MAX_TASKS = 64, 1 << 14
 
 
@@ -51,25 +51,25 @@ class RegionSearch(NamedTuple):
     """How a tree, or a scene, is searched for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    # Lower and upper corner of all that counts, shape (2, 3).
+    # Lower and upper corner of all primitives, shape (2, 3).
     bounds: NDArray[np.float64]
-    # The instance of each leaf of a scene, whose codes have a leaf.
+    # The instance of each leaf of a scene; None of a tree, whose codes are ids.
     owners: Ids | None
     # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     corners: Callable[[int], Any]
-    # Selects the overlaps that count for a mask.
+    # Selects the overlaps that a mask allows; None for all.
     counted: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region and count."""
+        """Return the primitives that overlap each region, if `counted` selects them."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
-            # A copy, because the largest buffer is filled again.
+            # A copy, because `code` is a view of a buffer that may be filled again.
             codes = _search(self, regions, 0, 1, lambda _, code: code.copy())
             offsets = np.array([0, len(codes)])
         else:
@@ -87,7 +87,7 @@ def search_of(
     arrays: TreeArrays, bounds: NDArray[np.float64],
     counted: Callable[[Any], Overlaps] | None = None,
 ) -> RegionSearch:  # fmt: skip
-    """Return how a tree is searched."""
+    """Return the region search of a tree over triangles or boxes."""
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
@@ -101,11 +101,13 @@ def search_of(
 def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return (offsets, codes): the primitives that each region, ready for kernels, overlaps."""
+    """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``."""
+    # `regions` are `count` regions in arrays as kernels take them.
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
         def key(query: NDArray[np.int64], code: Codes) -> Keys:
+            """Return keys, which sort by query, leaf and primitive."""
             if search.owners is not None:
                 code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
             return (query - begin) << QUERY_SHIFT | code
@@ -129,7 +131,10 @@ def _search(
     search: RegionSearch, regions: Regions, begin: int, end: int,
     key: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
-    """Return the keys of the primitives that queries begin..end find, ascending."""
+    """Return the keys of the primitives that queries begin..end find, ascending.
+
+    `key` computes them from the numbers of queries and the codes of primitives.
+    """
     if len(search.arrays.nodes.data) == 0:
         return np.empty(0, np.int64)
     state, capacity, done = region_search.new_search(regions, begin), CAPACITY, False
@@ -144,7 +149,7 @@ def _search(
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
-    """Return the codes in keys."""
+    """Return the codes of primitives in keys, without the query."""
     prim = keys & (MAX_PRIMITIVES - 1)
     if search.owners is None:
         return prim
@@ -155,6 +160,7 @@ def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return queries and codes; those that the kernel has left undecided are decided here."""
+    # Undecided primitives have the complements of their codes, which are negative.
     query, code = found.query[:count], found.prim[:count]
     undecided = (code < 0).nonzero()[0]
     if len(undecided):
@@ -186,7 +192,7 @@ def joined(parts: list[Keys]) -> Keys:
 
 
 def ascending(keys: Keys) -> Keys:
-    """Return keys in order, each once: a face may be in several leaves of a tree."""
+    """Return keys in order, each once: a search may find a face in several leaves of a tree."""
     if len(keys) > 1:
         keys = np.sort(keys)
         first = np.ones(len(keys), np.bool_)
@@ -202,7 +208,7 @@ class TreePair(NamedTuple):
     row: TreeRow
     row2: TreeRow
     motions: NDArray[np.int64]  # see `pair_frames.set_motions`
-    leaf: int
+    leaf: int  # the row of the first tree's map, if `motions` have maps
     leaf2: int
     shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
 
@@ -211,7 +217,11 @@ def find_pairs(
     arrays: TreeArrays, others: TreeArrays, transform: NDArray[np.float64] | None, itself: bool,
     threads: int, progress: Progress | None,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of faces that meet, (m, 2), ascending."""
+    """Return the pairs of faces that meet, (m, 2), ascending.
+
+    `transform` moves the second tree. If `itself`, both are one tree, and shared vertices and edges
+    do not count as contacts.
+    """
     parts: list[Keys] = []
     matrix = None if transform is None else kernel_input(transform)
     motions, shared = addresses(None, None, None, matrix), ONE_TREE if itself else TWO_MESHES
@@ -246,7 +256,7 @@ def split_pair(pair: TreePair, wanted: int) -> NDArray[np.int64]:
 def pairs_that_meet(
     pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
 ) -> list[NDArray[np.int64]]:
-    """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
+    """Return the pairs of faces that a search finds, in parts (n, 2), until it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
         done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)

@@ -42,9 +42,10 @@ class PointSearch(NamedTuple):
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
-    # For threads: the multipole moments of the faces; if true, those of reflected leaves turned.
+    # Returns, for a number of threads, the multipole moments of the faces; if the second argument
+    # is true, with reflected leaves reversed (see `SceneQueries._as_one_tree`).
     winding: Callable[[int, bool], WindingTerms]
-    # Of a scene: lengths in instances against lengths in the world.
+    # Of a scene: how much its leaves scale distances (see `world_metric`); None of a tree.
     metrics: Callable[[], Floats] | None = None
 
     def closest_points(
@@ -79,7 +80,7 @@ class PointSearch(NamedTuple):
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
         turned: bool = False,
     ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3)."""
+        """Return the winding number of each of the points (n, 3); see `winding` for `turned`."""
         terms, found = self.winding(threads, turned), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
@@ -96,7 +97,7 @@ class PointSearch(NamedTuple):
         self, batch: PointBatch, count: int | None, places: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
-        """Find the closest triangle of each point, or `count`; with `places`, where it is."""
+        """Find the closest triangle of each point, or `count`; with `places`, also its position."""
         arrays = self.rays().arrays
         searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
         if self.metrics is not None:
@@ -106,7 +107,7 @@ class PointSearch(NamedTuple):
         found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
         def work(begin: int, end: int) -> None:
-            # After an exception it is not used again.
+            # After an exception the scratch is not given back.
             scratch = shelf.take()
             given = searched, batch.points, batch.limits, scratch, begin, end
             if count is None:
@@ -122,7 +123,7 @@ class PointSearch(NamedTuple):
 def in_chunks(
     count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
 ) -> None:
-    """Call work on chunks of points."""
+    """Call work(begin, end) on chunks of points, smaller ones if progress is reported."""
     if progress is None:
         share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
     else:

@@ -3,7 +3,7 @@
 Checking and converting arguments takes as long as a hundred rays. So arguments that are already as
 kernels take them are not checked, and the memory of a thread is reused (`scratch.py`).
 
-Kernels and answers are those of batches. Each query here returns None where these are needed: to
+Kernels and answers are those of batches. Each query here returns None if a batch is needed: to
 check arguments, or for more hits than there is memory for.
 """
 
@@ -48,25 +48,25 @@ MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
-# Makes named tuples, sooner than their classes do.
+# Creates named tuples, faster than their classes do.
 new = tuple.__new__
 
 
 class Searched:
-    """Arrays of a tree or scene for single calls, and their arguments of kernels in memory."""
+    """Arrays of a tree or scene for single calls, and kernels' arguments prepared in memory."""
 
     __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
 
-    # Those of a scene may be replaced.
+    # Those of a scene may be replaced (see `adopt`).
     arrays: TreeArrays
     # The class of their primitives.
     kind: type
-    # A primitive may be in several leaves of a tree.
+    # Whether a primitive may be in several leaves of a tree.
     split: bool
     # Casts a single ray (see `cast_function`), for trees over triangles also with hits as objects;
     # None before the first.
     cast: Callable[..., Any] | None
-    # Targets of rays and of points in memory; None before the first of them.
+    # The kernels of rays and of points with their first argument; None before the first call.
     _rays: First | None
     _near: First | None
 
@@ -87,12 +87,12 @@ class Searched:
             source = arrays.primitives, 0, None
             cast = cast_function(arrays, forms=forms, kind=Hits, last=source)
             self.cast = cast
-            # Otherwise another thread has replaced them, perhaps before `cast` was set.
+            # If another thread has replaced the arrays, perhaps before `cast` was set, try again.
             if self.arrays is arrays:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> First:
-        """Return the row in memory."""
+        """Return the kernel of a ray with the tree's row; `one` has its other arguments."""
         known, arrays = self._rays, self.arrays
         # Two threads may both write it to memory.
         if known is None or known.owner is not arrays:
@@ -101,7 +101,7 @@ class Searched:
         return known
 
     def for_points(self) -> First | None:
-        """Return the target in memory; None if primitives are not triangles."""
+        """Return the kernel of a point with its target; None if primitives are not triangles."""
         near, arrays = self._near, self.arrays
         if near is None or near.owner is not arrays:
             target = self.point_target(arrays)
@@ -131,7 +131,7 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 def closest_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
 ) -> Hits | None:
-    """Return the closest hit of each ray, which `Searched.cast` has not taken as it is."""
+    """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
@@ -151,7 +151,7 @@ def closest_hit(
 def any_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
 ) -> NDArray[np.bool_] | bool | None:
-    """Return for each ray whether it hits anything, where `Searched.cast` has not taken it."""
+    """Return whether each ray hits, for arguments that `Searched.cast` did not accept."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
@@ -183,7 +183,7 @@ def _closest_hits(searched: Searched, rays: Rays) -> Any:
         return scene_hits_of(named, source_of(arrays, searched, rays))
     if whole is None:
         return hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
-    # A merged tree is over triangles, which need no rays.
+    # A merged tree is over triangles: positions of hits follow without the rays.
     view: Any = searched
     return whole.named(hits_of((t, prim_id, u, v, front), (view, view.moves, None)))
 
@@ -201,7 +201,7 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
 def all_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> AllHits | None:
-    """Return the hits of a ray; each crossing `once`, or not."""
+    """Return the hits of a ray; if `once`, one for each crossing (see `RayQueries.all_hits`)."""
     view: Any = searched
     given = plain_ray(origin, direction)
     gathered = _gathered(searched, given, t_min, t_max, scratch.KEPT + once)
@@ -233,6 +233,7 @@ def counted(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
     """Return how many hits a ray of numbers has."""
+    # In a split tree hits are listed, so that a primitive in several leaves counts once.
     way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, way)
     if gathered is None:
@@ -246,7 +247,10 @@ def counted(
 def _gathered(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, way: int
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
-    """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
+    """Call the kernel for one ray in a mode, an index of `scratch.WAYS`.
+
+    Returns the memory with its hits, that of the ray, and the arrays that were searched.
+    """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
     kind = searched.kind
@@ -258,7 +262,7 @@ def _gathered(
         one = memory.single = scratch.OneRay(memory)
     kept = searched.for_rays(one)
     kept.call(kept.address, one.addresses[way], *ray, t_min, t_max)
-    # Otherwise there are more hits than memory for them; it is full of them, and given up.
+    # Otherwise the memory does not suffice for the hits, and is not used again.
     return (memory, one, kept.owner) if one.state[NEXT] == 1 else None
 
 
@@ -276,7 +280,7 @@ def closest_point(
     POINT_SHELVES[searched.kind].give_back(one)
     if searched.kind is Triangles:
         return points_of((distance, position, name, u, v))
-    # Both are -1 for -1.
+    # For a miss, whose name is -1, both are -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
     view: Any = searched
     owner = view.owners.item(leaf) if leaf >= 0 else -1
@@ -296,7 +300,10 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 def _measured(
     searched: Searched, point: Sequence[float], limit: float, places: bool
 ) -> scratch.OnePoint | None:
-    """Call the kernel for one point; return the memory with all about it, or its distance."""
+    """Call the kernel for one point; return the memory with its results (see `OnePoint`).
+
+    Without `places` the distance alone is computed.
+    """
     near = searched.for_points()
     if near is None:
         return None

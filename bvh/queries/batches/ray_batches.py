@@ -75,13 +75,14 @@ class RaySearch(NamedTuple):
     """Target of rays: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
-    # A primitive may be in several leaves of a tree.
+    # Whether a primitive may be in several leaves of a tree.
     split: bool = True
     # Keeps alive, while kernels run, arrays that they know by their addresses only.
     owner: object = None
-    # Of a tree: its arrays with the bits of faces, if these have any.
+    # Of a tree: returns its arrays with the bits of faces, if these have any.
     masked: Callable[[], TreeArrays] | None = None
-    # Of a scene, for rays and threads: one tree, or None where that does not pay.
+    # Of a scene: returns for a number of rays, and threads, a merged tree, or None if that does not
+    # pay.
     merged: Callable[[int, int], MergedTree | None] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
@@ -98,7 +99,7 @@ class RaySearch(NamedTuple):
         return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
-        """Return the closest hit of each ray; with `counters`, and its cost."""
+        """Return the closest hit of each ray; with `counters`, also its cost."""
         arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
         if counters:
             costs = np.zeros((2, batch.size), np.int32)
@@ -114,7 +115,7 @@ class RaySearch(NamedTuple):
         """Return for each ray whether it hits anything."""
         arrays, batch, _ = self._chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
-        # The kernel writes nothing else.
+        # The kernel only writes whether a ray hits.
         no_ids = np.empty(0, ids_of(arrays.primitives))
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
         _trace(arrays, batch, _goals(True, options, arrays), options, out)
@@ -123,7 +124,7 @@ class RaySearch(NamedTuple):
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
-        """Return all hits of each ray, or the `limit` closest; each crossing `once`, or not."""
+        """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
         arrays, batch, _ = self._chosen(batch, options)
         parts: dict[int, list[Columns]] = {}
         counts = _gather(arrays, batch, options, once, limit, True, parts)
@@ -132,15 +133,19 @@ class RaySearch(NamedTuple):
         return hits
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has, each crossing `once` or not."""
+        """Return how many hits each ray has; if `once`, one for each crossing."""
         arrays, batch, _ = self._chosen(batch, options)
+        # Hits are listed, not only counted, if some may be repeated, or for a filter.
         whole = self.split or options.accept is not None
         return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
 
     def _chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
     ) -> tuple[TreeArrays, RayBatch, MergedTree | None]:
-        """Return arrays and rays whose masks agree; and the merged tree, if these are its."""
+        """Return the arrays to search, the rays, and the merged tree if the arrays are those of it.
+
+        For a tree whose faces have no bits, the rays lose their masks (see `unmasked`).
+        """
         arrays = self.arrays
         if batch.masked:
             if self.masked is not None:
@@ -156,7 +161,7 @@ class RaySearch(NamedTuple):
 def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
-    """Return the hits that a goal leads to."""
+    """Return the closest hits; `goal` returns the goal of one thread (see `_goals`)."""
     out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel writes no results; progress is reported all the same.
@@ -211,7 +216,7 @@ def _trace(
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
-        # They are not sorted.
+        # So few rays are not worth sorting.
         trace_few(row, rays, n, goal(), out)
         return
     measured = UNMEASURED.copy()
@@ -274,7 +279,7 @@ def _order(batch: RayBatch) -> Order:
 def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: dict[int, list[Columns]]
 ) -> AllHits:
-    """Return the hits in `parts`, which are given up, as one list."""
+    """Return the hits in `parts` as one list; `parts` are cleared, to free their memory."""
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
@@ -299,12 +304,13 @@ def _gather(
     whole: bool, parts: dict[int, list[Columns]] | None,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
+    # `whole`: hits are listed, not only counted. Without `parts` they are not kept.
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
     filtered, keep, cull = options.accept or NO_CALL, parts is not None, options.cull
     counts = np.zeros(batch.size, np.int64)
-    # With ranks the goal calls the filter.
+    # A goal that ranks the hits of a ray calls the filter itself.
     accept = NO_CALL if ranked else filtered
     wanted = all_hits.Wanted(
         accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), whole,
@@ -328,6 +334,7 @@ def _gather(
                 begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
+                # Blocks are left if the memory did not suffice for the next one.
                 if begin < end:
                     needed = int(memory.state[all_hits.SIZE])
                     if needed > memory.found.capacity:
@@ -343,7 +350,7 @@ def _gather(
     elif len(arrays.nodes.data) > 0:
         _share(order, batch.size, work, options)
     elif options.progress is not None:
-        # The kernel leaves `state` alone; progress is reported all the same.
+        # In an empty tree the kernel writes no `state`; progress is reported all the same.
         options.progress(batch.size, batch.size)
     for memory in shelf.pieces():
         if not (ranked or memory.grown):

@@ -25,12 +25,13 @@ BOOL = np.dtype(np.bool_)
 ALL = 2**62
 # Hits of a ray block that there is memory for at first.
 FIRST_CAPACITY = 16 * BLOCK
-# Lists of at most this many hits have views of the memory that they are copied from.
+# For lists of at most this many hits, views of the memory to copy from are made beforehand.
 FEW = 8
 
 # Modes of `all_hits`: count hits, list them to count them, or return them; plus one where each
 # crossing is one hit.
 COUNTED, LISTED, KEPT = 0, 2, 4
+# Whether each crossing is one hit, hits are listed, and they are kept: by mode.
 WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
 
 # Reused from batch to batch; measured times are shared by the threads of one batch alone.
@@ -73,19 +74,20 @@ class OneRay:
     """One ray, and the memory of its hits, as the kernel takes them."""
 
     def __init__(self, memory: HitMemory) -> None:
+        # The origin, the direction, t_min and t_max.
         numbers, counts = np.zeros(8), np.zeros(1, np.int64)
         o, d = numbers[:3].reshape(1, 3), numbers[3:6].reshape(1, 3)
         rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
         order = Order(1, 0, NO_PERMUTATION, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # All but the row of a tree, for each way.
+        # All arguments but the first, the row of a tree, for each mode.
         self.kept = []
         for once, listed, kept in WAYS:
             goal = AllGoal(0, once, listed, memory.found, memory.visits)
             wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
             self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
         self.addresses = [kept.address for kept in self.kept]
-        # Items of these are read sooner than those of arrays.
+        # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
         self.counts: Any = counts.data
         self.state: Any = memory.state.data
@@ -93,11 +95,12 @@ class OneRay:
         self.few = [self.views(count) for count in range(FEW + 1)]
 
     def views(self, n: int) -> tuple[NDArray[Any], ...]:
-        """Return views of n hits, as the first fields of `AllHits`; of codes also the leaves."""
+        """Return views of n hits, as the first fields of `AllHits`; in a scene also the leaves."""
         t, prim_id, u, v, front = (column[:n] for column in self.out)
         hits = t, u, v, front.view(BOOL), np.array((0, n), np.int64)
         if prim_id.dtype == np.int32:
             return prim_id, *hits
+        # Codes have the leaf in the high half, and the primitive in the low one.
         halves = prim_id.view(np.int32).reshape(n, 2)
         low, high = (0, 1) if np.little_endian else (1, 0)
         return halves[:, low], *hits, halves[:, high]
@@ -110,6 +113,7 @@ class OnePoint:
         from bvh.traversal.points.closest_point import Nearest, closest_points, nearest_points
         from bvh.traversal.points.scratch import new_scratch as new_point_scratch
 
+        # The point, the largest distance; the distance found, u, v and the position.
         numbers, name, none = np.zeros(10), np.zeros(1, np.int64), np.empty(0)
         self.position = numbers[7:]
         # The point, the largest distance and scratch memory.
@@ -118,11 +122,11 @@ class OnePoint:
         self.found = Nearest(numbers[4:5], name, weights, position)
         distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
         self.closest, self.nearest = closest_points, nearest_points
-        # After the row, perhaps metrics, and the mask.
+        # Words of the target: the row, in a scene the address and length of metrics, and the mask.
         first = 4 if scene else 2
         self.kept = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
         self.addresses = [kept.address for kept in self.kept]
-        # Items of these are read sooner than those of arrays.
+        # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
         self.name: Any = name.data
 

@@ -49,6 +49,7 @@ class ShapeSearch(NamedTuple):
     def _run(
         self, batch: PointBatch, count: int, threads: int, progress: Progress | None
     ) -> tuple[Floats, NDArray[np.int64]]:
+        """Return distances and ids of the `count` nearest shapes of each point, flat; -1: none."""
         size, none = batch.size * count, np.empty(0)
         found = Nearest(np.empty(size), np.empty(size, np.int64), none, none)
         given = self.arrays.row, batch.points, batch.limits

@@ -85,6 +85,7 @@ class DistanceQueries(TreeBase):
         arrays = self._shown_arrays()
         others = arrays if other is self else other._shown_arrays()
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
+        # The quick call does not check whether hints are hidden faces.
         if (
             progress is None
             and not hidden
@@ -112,7 +113,7 @@ class DistanceQueries(TreeBase):
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
     def _tree_of(self, other: Any) -> Any:
-        """Return the other of a pair as a tree."""
+        """Return `other`, a tree, a scene or a mesh, as a tree."""
         if isinstance(other, TreeBase):
             return other
         try:
@@ -121,7 +122,7 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numbers of pairs, -1 where a face has no bits."""
+        """Return pairs, coded as by `hint_pairs`; -1 where a face is hidden, as it has no bits."""
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
             if groups is not None and len(tree._arrays.face_bits):
@@ -133,7 +134,7 @@ class DistanceQueries(TreeBase):
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return hints, checked, as numbers of pairs; -1 for none."""
+    """Return checked hints as codes, ``first << 32 | second``; -1 for none."""
     if hint is None:
         return np.full((), -1, np.int64)
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)

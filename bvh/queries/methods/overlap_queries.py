@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Pairs = TypeVar("Pairs")
 
 
-# A search for pairs: run(transform, itself, threads, progress).
+# A search for pairs: run(transform, itself, threads, progress), see `find_pairs`.
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
@@ -39,7 +39,7 @@ class RegionQueries:
 
     __slots__ = ()
 
-    # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
+    # Returns the target for the name of a query, a mask, and the kinds of primitives allowed.
     _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget]
 
     @verb({"lower": (3,), "upper": (3,)}, Overlaps, Merge.LISTS)
@@ -167,9 +167,9 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
 
     __slots__ = ()
 
-    # For the name of a query: the search for pairs with another tree or scene.
+    # Returns, for the name of a query, the search for pairs with another tree or scene.
     _pair_search: Callable[[str, object], FindPairs[Pairs]]
-    # The pairs that count, for a mask of each side.
+    # Returns the pairs of faces that a mask of each side selects.
     _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
@@ -267,6 +267,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
+    """Return an array (..., width), broadcast to a leading shape, as rows."""
     if shape != array.shape[:-1]:
         array = np.broadcast_to(array, (*shape, width))
     return array.reshape(-1, width)

@@ -30,14 +30,14 @@ class PointQueries:
 
     __slots__ = ()
 
-    # For the name of a query, and its mask.
+    # Returns the target for the name of a query, and its mask.
     _point_target: Callable[[str, int | None], PointTarget]
-    # For a mask: a surface with open edges to warn about, or None.
+    # Returns, for a mask, a description of a surface with open edges to warn about, or None.
     _open_surface: Callable[[int | None], str | None]
 
     @property
     def _quick(self) -> Searched | None:
-        """Data of single calls; None without them."""
+        """Data for the fast path of single calls; None if there is none."""
         return None
 
     @verb({"points": (3,), "max_distance": ()}, ClosestPoints, Merge.LEAST)
@@ -207,7 +207,7 @@ class PointQueries:
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         flat = reported(lambda report: target.distances(batch, workers, report), progress)
-        # A point on the surface is neither: its distance is 0.
+        # A point on the surface is neither inside nor outside: its distance is 0.
         if method == "winding":
             inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
         else:
@@ -338,7 +338,10 @@ class PointQueries:
 
 
 def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
-    """Warn, once for each tree, that the faces that count for a mask have open edges."""
+    """Warn, once for each tree, if the faces that a mask selects have open edges.
+
+    `query` names what counts crossings, in the text `consequence`.
+    """
     surface = of._open_surface(mask)
     if surface is not None:
         warn_caller(f"{surface} has open edges: {consequence.format(query)}")

@@ -60,7 +60,7 @@ class RayQueries:
 
     @property
     def _quick(self) -> Searched | None:
-        """Data of single calls; None without them."""
+        """Data for the fast path of single calls; None if there is none."""
         return None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
@@ -351,7 +351,7 @@ class CasterQueries(RayQueries):
 
     __slots__ = ()
 
-    # For a side to cull and a mask.
+    # Returns a function that casts single rays, for a side to cull (see `cull_code`) and a mask.
     _caster: Callable[[int, int], Cast]
 
     def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast:

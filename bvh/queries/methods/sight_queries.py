@@ -112,7 +112,7 @@ def segments(
     whole: float | Floats = 1.0
     with np.errstate(all="ignore"):
         along = end - start
-        # Where the difference overflows, half of it does not.
+        # Where the difference overflows, half of it does not, and `end` is at t = 2.
         huge = finite & ~np.isfinite(along).all(axis=-1)
         if huge.any():
             along = np.where(huge[..., None], 0.5 * end - 0.5 * start, along)
@@ -120,7 +120,7 @@ def segments(
         size = np.abs(along).max(axis=-1)
         length = size * np.sqrt(((along / size[..., None]) ** 2).sum(axis=-1))
         reach = np.maximum(np.abs(start).max(axis=-1), np.abs(end).max(axis=-1))
-        # NaN for equal points, which no t is in the range of.
+        # For equal points the length is NaN, and so is the range: no hit is in it.
         gap = share * reach / length
         low, high = np.maximum(gap, SMALLEST), np.minimum(whole - gap, whole * BELOW_ONE)
     if shape == ():
@@ -129,14 +129,14 @@ def segments(
 
 
 def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
-    """Return whether two points see each other: as `segments` has it, in numbers; or None."""
+    """Return whether two points see each other, computed as by `segments`; None if not quick."""
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
         return None
     (px, py, pz), (qx, qy, qz) = start, end
     x, y, z = qx - px, qy - py, qz - pz
     size = max(abs(x), abs(y), abs(z))
-    # Equal points, and differences that are not finite, take the long way.
+    # Equal points, and differences that are not finite (0.0 times these is NaN), need a batch.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or size == 0.0:
         return None
     a, b, c = x / size, y / size, z / size

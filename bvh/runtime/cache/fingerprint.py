@@ -43,6 +43,7 @@ def fingerprint(sources: Mapping[str, bytes]) -> str:
 
 
 def _surroundings() -> tuple[str, ...]:
+    """Return all but the sources that machine code depends on: versions, settings, the target."""
     activate()
     import llvmlite
     import numba
@@ -68,9 +69,9 @@ def _surroundings() -> tuple[str, ...]:
 class KernelVersion(NamedTuple):
     """Fingerprints of the kernels."""
 
-    exact: str  # of the bytes of the sources; empty if they are unknown
+    exact: str  # `exact_fingerprint`; empty if the sources are unknown
     fingerprint: str
-    noted: bool = False  # in a folder of kernels
+    noted: bool = False  # whether a folder of kernels has the note
 
     @property
     def note(self) -> str:
@@ -87,6 +88,7 @@ class KernelVersion(NamedTuple):
 @known_of_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
+    # A folder that has the note of these bytes is named by the fingerprint: nothing is parsed then.
     sources = kernel_sources(package)
     if not sources:
         return KernelVersion("", fingerprint(sources))
@@ -112,7 +114,7 @@ def no_collection() -> Iterator[None]:
 
 
 def _noted(root: Path, note: str) -> list[str]:
-    """Return the names of the folders that have a note of themselves, if both are trusted."""
+    """Return the names of folders of `root` with this note, if folder and note are trusted."""
     names = []
     with contextlib.suppress(OSError):
         for name in filter(VERSION.fullmatch, os.listdir(root)):

@@ -33,7 +33,7 @@ __all__ = ["fingerprint", "notice"]
 
 STALE_AFTER_DAYS = 30
 
-# Of the kernels that this process has compiled, and loaded.
+# Numbers of kernels that this process has compiled and loaded.
 tally = SimpleNamespace(compiled=0, loaded=0)
 
 
@@ -103,7 +103,8 @@ class KernelCache:
     """
 
     def __init__(self, function: Callable[..., Any], kinds: Any = None) -> None:
-        # With `kinds`, all signatures stand for arguments of these types.
+        # `kinds` are the types of the arguments, if the signature does not tell them (that of a
+        # function of words is an address).
         self._function, self._kinds = function, kinds
         self._enabled = True
         # Of each compilation under way, innermost last: the key that it has locked, or None.
@@ -128,6 +129,7 @@ class KernelCache:
         return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
+        """Return the kernel stored under a key, as Numba's compiler would; None if it is absent."""
         from numba.core import compiler
 
         from bvh.runtime.compiler.code_generator import kernel_context
@@ -138,14 +140,14 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        # A user's function has no name that other processes know.
+        # Kernels of users' functions are not cached: no other process knows these by a name.
         kept = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
             from bvh.runtime.compiler.pipelines import own_pipelines
 
-            # If they fail, kernels are others, in another folder.
+            # This decides the compiler. If it is Numba's own, the target and the folder are others.
             own_pipelines()
             self._claimed.append(key)
             notice.begin(self._line(kept))
@@ -169,7 +171,7 @@ class KernelCache:
         tally.compiled += 1
         try:
             kept = self._enabled and not _has_function(self._kinds or signature)
-            # Addresses among its constants are of no use to another process.
+            # A kernel with addresses among its constants is of no use to another process.
             if kept and not result.library.has_dynamic_globals:
                 self._files.save(self._key(signature), result._reduce())
         except OSError:
@@ -178,7 +180,7 @@ class KernelCache:
             self._ended()
 
     def _line(self, kept: bool) -> str:
-        """Return the text of the notice."""
+        """Return the text of the notice; `kept` is whether the kernel is cached."""
         from bvh.runtime.compiler.code_generator import target
 
         # Short enough for a terminal, which would break it inside of the level.
@@ -218,7 +220,7 @@ def _has_function(kinds: Any) -> bool:
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Return the instructions of a function, without docstrings."""
+    """Return what a function does: its instructions, names and constants, without texts."""
     constants = (
         instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts

@@ -13,11 +13,11 @@ from typing import Any
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.plain_files import lock_file
 
-# The longest wait for another process; no kernel takes that long. Then it is compiled twice.
+# The longest wait for another process, longer than any kernel takes. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.05
 
-# Prefix of files of helpers, and how many a file has at the most.
+# Prefix of names of files of helpers, and the number of helpers after which a file is written.
 HELPERS, TOGETHER = "helpers.", 40
 
 
@@ -122,7 +122,7 @@ class KernelFiles:
 
 
 class HelperFiles:
-    """Records of lowered helpers by key, in files of some that were lowered one after the other.
+    """Records of lowered helpers by key; each file has some that were lowered in succession.
 
     Typing and lowering take most of a compilation, and entries share most helpers: those of one
     process are only linked by the others.
@@ -136,7 +136,7 @@ class HelperFiles:
         self._read_at = 0.0
 
     def search(self, folder: KernelFolder | None) -> None:
-        """Search a folder, and store in it."""
+        """Use a folder, or None for no folder, to find and store records."""
         self._folder, self._read_at = folder, 0.0
 
     def find(self, key: str) -> Any:
@@ -147,6 +147,7 @@ class HelperFiles:
         return self._records.get(key)
 
     def _read(self) -> None:
+        """Read the files that have been added to the folder since the last call."""
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 names = {name for name in self._folder.names() if name.startswith(HELPERS)}
@@ -172,6 +173,7 @@ helpers = HelperFiles()
 
 
 def _store(folder: KernelFolder, name: str, data: object) -> None:
+    """Write a file: the digest (32 bytes) of the pickled data, then these."""
     payload = dumps(data)
     folder.write(name, hashlib.sha256(payload).digest() + payload)
 

@@ -1,10 +1,11 @@
 """Trusted folders of compiled kernels, and where they are.
 
 A kernel is code that will run, so it is loaded only from a file and a folder that nobody but the
-user or root can write to. A folder is opened once and used by its descriptor, so that its name may
-change its meaning. Owner and mode are checked on what is open: those of the folder and of its
-parent when they are opened, those of the folder and the file whenever a kernel is loaded. Windows
-has neither descriptors of folders nor such modes; there a folder is used by its absolute path.
+user or root can write to. A folder is opened once and used by its descriptor, so that it stays the
+same if its name is given to another. Owner and mode are checked on what is open: those of the
+folder and of its parent when they are opened, those of the folder and the file whenever a kernel is
+loaded. Windows has neither descriptors of folders nor such modes; there a folder is used by its
+absolute path.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ class KernelFolder(PlainFolder):
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True) -> None:
-        # Without `link` the parent may not be a symbolic link.
+        # `link` is whether the parent may be a symbolic link.
         super().__init__(path)
         self._link = link
         self._identity: tuple[int, int] | None = None
@@ -41,7 +42,7 @@ class KernelFolder(PlainFolder):
             return None
         status: os.stat_result | None = None
         if self._descriptor is not None:
-            # A daemon closes all files at its start, and the number may be reused.
+            # A process that becomes a daemon closes all files, and the number may be reused.
             with contextlib.suppress(OSError):
                 status = os.fstat(self._descriptor)
         if status is None or (status.st_dev, status.st_ino) != self._identity:
@@ -78,7 +79,7 @@ class KernelFolder(PlainFolder):
         """Create the folder and its parents for the user alone; raises OSError."""
         root = self.path.parent
         root.parent.mkdir(parents=True, exist_ok=True)
-        # One by one: the mode of `mkdir` applies to the last folder only.
+        # Without `parents`: the mode of `mkdir` applies to the last folder only.
         root.mkdir(mode=0o700, exist_ok=True)
         if not BY_DESCRIPTOR:
             self.path.mkdir(exist_ok=True)
@@ -104,7 +105,8 @@ class KernelFolder(PlainFolder):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically; raises OSError if no file can be created."""
-        # On a full disk, or for a file that Windows has in use, nothing is written.
+        # Later errors, such as of a full disk, or on Windows of a file in use, are ignored: then
+        # nothing is written.
         temporary = f"tmp{os.getpid()}-{os.urandom(8).hex()}"
         file = open(self.open(temporary, _NEW), "wb")  # noqa: SIM115
         with contextlib.suppress(OSError):
@@ -120,7 +122,7 @@ class KernelFolder(PlainFolder):
         try:
             self.make()
             folder = self._opened()
-            # It is in use, so it is not pruned.
+            # A new time of modification protects it from `prune_cache`.
             with contextlib.suppress(OSError):
                 os.utime(self.path if folder is None else folder)
             # A filled folder on a read-only disk still serves; an empty one is useless.
@@ -147,14 +149,14 @@ def cache_roots(wanted: str) -> list[Path]:
 
 def version_folder(root: Path, name: str) -> KernelFolder:
     """Return the folder of a version of the kernels."""
-    # In a folder that everyone can write to, a link may be anyone's.
+    # `temporary_root` may be no link: everyone can make links in the system's temporary folder.
     return KernelFolder(root / name, link=root != temporary_root())
 
 
 def temporary_root() -> Path:
     """Return the user's own folder in the system's temporary folder."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    # `tempfile` would look for a relative one in the folder where the process is by now.
+    # `tempfile` would resolve a relative setting by the current working directory.
     paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
     usable = (path for path in relative if os.access(path, os.W_OK))

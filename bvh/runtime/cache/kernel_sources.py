@@ -25,15 +25,16 @@ _COMPILES = re.compile(
     rb"(?:by_type|entry|inlined|kernel|literal_operation|llvm_operation|stay_outlined)\b"
     rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
 )
-# These hold no kernels, and are not read.
+# Folders without kernels, which are not read.
 WITHOUT_KERNELS = "apps", "benchmarks", "compat", "distributed", "docs", "meshes", "pictures"
 
+# Nodes that may begin with a docstring.
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the contents of all files that machine code is made of, or of those named."""
-    # None, if the package has no sources, as in frozen programs, or if one has been edited since
+    """Return the contents, by name, of all files that machine code is made of, or of `names`."""
+    # Empty if the package has no sources, as in frozen programs, or if a file has been edited since
     # the import: this process compiles the old one.
     sources: dict[str, bytes] = {}
     known = [(name, os.path.join(package, name)) for name in names]
@@ -73,6 +74,7 @@ def by_syntax(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) ->
 def _hashed(
     sources: Mapping[str, bytes], surroundings: Sequence[str], meaning: Callable[[bytes], bytes]
 ) -> str:
+    """Return a hash of the names, of the `meaning` of each content, and of the surroundings."""
     digest = hashlib.sha256()
     for name, content in sources.items():
         digest.update(name.encode() + b"\0" + meaning(content) + b"\0")
@@ -88,7 +90,8 @@ def _syntax(source: bytes) -> bytes:
     except (SyntaxError, ValueError):
         return source
     parts: list[str] = []
-    # Level by level. Each field says whether it is a node, so that no two trees have the same text.
+    # Nodes are appended while the loop runs, level by level. The text tells which fields are nodes,
+    # and how many values a list has, so that no two trees have the same text.
     for node in nodes:
         kind = type(node)
         if kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:

@@ -36,7 +36,7 @@ else:
 
 
 def lock_file(file: int) -> bool:
-    """Lock an open file; False if it is locked already. OSError where the disk has no locks."""
+    """Lock an open file; False if it is locked already. OSError if the disk has no locks."""
     try:
         _lock(file)
     except OSError as error:
@@ -47,8 +47,11 @@ def lock_file(file: int) -> bool:
 
 
 def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
-    """Open a file of a folder that is not a link; only the user can access a new one."""
-    # OSError if it is a link; with O_CREAT also if it is no file, or has another name, too.
+    """Open a file that is not a link; only the user can access a new one.
+
+    `path` is relative to the descriptor `folder`, if given. Raises OSError for a link; with O_CREAT
+    also for what is no regular file, or has more than one name.
+    """
     if not NO_LINK and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a link", os.fspath(path))
     file = os.open(path, flags | PLAIN | (READ if flags & os.O_CREAT else 0), 0o600, dir_fd=folder)
@@ -79,7 +82,7 @@ class PlainFolder:
         self._descriptor = None
 
     def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file, and the descriptor that it refers to; raises OSError."""
+        """Return the path of a file and the descriptor that it is relative to; raises OSError."""
         folder = self._opened()
         return (self.path / name if folder is None else name), folder
 
@@ -95,7 +98,7 @@ class PlainFolder:
             os.unlink(path, dir_fd=folder)
 
     def is_file(self, file: int, name: str) -> bool:
-        """Return whether an open file is the one that has a name now."""
+        """Return whether `name` is still the name of an open file."""
         try:
             path, folder = self._at(name)
             return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))

@@ -10,10 +10,10 @@ from pathlib import Path
 try:
     _folder = os.getcwd()
 except FileNotFoundError:
-    # It has been removed, so nothing can be in it.
+    # The working directory has been removed: relative settings then refer to the root.
     _folder = os.path.abspath(os.sep)
 
 
 def absolute(path: str) -> Path:
-    """Return the absolute path of a setting."""
+    """Return the absolute path of a setting, with ~ expanded."""
     return Path(os.path.normpath(os.path.join(_folder, os.path.expanduser(path))))

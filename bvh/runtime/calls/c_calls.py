@@ -11,7 +11,7 @@ def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type
 
     The result of a function that has none is undefined.
     """
-    # C extends truths as it likes.
+    # C leaves open how a truth is extended to 64 bits, so truths are passed as integers.
     kinds = [types.int64 if kind == types.boolean else types.unliteral(kind) for kind in arguments]
 
     def codegen(context, builder, sig, args):

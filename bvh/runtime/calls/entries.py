@@ -25,8 +25,8 @@ from bvh.runtime.threads import reserve_call_memory
 class Entry:
     """A function that Python calls, and that is compiled.
 
-    A call finds the first of its specialisations that takes the arguments. They check them
-    themselves, so that this takes no time.
+    There is a specialisation for each structure of arguments (see `words.structure_of`). A call
+    tries their functions in turn: each returns NotImplemented if the arguments do not fit.
     """
 
     __name__: str
@@ -47,7 +47,7 @@ class Entry:
 
     @functools.cached_property
     def numbas(self) -> Dispatcher:
-        """The function as Numba compiles and calls it, for arguments that are no words."""
+        """The function as Numba compiles and calls it, for arguments that words cannot hold."""
         return jit.called_by_numba(self.py_func)
 
     @functools.cached_property
@@ -60,7 +60,7 @@ class Entry:
         return self.helper._numba_type_
 
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
-        """Return what calls the kernel for arguments of such types, which is compiled or loaded."""
+        """Compile or load the kernel for arguments of such types; return the function to call."""
         found = self.specialised(arguments)
         if found is None:
             return self._called_by_numba
@@ -73,7 +73,8 @@ class Entry:
         return self.numbas(*arguments)
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
-        """Return the kernel for arguments of such types, if they are words."""
+        """Return the kernel for arguments of such types; None if words cannot hold them."""
+        # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(structure_of, arguments))
         found = self._known(structure) or self._linked(structure)
@@ -89,12 +90,12 @@ class Entry:
         return next((s for s in self.specialisations if s.structure == structure), None)
 
     def _linked(self, structure: str) -> Specialisation | None:
-        """Return the kernel for such arguments, if it is linked."""
+        """Return the kernel for such arguments if it is linked, else None."""
         linked = linked_kernel(f"{self.__module__}.{self.py_func.__name__}", structure)
         return None if linked is None else Specialisation(structure, *linked, None)
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
-        """Compile the kernel for such arguments, if they are words."""
+        """Compile the kernel for such arguments; None if words do not hold them or the results."""
         kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
         if OTHER in structure or not all(map(is_stored, kinds)):
             return None

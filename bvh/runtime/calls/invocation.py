@@ -36,21 +36,23 @@ from bvh.runtime.tuple_references import stack_memory
 
 Call = Callable[..., Any]
 
-# Words and tuples that there is memory for in a call, and its bytes.
+# Most words and nested tuples of the arguments of `invoke`, and the memory on its stack for them.
 MOST_WORDS, MOST_TUPLES = 512, 64
 WORD_BYTES, TUPLE_BYTES = 8 * MOST_WORDS, 16 * MOST_TUPLES
 
-# Layout of the function's memory: the kernel, the program and its number of steps, the numbers of
-# arguments and of the words before them, the kinds of results and whether they are a tuple;
+# Layout of the function's own memory: address of the kernel, address of the program and number of
+# its steps, number of arguments, number of words before them, address of the kinds of results, and
+# whether these are returned in a tuple;
 KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE = range(calls.OWN, calls.OWN + 7)
-# objects that it compares with or calls, and the words of dtypes of bytes and of truths.
+# then objects that it compares with, returns or calls, and the words of the dtypes uint8 and bool.
 NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE, FALSE, TRUE8, FALSE8, BYTE, BOOL = range(
     calls.OWN + 7, calls.OWN + 17
 )
 
-# C order and aligned, of the flags of an array.
+# Flags of an array that is in C order and aligned.
 PLAIN = 0x101
-# Of the word of a dtype: its kind, its character, its byte order and its number, without flags.
+# Mask of the word of a dtype that has its kind, character, byte order, flags and number: it omits
+# the flags.
 DTYPE = np.int64(~0xFF000000)
 
 
@@ -60,13 +62,14 @@ class Specialisation(NamedTuple):
     structure: str  # see `structure_of`
     address: int  # of a function of words
     results: tuple[str, ...]  # their structures
-    in_tuple: bool  # whether they are one
+    in_tuple: bool  # whether they are returned in a tuple
     kept: object  # owner of the machine code
 
 
 @kernel
 def _take_apart(words, given, memory):
-    """Write the words of arguments; return whether they are as the program has them."""
+    """Write the words of the arguments at `given`; return whether they fit the program."""
+    # The places of parts in objects are those of `python_calls.OFFSETS`.
     # The stack holds, for each tuple that is open, the address of its next item and how many are
     # left.
     stack, level = pointer_to(stack_memory(TUPLE_BYTES), I8), np.int64(0)
@@ -131,7 +134,7 @@ def _take_apart(words, given, memory):
             else:
                 if kind != like:
                     return False
-                # Its last bytes may be those of something else.
+                # A scalar of fewer than 8 bytes: those that follow may be of something else.
                 value = word(part) & (
                     (np.int64(1) << 8 * number) - 1 if number < 8 else np.int64(-1)
                 )
@@ -142,7 +145,7 @@ def _take_apart(words, given, memory):
 
 @kernel
 def _new_number(words, kind, place):
-    """Return the result at an address as an object, or 0 with an exception."""
+    """Return the result at an address as an object of its kind, or 0 with an exception."""
     if kind == FLOAT:
         return calls.new_float(words, peek(pointer_to(place, F8), 0))
     return (
@@ -152,7 +155,7 @@ def _new_number(words, kind, place):
 
 @kernel
 def _returned(words, address):
-    """Return the results as an object, or 0 with an exception."""
+    """Return the results in the words at an address as an object, or 0 with an exception."""
     count, kinds = peek(words, BEGIN) - RESULTS, pointer_to(peek(words, KINDS), I8)
     if count == 0:
         calls.retain(words, peek(words, calls.NONE))
@@ -184,7 +187,7 @@ def _failed(words, memory):
 @method
 def call_kept(held, given, count, names):
     """Call a kernel with stored arguments, and numbers: for single rays and points."""
-    # Arguments: the addresses of `First` and `Others`; numbers.
+    # Arguments of the function: the addresses that `First` and `Others` have, and numbers.
     words, arguments = calls.words_of(held), pointer_to(given, I8)
     first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
     address = calls.as_int(words, peek(arguments, 1))
@@ -205,7 +208,8 @@ def call_kept(held, given, count, names):
 
 @method
 def invoke(held, given, count, names):
-    """Call a kernel."""
+    """Call a kernel with objects; return its results, or NotImplemented if they do not fit."""
+    # As a built-in function: `given` has the addresses of `count` arguments; names are not allowed.
     words, address = calls.words_of(held), stack_memory(WORD_BYTES)
     memory = pointer_to(address, I8)
     fits = names == 0 and count == peek(words, GIVEN) and _take_apart(words, given, memory)
@@ -223,10 +227,11 @@ def invoke(held, given, count, names):
 def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
     """Return the function that calls a kernel for such arguments.
 
-    It returns NotImplemented for others.
+    The function returns NotImplemented for arguments of another structure.
     """
     (_, _, count), *program = program_of(arguments)
     begin = RESULTS + len(kernel.results)
+    # At least as many words as the arguments take.
     size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
     known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
     if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES:
@@ -250,7 +255,7 @@ def _word(like: object) -> int:
 
 
 def _called_by_ctypes(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
-    """Do the same in Python: for more arguments, and where Python's objects cannot be read."""
+    """Do the same in Python: for more arguments, and if methods cannot read Python's objects."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(kernel.address)
     (_, _, count), *program = program_of(arguments)
     begin = RESULTS + len(kernel.results)
@@ -273,12 +278,13 @@ def _called_by_ctypes(kernel: Specialisation, arguments: tuple[Any, ...]) -> Cal
 
 
 class Kept:
-    """Arguments of a kernel in memory, which the object keeps alive, and their address."""
+    """Words in memory: those of `before`, then of arguments, which this object keeps alive."""
 
     __slots__ = ("_words", "address", "arguments")
 
     def __init__(self, before: Sequence[int], *arguments: Any) -> None:
         steps = program_of(arguments)
+        # The first step is the tuple of all arguments.
         next(steps)
         self.arguments = arguments
         self._words = np.array([*before, *(words_of(arguments, steps) or ())], np.int64)
@@ -286,7 +292,10 @@ class Kept:
 
 
 class First(Kept):
-    """The first argument of a kernel that has no results, and what calls it."""
+    """A kernel without results, its first argument, and the function `call` that calls it.
+
+    Its words: the address of the kernel, the number of the argument's words, and these.
+    """
 
     __slots__ = ("call", "owner")
 
@@ -294,12 +303,16 @@ class First(Kept):
         super().__init__((kernel.address, len(Kept((), argument)._words)), argument)
         # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
-        # With its address, that of the others, and numbers.
+        # call(address of this, address of `Others`, *numbers)
         self.call = _kept_call()
 
 
 class Others(Kept):
-    """The other arguments, after `first` words, and the array for the numbers."""
+    """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
+
+    Its words: the address of that array, those before arguments (see `words`), room for the `first`
+    words of the first argument, and the others.
+    """
 
     __slots__ = ()
 

@@ -25,12 +25,12 @@ class LinkedKernel(NamedTuple):
     """A function of words (see `words`)."""
 
     address: int
-    results: tuple[str, ...]  # structures
-    in_tuple: bool  # whether they are one
+    results: tuple[str, ...]  # their structures (see `words.structure_for`)
+    in_tuple: bool  # whether they are returned in a tuple
 
 
 def linked_kernel(entry: str, structure: str) -> LinkedKernel | None:
-    """Return the linked function of an entry for arguments of a structure, or None."""
+    """Return the linked function for arguments of a structure, or None; `entry` is its name."""
     found = _library()
     if found is None or structure not in found[1]["kernels"].get(entry, ()):
         return None
@@ -59,7 +59,9 @@ def _address(library: ctypes.CDLL, symbol: str) -> int:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
-    """Return the library and its manifest."""
+    """Return the library and its manifest, or None if there is none, or none is to be used."""
+    # manifest["kernels"][entry][structure] is (symbol, results, in_tuple); manifest["methods"] has
+    # symbols by name.
     wanted = os.environ.get("BVH_KERNELS", "").lower()
     if wanted not in ("", "off", "linked"):
         raise ValueError(f"BVH_KERNELS must be off or linked, got {wanted!r}")
@@ -90,9 +92,9 @@ def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
     names = manifest["sources"]
     if not (PACKAGE / names[0]).exists():
         version = sys.modules["bvh"].__version__
-        # A frozen program: all of the package is of one version.
+        # A frozen program has no sources; all of its package is of one version.
         return bool(manifest["version"] == version)
     sources = kernel_sources(PACKAGE, names)
-    # Edited comments change the bytes alone; to see that takes longer.
+    # Edits of comments change the bytes, but not the syntax, which takes longer to hash.
     same = by_bytes(sources) == manifest["bytes"] or by_syntax(sources) == manifest["syntax"]
     return bool(sources) and same

@@ -5,8 +5,8 @@ around them, that takes longer than a ray. A *method* is a kernel with the calli
 built-in functions: it is given the addresses of objects, reads floats where tuples, lists and
 arrays have them in memory, and makes its result by functions of Python's C interface.
 
-Where objects have their parts, `known_types` finds out by looking at some. Where they are not as
-expected, no object is recognised, and callers take the numbers out themselves.
+`known_types` checks on some objects that their parts are where they are expected. If not, no object
+is recognised, and callers read the numbers themselves.
 """
 
 import ctypes
@@ -26,15 +26,19 @@ I4, I8, F8 = np.int32(0), np.int64(0), 0.0
 # The flag of an array whose numbers are at multiples of their size.
 ALIGNED = 0x100
 
-# Layout of a method's memory: the bytes that objects begin with, and those before the items of a
-# tuple; addresses of types, those of `known_types`, and of other objects; then of functions of
-# Python's; from OWN on, what it is given by `new_function`.
+# Layout of a method's memory, in words of 8 bytes: `OFFSETS`; the addresses that `known_types`
+# returns, and those of other objects; from API on, addresses of functions of Python's C interface;
+# from OWN on, what `new_function` is given.
 HEAD, ITEMS, FLOAT, TUPLE, LIST, ARRAY, FLOAT64, INTEGER, NONE, TYPE_ERROR, MESSAGE, API = range(12)
 _functions: list[int] = []
 
 
 def _api(name: str, result: Any) -> Any:
-    """Return a function of Python's for kernels, with addresses as integers, and words first."""
+    """Return a function (words, *arguments) for kernels that calls one of Python's C interface.
+
+    `words` is the memory of a method. Objects are passed as addresses; `result` is a number of the
+    type that is returned.
+    """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
@@ -49,16 +53,16 @@ as_float, _compare = _api("PyFloat_AsDouble", F8), _api("PyUnicode_Compare", I4)
 as_int, is_subtype = _api("PyLong_AsLongLong", I8), _api("PyType_IsSubtype", I4)
 call_object = _api("PyObject_CallObject", I8)
 _item, _size = _api("PyTuple_GetItem", I8), _api("PyTuple_Size", I8)
-# Whether there is an exception; a new one, of a type.
+# `failed` returns 0 unless an exception is set; `raise_error` sets one, by its type and value.
 failed, raise_error = _api("PyErr_Occurred", I8), _api("PyErr_SetObject", I8)
 retain, release = _api("Py_IncRef", I8), _api("Py_DecRef", I8)
-# Between the two, other threads may run.
+# Between these two, the GIL is released; `go_on` is given what the first returned.
 let_others_run, go_on = _api("PyEval_SaveThread", I8), _api("PyEval_RestoreThread", I8)
-# New objects, and the fields of one, or 0 with an exception.
+# These return a new object, or the dict of an object's fields; 0 with an exception.
 new_float, new_int = _api("PyFloat_FromDouble", I8), _api("PyLong_FromLongLong", I8)
 new_bool, new_tuple = _api("PyBool_FromLong", I8), _api("PyTuple_New", I8)
 new_instance, fields_of = _api("PyType_GenericAlloc", I8), _api("PyObject_GenericGetDict", I8)
-# The first takes a reference over, the other makes one more.
+# `set_item` takes over the caller's reference to the item; `set_field` adds one of its own.
 set_item, set_field = _api("PyTuple_SetItem", I4), _api("PyDict_SetItem", I4)
 OWN = API + len(_functions)
 
@@ -69,10 +73,12 @@ MARK = np.int64(0x7B76_6820_776F_7264)
 class Held(bytes):
     """The address of a method's memory, after a mark; keeps the memory alive."""
 
-    kept: Any
+    kept: Any  # the memory, and the objects whose addresses it has
 
 
 class _Definition(ctypes.Structure):
+    """`PyMethodDef` of Python's C interface."""
+
     _fields_ = [
         ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
@@ -91,16 +97,17 @@ _definitions: dict[tuple[Dispatcher, str], _Definition] = {}
 def new_function(
     method: Dispatcher, doc: str, own: Sequence[object], held: type[Held] = Held
 ) -> Callable[..., Any]:
-    """Return the function that a method is; the first compiles it.
+    """Return a method as a built-in function, which belongs to an object of the class `held`.
 
-    The memory from OWN on has integers, and the addresses of other objects; `doc`
-    begins with its name and signature.
+    The first call for a method compiles it, unless it is linked. `own` is what its memory has from
+    OWN on: integers as they are, and addresses of all else. `doc` begins with the function's name
+    and signature, and ends as `inspect` needs it to find that.
     """
     key = method, doc
     if key not in _definitions:
         address = linked_method(method.py_func) or c_address(method, (types.int64,) * ARGUMENTS)
         name = doc.partition("(")[0]
-        # Of two threads that make it, both get the same.
+        # If two threads make it at the same time, both use the one that is stored first.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
     objects = None, TypeError, message, *_functions, *own
@@ -112,19 +119,25 @@ def new_function(
     return made
 
 
-# All objects begin with a counter and, last, the address of their type: then come the value of
-# a float, the size and the items of a tuple, the size of a list and the address of its items; of an
-# array data, number of axes, shape, strides, base, dtype and flags.
+# Bytes before an object's own parts, and before the items of a tuple. All objects begin with a
+# counter and, last, the address of their type. Then come the value of a float; the size and the
+# items of a tuple; the size of a list and the address of its items; data, number of axes, shape,
+# strides, base, dtype and flags of an array.
 OFFSETS = object.__basicsize__, tuple.__basicsize__
 
 
 @lru_cache(maxsize=1)
 def known_types() -> list[int]:
-    """Return the addresses of types whose objects methods can read; zeros if they cannot."""
+    """Return the addresses that methods recognise objects by, from FLOAT to INTEGER.
+
+    They are zeros if objects do not have their parts where `OFFSETS` says.
+    """
     number, array, dtype = 0.625, np.arange(3.0), np.dtype(np.float64)
     three = number, 1.5, 2.5
     head, first = OFFSETS
     some, items, flat = [*three], [*map(id, three)], id(array) + head
+    # Words expected at addresses; `behind`: at addresses that are stored there; `halves`: number of
+    # axes and flags, of 4 bytes each.
     parts = {
         id(number) + head - 8: [id(float), np.float64(number).view(np.int64).item()],
         id(three) + head - 8: [id(tuple), 3], id(three) + first: items,
@@ -143,14 +156,15 @@ def known_types() -> list[int]:
 
 
 def _words(at: int, count: int) -> list[int]:
+    """Return `count` words at an address."""
     return [*(ctypes.c_int64 * count).from_address(at)]
 
 
 @inlined
 def words_of(held):
-    """Return the memory of a method."""
+    """Return a pointer to the memory of a method; `held` is the address of its `Held`."""
     at, thing = 2, pointer_to(held, I8)
-    # Some versions have more before the bytes of an object than others.
+    # What precedes the content of `bytes` depends on Python's version: search for the mark.
     while peek(thing, at) != MARK:
         at += 1
     return pointer_to(peek(thing, at + 1), I8)
@@ -170,7 +184,7 @@ def type_of(words, thing):
 
 @inlined
 def read_float(words, thing, numbers, at):
-    """Write a float to memory; return whether it is one."""
+    """Write the value of a float to numbers[at]; return False if `thing` is no float."""
     good = type_of(words, thing) == peek(words, FLOAT)
     if good:
         poke(numbers, at, peek(pointer_to(thing + peek(words, HEAD), F8), 0))
@@ -179,7 +193,7 @@ def read_float(words, thing, numbers, at):
 
 @kernel
 def read_three(words, thing, numbers, at):
-    """Write the floats of a tuple, a list or an array of three to memory; False if it is none."""
+    """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
     kind, part, items = type_of(words, thing), thing + peek(words, HEAD), np.int64(0)
     if kind == peek(words, ARRAY):
         axes, flags = peek(pointer_to(part + 8, I4), 0), word(part + 48)
@@ -204,7 +218,8 @@ def read_three(words, thing, numbers, at):
 @kernel
 def read_numbers(words, first, given, count, names, numbers, least, most):
     """Write arguments to memory, in the order of the names at `first`; False with an exception."""
-    # Those from `least` on need not be given.
+    # `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
+    # the names of the others, or 0. Of `most` parameters, those from `least` on are optional.
     seen, needed = np.int64(0), (np.int64(1) << least) - 1
     for k in range(count + (_size(words, names) if names != 0 else 0)):
         i = min(k, most) if k < count else np.int64(0)
@@ -214,7 +229,7 @@ def read_numbers(words, first, given, count, names, numbers, least, most):
             and _compare(words, _item(words, names, k - count), peek(words, first + i))
         ):
             i += 1
-        # One too many, or unknown; or given twice.
+        # Too many arguments, an unknown name, or one given twice: -1 is never equal to `seen`.
         if i == most or seen >> i & 1:
             needed = np.int64(-1)
         else:

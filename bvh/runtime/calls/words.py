@@ -25,7 +25,10 @@ STATUS, ERROR, RESULTS = range(3)
 
 
 def is_stored(kind: Type) -> bool:
-    """Return whether values of a type are arrays and numbers, or tuples of them."""
+    """Return whether words hold arguments of a type: arrays in C order, numbers, functions, None.
+
+    So do tuples of them.
+    """
     if isinstance(kind, types.BaseTuple):
         return all(map(is_stored, kind))
     if type(kind) is types.Array:
@@ -50,7 +53,10 @@ def canonical(kind: Type) -> Type:
 
 
 def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Return the value of a type that begins at a word in memory, and where the next one begins."""
+    """Write code that reads a value from memory; return it, and the address of the next one.
+
+    `kind` is its type, `at` the address of its first word. Its arrays own no memory.
+    """
 
     def word(i: int) -> Value:
         return builder.gep(at, [ir.IntType(64)(i)])
@@ -89,7 +95,7 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
 
 
 def _bits(builder: Builder, kind: Type, value: Value) -> Value:
-    """Return a number as a word."""
+    """Return the word of a result: the bits of a float, or an integer or truth, extended."""
     if isinstance(kind, types.Float):
         value = builder.bitcast(value, ir.IntType(kind.bitwidth))
     extend = builder.sext if getattr(kind, "signed", False) else builder.zext
@@ -102,7 +108,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
     @llvm_operation
     def call(typingctx: TypingContext, words: Type) -> Operation:
-        # Not before: a kernel that is stored needs no helper.
+        # Compiled here, because this is not called if the kernel is loaded from the cache.
         helper.compile(kinds)
         result = helper.overloads[kinds]
 
@@ -117,6 +123,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
             for kind in kinds:
                 value, begin = read(context, builder, kind, begin)
                 values.append(value)
+            # Otherwise only the type of the result is used: `Entry._compiled` rejects the kernel.
             if not is_returned(result.signature.return_type):
                 return context.get_dummy_value()
             context.add_linking_libs([result.library])
@@ -137,7 +144,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
         return types.TypeRef(result.signature.return_type)(types.int64), codegen
 
     def run(words):
-        # Its type tells that of the results, also where the kernel is stored.
+        # The result has no value. Its type holds that of the results, also for a loaded kernel.
         return call(words)
 
     return compiled_call(run, function, kinds)
@@ -145,7 +152,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
 @llvm_operation
 def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation:
-    """Leave the calling function as one that has raised."""
+    """Leave the calling function as one that has raised; `error` is an address (see `ERROR`)."""
 
     def codegen(context, builder, sig, args):
         convention = context.call_conv
@@ -162,37 +169,38 @@ def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation
 
 @called_by_numba
 def raise_error(status, error):
-    """Raise the exception of a kernel."""
+    """Raise the exception that a kernel has described by its words `STATUS` and `ERROR`."""
     _propagate(status, error)
 
 
 def is_returned(result: Type) -> bool:
-    """Return whether words hold a result: numbers and truths."""
+    """Return whether words hold a result: None, numbers and truths, or a tuple of them."""
     numbers = types.Integer | types.Float | types.Boolean
     return all(isinstance(kind, numbers) for kind in flat(result))
 
 
 def flat(result: Type) -> list[Type]:
-    """Return the types of the words of a result."""
+    """Return the types of a result's members: one for each of its words, if words hold it."""
     if isinstance(result, types.BaseTuple):
         return list(result.types)
     return [] if isinstance(result, types.NoneType) else [result]
 
 
+# Structures of Python's own numbers.
 PLAIN = {bool: "b1", int: "i8", float: "f8"}
 # Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
 OTHER = "other "
 
 
 def structure_of(value: Any) -> str:
-    """Return a text that is the same for all values that one kernel takes."""
+    """Return the structure of a value: a text, the same for all arguments that one kernel takes."""
     if isinstance(value, tuple):
         name = "" if type(value) is tuple else type(value).__name__
         return f"{name}({','.join(map(structure_of, value))})"
     if isinstance(value, np.ndarray):
         plain = value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative
         return f"{'' if plain else OTHER}{value.dtype.str[1:]}[{value.ndim}]"
-    # Not of their subclasses, such as members of enumerations.
+    # Instances of subclasses, such as members of enumerations, are described as objects.
     if type(value) in PLAIN:
         return PLAIN[type(value)]
     if isinstance(value, np.generic):
@@ -201,7 +209,7 @@ def structure_of(value: Any) -> str:
 
 
 def structure_for(kind: Type) -> str:
-    """Return the structure of values of a type."""
+    """Return the structure of values of a type, as `structure_of` gives it."""
     if isinstance(kind, types.BaseTuple):
         name = kind.instance_class.__name__ if hasattr(kind, "instance_class") else ""
         return f"{name}({','.join(map(structure_for, kind))})"
@@ -212,18 +220,19 @@ def structure_for(kind: Type) -> str:
     return str(numpy_support.as_dtype(kind).str[1:])
 
 
-# Steps of a program that takes arguments apart: the kind of the next object.
+# Kinds of objects, for the steps of programs that take arguments apart.
 TUPLE, ARRAY, INTEGER, FLOAT, TRUTH, SCALAR, OBJECT = range(7)
 TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
 
 
 def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
-    """Yield the steps that take arguments like a value apart: (what, object, number).
+    """Yield the steps (what, object, number) that check and read arguments like a value.
 
     | what | object | number |
     |---|---|---|
-    | TUPLE | its class; a plain tuple will do, too | its size |
-    | ARRAY | its dtype; truths will do for bytes | its dimensions |
+    | TUPLE | its class; a plain tuple fits, too | its size |
+    | ARRAY | its dtype; for uint8, bool fits, too | its dimensions |
+    | INTEGER, FLOAT, TRUTH | - | - |
     | SCALAR | its type, of numpy | its bytes |
     | OBJECT | the object itself, such as None or a function | - |
     """
@@ -242,7 +251,8 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
 
 
 def words_of(values: tuple[Any, ...], steps: Iterator[tuple[int, Any, int]]) -> list[int] | None:
-    """Return the words of arguments, taken apart by a program; None if they do not fit."""
+    """Return the words of arguments by the steps of a program; None if they do not fit."""
+    # Nested tuples continue with the same iterator. `zip` takes no step after the last value.
     words: list[int] = []
     for value, (what, like, number) in zip(values, steps, strict=False):
         if what == TUPLE:

@@ -28,7 +28,7 @@ from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
 
-# Code generators of functions for types of arguments.
+# What `get_function` returns, by function and signature: it generates code for a call.
 _found: dict[tuple[object, object], object] = {}
 
 
@@ -43,14 +43,14 @@ def leave_to_numba() -> None:
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
     wanted = chosen_target()
-    # Kernels must run, also where Numba and numpy disagree about the CPU.
+    # The level is by numpy's features; kernels must also run if Numba detects fewer.
     runs = wanted.level == NATIVE or wanted.level in levels_of(*numba_features())
     known = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
     return target_of(NATIVE) if _left_to_numba or not known else wanted
 
 
 def host_features() -> dict[str, bool]:
-    """Return the features of the CPU that kernels are compiled for."""
+    """Return the features of the CPU that kernels are compiled for, by LLVM's names."""
     return parsed(target().features)
 
 
@@ -73,6 +73,7 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
+        # Install what is new in registries that are known; import them only if there are none.
         for known in [*self._registries]:
             self.install_registry(known)
         if not self._registries:
@@ -81,7 +82,8 @@ class KernelContext(cpu.CPUContext):
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
-        # Kernels never raise. Numba's tells exceptions by functions of Python's.
+        # Kernels never raise, so the status is ignored. Numba's wrapper would call Python to report
+        # exceptions.
         module = self.create_module("cfunc_wrapper")
         result, kinds = fndesc.restype, fndesc.argtypes
         own = ir.Function(
@@ -94,20 +96,22 @@ class KernelContext(cpu.CPUContext):
         library.add_ir_module(module)
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
-        # Numba asks for this at each use of an array, and imports all registries, which have none.
+        # Numba asks for this at each use of an array. No registry has it; Numba would load all.
         if fn == "__array__":
             raise NotImplementedError
         if not isinstance(fn, str | types.Function):
             return super().get_function(fn, sig, _firstcall)
         if (fn, sig) not in _found:
             _found[fn, sig] = super().get_function(fn, sig, _firstcall)
-        # The same for other flags.
+        # A copy for this context: compilations with other flags have other contexts.
         found = object.__new__(base._wrap_impl)
         found.__dict__.update(_found[fn, sig].__dict__, _context=self)
         return found
 
 
 def _generator(target: Target) -> codegen.CPUCodegen:
+    """Return a code generator of Numba's for a CPU other than Numba's."""
+
     class Generator(codegen.JITCPUCodegen):
         def _get_host_cpu_name(self) -> str:
             return target.cpu

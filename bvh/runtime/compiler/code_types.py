@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numba.core.typing.context import BaseContext as TypingContext
     from numba.core.typing.templates import Signature
 else:
-    # No import waits for Numba.
+    # Annotations alone do not import Numba.
     Builder = Value = Context = Dispatcher = Type = TypingContext = Signature = Any
 
 __all__ = [

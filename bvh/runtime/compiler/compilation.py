@@ -57,7 +57,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
             manager.run(function, builder)
-        # It is all that a helper has.
+        # A helper has this module only, so nothing is linked here.
         self._final_module = ll_module
 
     def finalize(self) -> None:
@@ -89,11 +89,13 @@ class EntryLibrary(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
-        # Not internal yet: LLVM would inline long functions with a single caller.
+        # They are not internal before the optimisation: LLVM would inline long functions with a
+        # single caller.
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "linkonce_odr"
-        # Not Numba's cheap passes before the full ones: few references are counted.
+        # Without the cheap passes by which Numba prepares the removal of reference counts: few are
+        # there.
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
@@ -108,7 +110,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
 def _simplifier(
     generator: codegen.CPUCodegen,
 ) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
-    """Return passes that shorten helpers, as cheaply as they save time later."""
+    """Return passes that shorten helpers, and cost less time than they save later."""
     manager = newpassmanagers.create_new_function_pass_manager()
     manager.add_sroa_pass()
     manager.add_simplify_cfg_pass()
@@ -116,6 +118,7 @@ def _simplifier(
 
 
 def _own_functions(module: ModuleRef) -> list[ValueRef]:
+    """Return the functions that a module defines, not those that it only declares."""
     return [function for function in module.functions if not function.is_declaration]
 
 
@@ -134,13 +137,14 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
             library._final_module.link_in(other._final_module, preserve=True)
         else:
             numbas.append(other._get_module_for_linking())
-    # Of these, LLVM takes only what has been called before.
+    # Numba's modules follow, because LLVM links only those of their functions that are called by
+    # what is linked before.
     for module in numbas:
         library._final_module.link_in(module, preserve=True)
 
 
 def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> None:
-    """Pass on initializers to run when cached code is loaded (older versions have none)."""
+    """Pass on initializers to run when cached code is loaded (older Numbas have none)."""
     if hasattr(library, "_reload_init"):
         library._reload_init.update(initializers)
 
@@ -184,7 +188,7 @@ class KernelLower(lowering.Lower):
             else:
                 self.loc = instruction.loc
                 if isinstance(instruction, ir.Assign) and not self.flags.debuginfo:
-                    # Without a text of the instruction, which `lower_inst` makes.
+                    # As `lower_inst`, but without its text of the instruction for debugging.
                     name = instruction.target.name
                     self.storevar(self.lower_assign(self.typeof(name), instruction), name)
                 else:
@@ -192,12 +196,14 @@ class KernelLower(lowering.Lower):
         self.post_block(block)
 
     def lower_assign(self, ty: Type, inst: ir.Assign) -> Value:
-        # The address of a function that is called by its name, which nothing reads.
+        # A compiled function is called by its name; nothing reads its address.
         if isinstance(ty, types.Dispatcher):
             return self.context.get_dummy_value()
         return super().lower_assign(ty, inst)
 
     def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
+        # As Numba's, but each operator is looked up once for its types. Operands that are constants
+        # (static) are left to Numba.
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
@@ -265,7 +271,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
-        # A name that no process gives to anything else.
+        # The key makes the name of a stored helper unique among those of all processes.
         named = {} if state.key is None else {"uid": state.key}
         description = funcdesc.PythonFunctionDescriptor.from_specialized_function(
             state.func_ir, state.typemap, state.return_type, state.calltypes,
@@ -315,7 +321,7 @@ class EntryLowering(typed_passes.NativeLowering):
 
 
 class KernelFlags(compiler.Flags):
-    """Numba's flags, compared as they were set: every use of an overload looks them up."""
+    """Numba's flags, compared by those that are set: each use of an overload looks them up."""
 
     __slots__ = ()
 
@@ -372,7 +378,7 @@ def compile_helper(helper: Dispatcher, signature: object) -> object:
     """Compile a helper for a signature, as its own `compile` does."""
     kinds, result = sigutils.normalize_signature(signature)
     if kinds not in helper.overloads:
-        # Numba times each, by events of all that it calls.
+        # Numba's `compile` announces each compilation by this event, too.
         told = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
         with global_compiler_lock, helper._compiling_counter, told:
             helper.add_overload(helper._compiler.compile(kinds, result))

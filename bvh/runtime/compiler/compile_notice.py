@@ -8,12 +8,12 @@ import time
 
 # Shorter compilations, as of a user's filter, print nothing.
 AFTER_SECONDS = 0.5
-# A line of a terminal, which clears a progress bar that is there.
+# The width of a line, padded so that it overwrites a progress bar.
 LINE = 79
 
 
 class CompileNotice:
-    """Prints one line in a process when a compilation takes long, and sums the time of all."""
+    """Prints one line per process if a compilation takes long, and sums the time of all."""
 
     def __init__(self) -> None:
         self.wanted = True
@@ -51,7 +51,7 @@ class CompileNotice:
         return self._depth > 0
 
     def clock(self) -> float:
-        """Return seconds, of which a difference leaves out the time of compilations."""
+        """Return seconds for time differences, without the time of compilations."""
         now = time.perf_counter()
         return (self._since if self._depth else now) - self._spent
 
@@ -72,7 +72,7 @@ def _is_read() -> bool:
     """Return whether somebody reads stderr: at a terminal, or below the cell of a notebook."""
     # A program without a console has no stderr.
     try:
-        # The stream of a Jupyter kernel, which is no terminal.
+        # A notebook shows the stream of its Jupyter kernel, although that is no terminal.
         shown = type(sys.stderr).__module__.startswith("ipykernel.")
         # While a progress bar of rich is shown, its stream stands for the terminal.
         stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
@@ -81,5 +81,5 @@ def _is_read() -> bool:
         return False
 
 
-# That of this process.
+# The only notice of this process.
 notice = CompileNotice()

@@ -68,14 +68,14 @@ def parsed(features: str) -> dict[str, bool]:
 
 
 class Settings(NamedTuple):
-    """Numba's settings of the CPU; None where it detects that."""
+    """Numba's settings of the CPU; a None means that Numba detects the host's."""
 
     name: str | None = None
     features: str | None = None
 
 
 def numba_settings() -> Settings | None:
-    """Return Numba's settings, or None where there are none, and Numba need not be imported."""
+    """Return Numba's settings; None, without importing Numba, if there are none."""
     names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
     if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
         return None
@@ -93,8 +93,8 @@ def numpy_features() -> dict[str, bool]:
     return dict(getattr(core, "__cpu_features__", {})) if sys.maxsize > 2**32 else {}
 
 
-# numpy's names of what it calls otherwise. It has none for some, and for others only since version
-# 2.4; CPUs that have the rest of a level have these.
+# LLVM's features whose names in numpy are not only in upper case. numpy has no names for some
+# others, or has them since version 2.4; CPUs that have the rest of a level have these.
 _NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
 
 
@@ -136,7 +136,7 @@ def _numba_has(level: Level) -> bool:
     """Return whether Numba also compiles for CPUs of a level."""
     config = numba_settings() or Settings()
     if config.features is None:
-        # The host's.
+        # Numba uses the features of the host, for which `host_levels` is checked.
         return True
     features = parsed(config.features)
     named = LEVELS.get(config.name or "")
@@ -198,7 +198,10 @@ _forgets: list[Callable[[], None]] = []
 
 
 def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Cache results of a function that depend on the CPU that kernels are compiled for."""
+    """Cache a function's results that depend on the CPU that kernels are compiled for.
+
+    `forget_target` clears them.
+    """
     kept = lru_cache(maxsize=2)(find)
     _forgets.append(kept.cache_clear)
     return kept

@@ -24,7 +24,7 @@ _begun = _done = False
 
 
 def at_activation(tell: Callable[[], object]) -> None:
-    """Call a function at the activation, or now if it is done."""
+    """Call a function when Numba is activated, or now if that has been done."""
     _pending.append(tell)
     if _done:
         _tell()
@@ -35,17 +35,18 @@ def activate() -> None:
     global _begun, _done
     if _done:
         return
-    # A module that is imported for it may need it, too.
+    # A module that is imported meanwhile may call this, too: the lock is re-entrant, and the call
+    # returns at once.
     with forks.activation, deferred_interrupts():
         if _begun:
             return
         _begun = True
         try:
-            # Whole, before its parts.
+            # Imported as a whole before its parts, so that threads may import these.
             import numba  # noqa: F401
 
             forks.guard_compiler()
-            # It chooses the compiler.
+            # Import the module of dispatchers, which `make` functions use.
             enrolled("compilers of kernels")
             _tell()
             _done = True
@@ -56,6 +57,7 @@ def activate() -> None:
 
 
 def _tell() -> None:
+    """Make all registrations that are pending."""
     while _pending:
         # Another thread may have taken the last one.
         try:
@@ -66,7 +68,7 @@ def _tell() -> None:
             tell()
         except BaseException:
             if not _done:
-                # Again at the next attempt.
+                # The next activation tries it again.
                 _pending.appendleft(tell)
             raise
 
@@ -87,13 +89,13 @@ class Deferred:
         """The function or intrinsic; the first use makes it."""
         if self._real is None:
             activate()
-            # Of two threads, both get the same.
+            # If two threads make it at the same time, both use the one that is stored first.
             self._real = self.__dict__.setdefault("_made", self._make(self.py_func))
         return self._real
 
     @property
     def _numba_type_(self) -> Any:
-        """Numba's type of it."""
+        """Numba's type of the function; Numba reads it in functions that use this object."""
         if self._type is None:
             self._type = numba_type_of(self.real)
         return self._type
@@ -102,7 +104,7 @@ class Deferred:
         return self.real(*args, **kwargs)
 
     def __get__(self, owner: object, kind: type | None = None) -> Any:
-        # As a function's; by it, `help` knows that this is one.
+        # Bind as a function does; `help` recognises functions by this method.
         return self if owner is None else MethodType(self, owner)
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +113,7 @@ class Deferred:
         return getattr(self.real, name)
 
     def __reduce__(self) -> Any:
-        # By its name, if it has one.
+        # Pickled by the name of the module's attribute that it is, if any.
         home = vars(sys.modules.get(self.__module__, object))
         named = home.get(self.__qualname__) is self
         return self.__qualname__ if named else self.real.__reduce__()
@@ -143,7 +145,10 @@ def real_of(value: Any) -> Any:
 
 
 def names_of(module: str, names: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module whose other names are another's, imported with Numba."""
+    """Return a `__getattr__` for a module that gives it the names of another, as `Named` objects.
+
+    `module` is imported when Numba is; `names` are separated by spaces.
+    """
     known, found = names.split(), dict[str, Deferred]()
     at_activation(lambda: import_module(module))
 

@@ -19,7 +19,7 @@ Options = dict[str, object]
 HELPER: Options = {"pipeline_class": helper_compiler}
 ENTRY: Options = {"pipeline_class": entry_compiler}
 
-# Numba finds no line for a lambda, and would say so of ours wherever NUMBA_DEBUGINFO is set.
+# Numba finds no line for a lambda: with NUMBA_DEBUGINFO, it would warn of those of this package.
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
 
 
@@ -29,7 +29,7 @@ def compiled(function: Function, options: Options) -> Dispatcher:
 
 
 def helper(function: Function, options: Options) -> Dispatcher:
-    """Return a helper, compiled for the types of its arguments, constants included."""
+    """Return a helper, compiled for types of arguments without the values of constants."""
     made = compiled(function, options | HELPER)
     return of_general_types(made) if isinstance(made, Dispatcher) else made
 
@@ -37,7 +37,8 @@ def helper(function: Function, options: Options) -> Dispatcher:
 def entry(
     run: Function, options: Options, function: Function | None = None, kinds: Any = None
 ) -> Dispatcher:
-    """Return a kernel that is cached on disk; as another function, for types of arguments."""
+    """Return a kernel that is cached on disk, as that of `function` for argument types `kinds`."""
+    # By default, as that of `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
     made = compiled(run, options | ENTRY)
     if isinstance(made, Dispatcher):
         made._cache = cache = KernelCache(function or run, kinds)
@@ -48,7 +49,7 @@ def entry(
 
 
 def choosing(function: Function, choose: Function, options: Options) -> None:
-    """Let a function compile to what another chooses by the types of arguments."""
+    """Let calls of a function compile to what `choose` returns for the types of arguments."""
     extending.overload(function, jit_options=options | HELPER)(choose)
 
 

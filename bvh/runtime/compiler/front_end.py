@@ -1,8 +1,8 @@
 """From Python's bytecode to typed instructions: Numba's steps, without what no kernel needs.
 
-Left out are `with` blocks, closures, array expressions, texts of errors that nobody reads, and the
-lives of variables, which Numba finds after each step. Results that Numba computes each time are
-cached. All this is internal to Numba, as `compilation` is.
+It omits `with` blocks, closures, array expressions, texts of errors that nobody reads, and the
+lifetimes of variables, which Numba computes after each step. Results that Numba computes each time
+are cached. All this is internal to Numba, as in `compilation`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         found = known_signatures.get(key)
         if found is None:
             found = super().resolve_call(fnty, pos_args, kw_args)
-            # None is an error, or unknown yet.
+            # None means an error, or that some types are not known yet.
             if found is not None:
                 known_signatures[key] = found
         return found
@@ -80,7 +80,8 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return known or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
-        # Without loops, what defines a variable is before what uses it.
+        # Without loops, variables are defined before they are used, so that one pass over the
+        # constraints finds all types, unless it has errors. Numba would repeat passes.
         if any(
             target <= key
             for key, block in self.blocks.items()
@@ -107,7 +108,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
-        # Python 3.11 has empty places among its instructions, through which Numba would step.
+        # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)
             if after is not None and after.opname == "CACHE":
@@ -145,5 +146,5 @@ def _infer(state: compiler.StateDict, code: ir.FunctionIR) -> None:
         inferer.build_constraint()
         state.typing_errors = inferer.propagate(raise_errors=True)
         state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
-    # It refers to itself.
+    # Break its reference cycles, so that no garbage collection is needed.
     inferer.__dict__.clear()

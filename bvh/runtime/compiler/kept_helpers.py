@@ -26,7 +26,7 @@ from bvh.runtime.compiler.deferred import real_of
 # Numba's own functions that are identified by name and types.
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")
 
-# The helpers of this process.
+# Compiled or loaded helpers of this process, by key.
 _known: dict[str, compiler.CompileResult] = {}
 
 
@@ -51,7 +51,7 @@ class KeptHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return the identity of a function in all processes, or None."""
+    """Return what identifies a function in all processes; None if nothing does."""
     cells = []
     for cell in function.__closure__ or ():
         value = real_of(cell.cell_contents)
@@ -65,6 +65,7 @@ def _identity(function: Any) -> tuple[object, ...] | None:
 
 
 def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | None:
+    """Return the key of a helper (`_identity`) for argument types; None if it is not stored."""
     classes = repr([*_classes(kinds)])
     text = repr((parts, kinds, classes, flags.get_mangle_string(), flags.forceinline))
     # An address means nothing to another process, nor does a class that is no module's.
@@ -74,7 +75,7 @@ def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | N
 
 
 def _classes(kinds: Iterable[Type]) -> Iterator[type]:
-    """Yield the classes of named tuples, whose types are written without their modules."""
+    """Yield the classes of named tuples: texts of their types do not name their modules."""
     for kind in kinds:
         if isinstance(kind, types.BaseNamedTuple):
             yield kind.instance_class
@@ -83,9 +84,9 @@ def _classes(kinds: Iterable[Type]) -> Iterator[type]:
 
 
 def _add(result: compiler.CompileResult) -> None:
-    """Add a helper to those that are stored with the next entry, if all that it calls is, too."""
+    """Add a helper to those to store, unless something that it calls cannot be stored."""
     library = result.library
-    # Every entry links the runtime itself.
+    # Numba's runtime, "nrt", is linked by every entry itself.
     called = [_stored(other) for other in library._linking_libraries if other.name != "nrt"]
     if None in called or library.has_dynamic_globals or result.reload_init:
         library.key = None
@@ -96,9 +97,10 @@ def _add(result: compiler.CompileResult) -> None:
 
 
 def _stored(library: codegen.CodeLibrary) -> str | None:
-    """Return the key of what a helper calls, or None if it is not stored."""
+    """Return the key of what a helper calls, or None if it cannot be stored."""
     if isinstance(library, HelperLibrary) or library.name not in NUMBAS:
         return getattr(library, "key", None)
+    # One of Numba's own functions is stored here, under a hash of its code.
     code = library._get_module_for_linking().as_bitcode()
     key = hashlib.sha256(code).hexdigest()[:32]
     helpers.add(key, (zlib.compress(code, 1), [], None, None))
@@ -120,12 +122,12 @@ class StoredLibrary(HelperLibrary):
         return binding.parse_bitcode(zlib.decompress(self._code))
 
 
-# Those of stored helpers; None where one that is called is missing.
+# Libraries of stored helpers by key; None if the helper, or one that it calls, is missing.
 _libraries: dict[str, HelperLibrary | None] = {}
 
 
 def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
-    """Return the library of a helper, or None if not all of it is stored."""
+    """Return the library of a helper; None if it, or something that it calls, is not stored."""
     if key in _known:
         library: HelperLibrary = _known[key].library
         return library
@@ -138,7 +140,7 @@ def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
 
 
 def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
-    """Return a stored helper as Numba's compiler would, or None."""
+    """Return a stored helper as the result of Numba's compiler; None if it is not stored."""
     library = _library(context.codegen(), key)
     if library is None:
         return None
@@ -148,7 +150,8 @@ def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
 def _result(
     context: Context, library: HelperLibrary, description: Any, signature: Any
 ) -> compiler.CompileResult:
-    """Return the result of a compilation, for one function: Numba forgets it with that."""
+    """Return a helper as the result of a compilation, and register it with Numba's context."""
+    # Made anew for each dispatcher: Numba removes the function from its tables with the dispatcher.
     environment = Environment.from_fndesc(description)
     function = callable_of(description, environment, library)
     context.insert_user_function(function, description, [library])

@@ -11,7 +11,7 @@ __all__ = ["cgutils", "errors", "extending", "ir", "numpy_support", "types"]
 
 
 class LazyModule:
-    """Stands for a module; its names are those of the module."""
+    """Stands for a module, which it imports when one of its attributes is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name

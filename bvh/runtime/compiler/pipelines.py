@@ -38,7 +38,7 @@ def own_pipelines() -> Own | None:
     with global_compiler_lock:
         if _decided:
             return _own
-        # The trial calls this, too.
+        # Set before the trial, which calls this function, too.
         _decided = True
         try:
             if os.environ.get("BVH_PLAIN_COMPILER") == "1":
@@ -46,7 +46,7 @@ def own_pipelines() -> Own | None:
             else:
                 _own = _imported()
                 _try()
-        except Exception as error:  # of any kind: it is another version's
+        except Exception as error:  # another version of Numba may raise any
             _own = None
             leave_to_numba()
             enrolled("warnings at the line of the caller")(
@@ -68,7 +68,7 @@ def _imported() -> Own:
 
 
 def _try() -> None:
-    """Compile a small kernel with a helper."""
+    """Compile a small kernel with a helper, to test the pipelines."""
 
     def dispatcher(function: Function, pipeline: Function) -> Dispatcher:
         return registry.CPUDispatcher(function, targetoptions={}, pipeline_class=pipeline)
@@ -99,8 +99,8 @@ def entry_compiler(*state: object) -> Any:
 
 
 def of_general_types(helper: Dispatcher) -> Dispatcher:
-    """Have a helper compiled for the types of its arguments, constants included."""
-    # Numba compiles it again for each value of a constant, such as the row that an accessor reads.
+    """Have a helper compiled for the types of its arguments, without the values of constants."""
+    # Numba would compile it again for each value of a constant, such as the row of an accessor.
     template, compile_by_numba = helper.get_call_template, helper.compile
 
     def of_types(args, kws):

@@ -40,7 +40,7 @@ def compile_together(
     work: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Do the work of all parts, listed by family, in several processes."""
-    # A process imports `work` by its name.
+    # `work` must be a function that other processes can import by its name.
     plan, total, done = Plan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
@@ -91,7 +91,7 @@ def _received(pipe: Connection) -> None:
 
 
 def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
-    """Work on the parts sent through a pipe, in a process of its own."""
+    """Work on the parts sent through a pipe, until None; in a process of its own."""
     # The parent process handles Ctrl-C, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError):
@@ -100,6 +100,6 @@ def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
             try:
                 work(name)
             except Exception as error:
-                # One that can be pickled.
+                # An exception that can be pickled, whatever `error` is.
                 answer = RuntimeError(f"{type(error).__name__}: {error}")
             pipe.send(answer)

@@ -2,7 +2,7 @@
 
 A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
 are split where it has not: any width compiles anywhere. Vectors and operations are imported when
-something is compiled: until then, others stand for them.
+something is compiled; until then, deferred objects stand for them.
 
 Each file imports only from those above it.
 
@@ -27,7 +27,7 @@ from bvh.runtime.simd.cpu import HAS_FMA, WIDTH
 if TYPE_CHECKING:
     from bvh.runtime.simd.vectors import Vec
 else:
-    # Annotations of what kernels are given.
+    # Kernels need this name in annotations only; the module of the class imports Numba.
     Vec = Any
 
 _OPERATIONS = {
@@ -38,6 +38,7 @@ _OPERATIONS = {
     "memory": "address gather load load_ints load_threes peek peek_int pointer pointer_to poke "
     "poke_int prefetch_address shifted store store_ints",
 }
+# By file, its deferred names; by operation, those of its file.
 _HOMES = {home: names_of(f"{__name__}.{home}", names) for home, names in _OPERATIONS.items()}
 _FOUND = {name: _HOMES[home] for home, names in _OPERATIONS.items() for name in names.split()}
 
@@ -45,7 +46,7 @@ __all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows",
 
 
 def __getattr__(name: str) -> Any:
-    """Return what stands for an operation."""
+    """Return the deferred intrinsic of an operation."""
     if name in _FOUND:
         return _FOUND[name](name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,8 +73,9 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
 # Scalars among the operands are copied into all lanes.
 fused = literal_operation(_multiply_add(exact=True))
 fused.__doc__ = "Return a*b + c, rounded once, of doubles or of lanes."
-# A CPU without an instruction for it needs a call a lane. In a sum of products, each fused with the
-# sum so far, no term then goes through more roundings than the innermost does at any rate.
+# A CPU without an instruction for it would call a function for each lane. With two roundings, in a
+# sum of products, each fused with the sum so far, no term goes through more roundings than the
+# innermost one, which goes through as many in any case.
 fma = literal_operation(_multiply_add(exact=False))
 fma.__doc__ = "The same; of float32 lanes rounded twice where the CPU cannot fuse both steps."
 
@@ -89,6 +90,8 @@ def sqrt(typingctx: TypingContext, a: Type) -> Operation:
 
 
 def _extreme(symbol: str) -> Callable[..., Operation]:
+    """Return a function that types and generates the choice of a if `a symbol b`, else of b."""
+
     def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
         kind = result_type(a, b)
         if kind is None:
@@ -112,7 +115,8 @@ greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where ei
 
 @literal_operation
 def lowest(typingctx: TypingContext, vector: Type) -> Operation:
-    """Return the smallest lane, of lanes that are not NaN; of zeros, any."""
+    """Return the smallest lane; no lane may be NaN, and of zeros the sign is either."""
+    # The lower half of the lanes is compared with the upper one, until one lane is left.
     if not isinstance(vector, Vec):
         return None
 
@@ -135,8 +139,8 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
 @literal_operation
 def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
     """Convert lanes to the type of the scalar `like`."""
-    # Floats round to nearest as floats, and towards zero as integers, which must hold them;
-    # integers keep their low bits.
+    # Floats are rounded to the nearest float, or towards zero to an integer, whose range they must
+    # not exceed. Narrower integers keep the low bits.
     if not isinstance(vector, Vec):
         return None
     kind = types.unliteral(like)
@@ -154,7 +158,10 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
 
 
 def _reread(kinds: dict[Type, Type]) -> Callable[..., Operation]:
-    """Return what makes an intrinsic that returns the bits of lanes, or of a scalar, as others."""
+    """Return a function that types and generates the same bits as values of another type.
+
+    `kinds` has that type, by the type of the lanes or of the scalar.
+    """
 
     def build(typingctx: TypingContext, value: Type) -> Operation:
         kind = kinds[types.unliteral(getattr(value, "dtype", value))]

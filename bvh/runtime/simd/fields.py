@@ -1,7 +1,7 @@
 """Code of the accessors of `accessors.py`.
 
-They are intrinsics, which take Numba no longer than `peek` and a sum; a function takes it five
-milliseconds.
+They are intrinsics, which Numba compiles as fast as `peek` and a sum; each function would take five
+milliseconds. A *place* is added to the index at which a record begins.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def _each(
     operation: TypedCode, places: Sequence[int], context: Context, builder: Builder, args: Values,
     values: Sequence[Value] = (),
 ) -> list[Value]:  # fmt: skip
-    """Write an operation for each place, which is added to the index; return what they return."""
+    """Write an operation for each place, with its value if there are any; return the results."""
     signature, write = operation
     results = []
     for i, place in enumerate(places):
@@ -43,16 +43,17 @@ def _each(
 
 
 def _kind_of(kind: Type, places: Sequence[int]) -> Type:
-    """Return the type of what is at some places: one of a kind, or a tuple of them."""
+    """Return the type of the values at some places: `kind`, or a tuple of it for several."""
     return kind if len(places) == 1 else types.UniTuple(kind, len(places))
 
 
 def _together(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
+    """Return a single result as it is, several as a tuple of type `kind`."""
     return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
 
 
 def _taking(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
-    """Return what does an operation at all places; its integers are as wide as another type."""
+    """Return code that reads all places by an operation; integers are extended to type `wide`."""
     signature, _ = operation
     result = _kind_of(wide or signature.return_type, places)
 
@@ -68,7 +69,10 @@ def _taking(operation: TypedCode, places: Sequence[int], wide: Type | None = Non
 def _putting(
     operation: TypedCode, places: Sequence[int], given: Type, kind: Type | None = None
 ) -> TypedCode:
-    """Return what does an operation with one of the values for each place, cast to a type."""
+    """Return code that writes a value, or a tuple `given` for several places, by an operation.
+
+    Values are cast to the type `kind`, if there is one.
+    """
     alone = len(places) == 1
 
     def codegen(context, builder, sig, args):
@@ -86,9 +90,9 @@ def _putting(
 
 
 def field(kind: Any, *places: int) -> tuple[Any, Any]:
-    """Return functions that read and write a number of a type, or a tuple where places are more."""
+    """Return functions that read and write a number; for several places, a tuple of numbers."""
     kind = type_of_kind(kind)
-    # Those of int32 are read as int64, as all integers inside kernels.
+    # Numbers of int32 are read as int64, the type of all integers inside kernels.
     wide = types.int64 if kind == types.int32 else kind
 
     @literal_operation
@@ -105,7 +109,7 @@ def field(kind: Any, *places: int) -> tuple[Any, Any]:
 
 
 def rows(kind: Any, *places: int) -> tuple[Any, Any, Any]:
-    """Return functions that read a number, load n lanes, and store a number or lanes, narrowed."""
+    """Return functions that read a number, load n lanes, and store a number or lanes."""
     read, _ = field(kind, *places)
     kind = type_of_kind(kind)
 
@@ -127,7 +131,7 @@ def rows(kind: Any, *places: int) -> tuple[Any, Any, Any]:
 
 
 def splat_rows(*places: int) -> tuple[Any]:
-    """Return a function of (memory, stride) that copies a float32 into all lanes of a vector."""
+    """Return a function of a tuple (memory, stride) that copies a float32 into all lanes."""
     result = _kind_of(Vec(types.float32, WIDTH), places)
 
     def read(typingctx: TypingContext, numbers: Type) -> Operation:

@@ -1,7 +1,7 @@
 """Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression.
 
-LLVM does not find the instructions that permute lanes by a vector of indices, and that move chosen
-lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
+LLVM does not find the instructions that permute lanes by a vector of indices, or move chosen lanes
+to the front. So they are chosen here by the CPU's features, with generic code for other CPUs.
 """
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -27,6 +27,7 @@ def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
     vec = Vec(scalar, n.literal_value)
 
     def emit(builder: Builder, value: Value, n: Value) -> Value:
+        # Numba may hold a boolean in 8 bits; lanes of masks have one.
         if scalar == types.boolean and value.type != BIT:
             value = builder.trunc(value, BIT)
         return spread(builder, value, vec.n)
@@ -36,7 +37,7 @@ def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
 
 @literal_operation
 def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
-    """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
+    """Return a scalar in as many lanes as `like` has; the scalar itself if `like` is a scalar."""
     scalar = types.unliteral(value)
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
     lanes = isinstance(kind, Vec)
@@ -54,7 +55,7 @@ def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
 
 @literal_operation
 def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operation:
-    """Return n lanes from one on."""
+    """Return n lanes of a vector from lane `begin` on; both are constants."""
     if not isinstance(vector, Vec):
         return None
     lanes = indices(range(begin.literal_value, begin.literal_value + n.literal_value))
@@ -96,7 +97,7 @@ def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
 
 
 def _native_permute(vec: Vec) -> str | None:
-    """Return the x86 instruction that permutes the lanes of this vector."""
+    """Return the x86 instruction that permutes lanes of such a vector; None if there is none."""
     kind = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
     if kind and vec.n == 8 and host_features().get("avx2"):
         return f"llvm.x86.avx2.perm{kind[0]}"
@@ -106,14 +107,16 @@ def _native_permute(vec: Vec) -> str | None:
 
 
 def _table() -> str | None:
-    """Return the instruction that looks up the 16 bytes of a vector by others."""
+    """Return the instruction that picks bytes of a vector of 16 by indices; None without one."""
     if host_features().get("ssse3"):
         return "llvm.x86.ssse3.pshuf.b.128"
     return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None
 
 
 def _permuted_bytes(builder: Builder, table: str, value: Value, order: Value) -> Value:
-    """Return 4 lanes of 32 bits, permuted as bytes."""
+    """Return 4 lanes of 32 bits, permuted as bytes by the instruction `table`."""
+    # Byte i of lane k is byte 4 * (order[k] & 3) + i of the vector. The product has the first term
+    # in each byte of lane k.
     bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
     first = builder.mul(builder.and_(order, lane), ir.Constant(order.type, [0x04040404] * 4))
     at = builder.add(builder.bitcast(first, bytes_of), ir.Constant(bytes_of, [0, 1, 2, 3] * 4))
@@ -123,7 +126,7 @@ def _permuted_bytes(builder: Builder, table: str, value: Value, order: Value) ->
 
 @literal_operation
 def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
-    """Return lane order[k] of the vector in lane k; only the low bits of an index count."""
+    """Return lane order[k] of the vector in lane k; indices are modulo the number of lanes."""
     if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
         return None
     native, table = _native_permute(vector), _table()
@@ -146,7 +149,8 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
 
 
 def compress_orders(n: int) -> NDArray[np.int32]:
-    """Return for each mask of n lanes the permutation that moves its lanes to the front."""
+    """Return for each mask of n lanes the permutation that moves its set lanes to the front."""
+    # The row of a mask is its bits as an integer. The sort is stable, so lanes keep their order.
     rows = np.arange(1 << n)[:, None] >> np.arange(n) & 1
     return np.ascontiguousarray(np.argsort(1 - rows, axis=1, kind="stable").astype(np.int32))
 

@@ -24,7 +24,7 @@ from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
 def is_flat(array: Type, dtype: Type | None = None) -> bool:
-    """Return whether a type is that of a pointer or C-contiguous array, of numbers or of a type."""
+    """Return whether a type is a pointer or C-contiguous array of a type, or of any numbers."""
     flat = isinstance(array, types.CPointer) or (
         isinstance(array, types.Array) and array.layout == "C"
     )
@@ -41,7 +41,7 @@ def _data_of(context: Context, builder: Builder, ty: Type, array: Value) -> Valu
 def _element(
     context: Context, builder: Builder, sig: Signature, args: Values, llvm: ir.Type | None = None
 ) -> Value:
-    """Return the address of element args[1] of the array args[0], as that of an LLVM type."""
+    """Return the pointer to element args[1] of the array args[0], cast to an LLVM type if given."""
     place = builder.gep(_data_of(context, builder, sig.args[0], args[0]), [args[1]])
     return place if llvm is None else builder.bitcast(place, llvm.as_pointer())
 
@@ -210,7 +210,7 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
 
 
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
-    """Store lanes or a scalar, narrowed to the type `lane` where theirs is another."""
+    """Return the operation that stores lanes or a scalar, narrowed to the type `lane`."""
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 

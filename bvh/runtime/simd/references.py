@@ -17,7 +17,10 @@ def _converted(
     context: Context, builder: Builder, kind: Type, value: Value,
     of_array: Callable[[cgutils._StructProxy], Value], new_kind: Callable[[Type], Type],
 ) -> Value:  # fmt: skip
-    """Return a value with what a function makes of its arrays in their place, also in tuples."""
+    """Return a value, or nested tuple, with each array replaced by `of_array` of it.
+
+    `new_kind` returns the type of a tuple with them. References to other members are counted.
+    """
     if isinstance(kind, types.Array):
         return of_array(context.make_array(kind)(context, builder, value))
     if isinstance(kind, types.BaseTuple):

@@ -94,7 +94,7 @@ def result_type(*args: Type) -> Type | None:
 def operands(
     context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
 ) -> list[Value]:
-    """Return operands as what `result_type` says: scalars in every lane, where it has lanes."""
+    """Return operands, with scalars copied into all lanes if `result`, their type, has lanes."""
     if not isinstance(result, Vec):
         return list(values)
     return [
@@ -120,8 +120,8 @@ def _define(
     symbol: Callable[..., object], arity: int, emit: Callable[..., Value], to_mask: bool = False,
     only: tuple[type[Type], ...] | None = None,
 ) -> None:  # fmt: skip
-    """Define an operator on vectors, or on those of some types of lanes only."""
-    # emit(builder, is_float, *lanes) writes it.
+    """Define an operator of `arity` operands on vectors, or on those whose lanes are of `only`."""
+    # emit(builder, is_float, *lanes) writes its code. With `to_mask`, the result is a mask.
 
     class Template(templates.AbstractTemplate):
         def generic(self, args: Sequence[Type], kws: object) -> Signature | None:
@@ -146,7 +146,8 @@ def _define(
 
 
 def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
-    """Return what writes a comparison of lanes or scalars, by an ordered one of floats."""
+    """Return a function that writes the code of a comparison of lanes or scalars."""
+    # Comparisons of floats are ordered, that is false with a NaN; != is unordered, true with one.
 
     def emit(builder: Builder, real: bool, a: Value, b: Value) -> Value:
         if real:

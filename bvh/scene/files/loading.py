@@ -91,6 +91,7 @@ def _loaded(
     headers = [content[:HEADER_SIZE].tobytes()]
 
     def tree_of(header: file_formats.Header, content: NDArray[np.uint8]) -> BVH:
+        """Return a tree in the file; add it and its header to the lists."""
         trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
         headers.append(content[:HEADER_SIZE].tobytes())
         return trees[-1]
@@ -99,7 +100,8 @@ def _loaded(
         return tree_of(header, content), trees
     scene = scene_of(header, content, tree_of, Scene, workers)
     if mmap:
-        # Headers have the digests of all that is in a file.
+        # Headers have the digests of all content. Only the whole scene is equal to the file, so
+        # nested ones get no checksum, and have no `source`.
         checksum = blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
         file = _mapped(content)
         for part in nested_scenes(scene):
@@ -203,7 +205,7 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
-    """Read a file whose header has been checked."""
+    """Read a file whose header, `start`, has been checked; raise if it is another one now."""
     content = aligned(size, np.uint8)
     file.seek(0)
     # One read of the system may return less; a buffer continues.

@@ -55,6 +55,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:
+        """Return the next bytes of the data."""
         nonlocal end
         begin, end = end, end + size
         if end > len(data):
@@ -64,7 +65,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     image_count = int.from_bytes(taken(4).tobytes(), "little")
     sizes = taken(8 * image_count).view("<u8")
     records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
-    # An opened image takes about twenty times the memory of a small file.
+    # An opened image takes twenty times the memory of a small file, so unused ones are refused.
     if len({record[-1] for record in records} - {0}) < image_count:
         raise ValueError("is not valid: an image is of no use")
     images = [None, *(_image(taken(size)) for size in sizes.tolist())]

@@ -68,6 +68,7 @@ def _instance_tables(
     parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
     """Return the concatenated tables of instances of all scenes, and materials."""
+    # In a file a child is the number k of a tree, or ~k of a scene.
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
     tables = [part._instances for part in parts]
@@ -112,6 +113,7 @@ def scene_of(
 
 
 def _refuse(bad: Any, what: str) -> None:
+    """Raise a ValueError that says `what` if `bad` is true, or true anywhere in an array."""
     if np.any(bad):
         raise ValueError(f"is not valid: {what}")
 
@@ -207,7 +209,7 @@ def _assembled(
     tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
-    """Return the outermost scene."""
+    """Return the outermost scene, created after all that are nested in it."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
     useful = [one.reversed or any(given is not None for given in one) for one in known]
@@ -215,7 +217,7 @@ def _assembled(
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
-        # Scenes first, each kind ascending: saved again, the scene gives the same file.
+        # Children are scenes, then trees, both ascending: saving again writes the same file.
         keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
         # Copied, as the tables are views of the file.
         columns = {

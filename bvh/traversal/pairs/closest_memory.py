@@ -21,7 +21,8 @@ MAX_KEYS = (MAX_LEAF_ROWS * WIDTH) ** 2
 # Rows of boxes, and of a group (see `near_faces`).
 BOX_ROWS, GROUP_ROWS = 18, 13
 ROWS_SIZE = max(BOX_ROWS, GROUP_ROWS * (MAX_LEAF_ROWS + 1)) * WIDTH
-# Candidates that are stored before they are measured.
+# Candidates that are stored before they are measured. A pair of faces has a code, the first id
+# times 2**32 plus the second, and codes order pairs.
 CAPACITY = 512
 
 # The state: the query, the stack's height (-1 before its root), candidates, the code of the lowest
@@ -29,14 +30,14 @@ CAPACITY = 512
 # are collected, but not yet tested; the pair whose points are stored; whether lanes have lowered
 # the bound since a pair was tested.
 QUERY, HEIGHT, COUNT, CONTACT, DECIDED, LEFT, KEPT_PAIR, LOWERED, STATE_SIZE = range(9)
-# The upper bound of the distance, the scale of the pair's frame; the limit; a distance of two
-# vertices that pairs of faces share, NaN for none, and where they are; the stored points;
+# Reals: the upper bound of the distance, the scale of the pair's frame; the limit; a distance of
+# two vertices that pairs of faces share, NaN for none, and where they are; the stored points;
 # the errors of lower bounds, of boxes and of faces.
 BEST, SCALE, LIMIT, SHARED, VERTICES, POINTS = 0, 1, 2, 3, 4, 10
 BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 
-# The upper bound of the distance of a candidate that has a lower bound alone; NaN if it is to be
-# measured.
+# A candidate that is yet to be measured has this in place of an upper bound of its distance if
+# only lanes have bounded it, and NaN if `closest_pairs` has tested it.
 UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
@@ -53,11 +54,11 @@ class ClosestSearch(NamedTuple):
     floats: NDArray[np.float32]
     floats2: NDArray[np.float32]
     rows: NDArray[np.float32]  # boxes or triangles of the second side, triangles of the first
-    ends: NDArray[np.float64]  # and where they end along the direction
-    masks: NDArray[np.int64]  # which lanes of its groups are near enough
-    spare: NDArray[np.float64]
+    ends: NDArray[np.float64]  # products of these with the direction
+    masks: NDArray[np.int64]  # lanes of the second leaf's groups that are near enough
+    spare: NDArray[np.float64]  # one vector of keys
     keys: NDArray[np.float64]  # squared distances of the pairs to be pushed, or tested
-    names: NDArray[np.int64]
+    names: NDArray[np.int64]  # see `near_pairs.open_pair` and `near_faces.collect_faces`
     codes: NDArray[np.int64]  # candidates: pairs, and bounds of their distances
     lows: NDArray[np.float64]
     highs: NDArray[np.float64]
@@ -72,7 +73,7 @@ class SearchMemory(NamedTuple):
 
 
 class Closest(NamedTuple):
-    """The pairs found."""
+    """The pairs found; where there is none: inf, NaN and -1."""
 
     distance: NDArray[np.float64]
     position: NDArray[np.float64]  # (n, 2, 3)
@@ -93,7 +94,7 @@ def new_search_memory() -> SearchMemory:
 
 
 def _pointer(like):
-    """Return a function (table, i): the pointer at an address in a table, to numbers like one."""
+    """Return a function (table, i) of the pointer, to numbers like `like`, at the i-th address."""
     return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 

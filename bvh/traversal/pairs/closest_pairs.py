@@ -37,7 +37,7 @@ DESCENTS = 2
 
 @kernel
 def _test(task, code):
-    """Test a pair of faces, by its code: as a contact, or else as a candidate."""
+    """Test a pair of faces, by its code: a contact ends up in the state, others as candidates."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -51,6 +51,7 @@ def _test(task, code):
         if low > peek(reals, memory.BEST):
             return
     if low <= 0.0:
+        # The faces may touch.
         if triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2]):
             poke(state, memory.CONTACT, code)
             poke(reals, memory.BEST, 0.0)
@@ -67,7 +68,7 @@ def _test(task, code):
 
 @inlined
 def _direct(task, g):
-    """Measure both sides along a direction."""
+    """Set the direction, from the second side to the first, along which both are measured."""
     pair_frames.set_direction(task.side, task.side2, g)
     pair_frames.set_floats(task.side, task.search.floats)
     pair_frames.set_floats(task.side2, task.search.floats2)
@@ -75,7 +76,7 @@ def _direct(task, g):
 
 @inlined
 def _pair_at(task, i):
-    """Return the code of a pair of faces that is collected."""
+    """Return the code of the i-th collected pair of faces, from its name."""
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
     return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
@@ -84,9 +85,9 @@ def _pair_at(task, i):
 @kernel
 def _test_collected(task):
     """Test the pairs of faces that are collected, nearest bounds first, while there is room."""
-    # Pairs that are surely apart become candidates untested, but the nearest after the bound was
-    # lowered: others would lower it by no more than the error of lanes. Once faces touch, the
-    # lowest pairs come first.
+    # Pairs that are surely apart become candidates untested, except the nearest one after lanes
+    # have lowered the bound: tests of the others would lower it by no more than the error of
+    # lanes. Once faces touch, the lowest pairs come first.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
@@ -133,7 +134,8 @@ def _leaves(task, code, box, code2, box2):
 
 @kernel
 def _descend_from(task, name):
-    """Test the faces of two leaves: always the nearest below a pair of children of the roots."""
+    """Descend from a pair of children of the roots, always to the nearest, and test both leaves."""
+    # `name` gives the lanes of both (see `near_pairs.open_pair`).
     stay_outlined()
     tree, tree2, search = task.tree, task.tree2, task.search
     root = np.int64(0)
@@ -150,7 +152,7 @@ def _descend_from(task, name):
         code, box = child_of(tree.blocks, code, box, name % WIDTH)
         code2, box2 = child_of(tree2.blocks, code2, box2, name // WIDTH)
     _leaves(task, code, box, code2, box2)
-    # The search will come to them again.
+    # Only the bound or a contact remains: the search will come to these pairs again.
     poke(search.state, memory.COUNT, np.int64(0))
     poke(search.state, memory.LEFT, np.int64(0))
 
@@ -159,6 +161,7 @@ def _descend_from(task, name):
 def _descend(task):
     """Descend from the nearest pairs of children of the roots, for a bound or a contact."""
     stay_outlined()
+    # The stack holds the keys and names of those pairs; the key of one that is done becomes NaN.
     search, root = task.search, np.int64(0)
     stack, count = search.stack, near_pairs.open_pair(task, root, root, root, root)
     for i in range(count):
@@ -177,7 +180,8 @@ def _descend(task):
 
 @kernel
 def _begin(task, limit, hint):
-    """Begin a query: the frame of the pair, bounds, and descents to first pairs, or the hint's."""
+    """Begin a query: set the frame of the pair and bounds, and test some pairs to lower these."""
+    # Those are the pair with the code `hint`, or those of descents if it is -1.
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -186,7 +190,7 @@ def _begin(task, limit, hint):
     margin = 0.0
     for axis in range(3):
         margin += peek(side, MARGIN + axis) + peek(side2, MARGIN + axis)
-    # NaN, of overflow, stays NaN.
+    # At least 1, but an extent that is NaN, after an overflow, stays NaN.
     extent = 1.0 if extent <= 1.0 else extent
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
@@ -207,12 +211,13 @@ def _begin(task, limit, hint):
 
 
 def _visit(search, task, top, pair):
+    """Drop or open a pair of subtrees, or test two leaves; return the stack's height."""
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
         return top
     if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
-        # All faces come after one that touches.
+        # All pairs come after the one that touches. The root, of code 0, has no lowest id.
         return top
     if code >= 0 or code2 >= 0:
         count = near_pairs.open_pair(task, code, box, code2, box2)
@@ -220,7 +225,7 @@ def _visit(search, task, top, pair):
         return near_pairs.push_collected(task, top, code, box, code2, box2, count)
     _leaves(task, code, box, code2, box2)
     if contact == memory.NO_PAIR and peek(state, memory.CONTACT) != memory.NO_PAIR:
-        # From the root again, lowest faces first.
+        # After the first contact, begin at the roots again, with lowest faces first.
         poke(state, memory.LEFT, np.int64(0))
         return push_roots(task.stack)
     return top
@@ -231,10 +236,10 @@ SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memor
 
 @kernel
 def _continue(task, steps):
-    """Continue a query; return the steps that are left, 0 if there is more to do."""
+    """Continue a query for some steps; return how many of them are left."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
-        # It paused because the memory of candidates was full.
+        # Candidates filled their memory; the caller has left the best of them, or none.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
@@ -248,6 +253,8 @@ def _continue(task, steps):
 @kernel
 def _finish(task, found, q):
     """Write the result of a query; return whether it is decided."""
+    # Without a contact, it is not if several candidates may be the closest, or one has no exact
+    # distance. Then their corners are written for rational numbers.
     stay_outlined()
     search = task.search
     state, reals = search.state, search.reals
@@ -268,7 +275,7 @@ def _finish(task, found, q):
 
 @kernel
 def _write(task, found, q, code, distance):
-    """Write a pair by its code, -1 for none."""
+    """Write row q of the results: a pair by its code, -1 for none, its distance and points."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)
@@ -299,9 +306,10 @@ _has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, 
 
 @entry
 def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for some steps; by rows, and by addresses."""
-    # The motions are a table of `pair_frames.set_motions`, with a matrix for each query. A hint is
-    # the code of a pair, -1 for none.
+    """Continue queries from state[QUERY] to `end`, for `steps` visits of pairs of subtrees."""
+    # `row` and `row2` are rows of trees, `memory_table` and `found` the tables of the addresses of
+    # `ClosestSearch` and `Closest`. The motions are a table of `pair_frames.set_motions`, with a
+    # matrix for each query. A hint is the code of a pair, -1 for none.
     #
     # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
     # rational numbers to decide. The caller leaves the best of them as the only candidate, or none,

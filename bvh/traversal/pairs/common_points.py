@@ -12,6 +12,7 @@ COMMON = 2.0**-52
 
 @inlined
 def _off(p, a, b):
+    """Return the distance of a point from the farther one of two triangles."""
     d, _, _ = nearest_on_triangle(p, a[0], a[1], a[2])
     e, _, _ = nearest_on_triangle(p, b[0], b[1], b[2])
     return max(d, e)
@@ -32,7 +33,7 @@ def common_point(a, b):
     # edges. The first that is as near to both triangles as its rounding allows is taken, or the one
     # that is computed nearest to both.
     stay_outlined()
-    # Both powers of two are doubles.
+    # Limited so that 2**scale and 2**-scale are doubles.
     scale = min(max(exponent(max(reach_of(*a), reach_of(*b))), -1022), 1022)
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)

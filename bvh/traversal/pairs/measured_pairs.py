@@ -14,11 +14,13 @@ from bvh.runtime.simd import peek, poke, shifted, sqrt
 from bvh.traversal.pairs import closest_memory as memory
 from bvh.traversal.pairs.pair_frames import side_corners
 
-# Cosines and sines, squared, that count as clear; coordinates and squares that products allow for.
+# The least squared cosine or sine that is clearly not 0; the largest coordinate and the least
+# square whose products do not over- or underflow; the least product with g of an edge, and the
+# largest square of one, as multiples of the square of g.
 CLEAR = 2.0**-40
 REACH, LEAST = 2.0**200, 2.0**-200
 NEAR, FAR = 2.0**-30, 2.0**70
-# Of squares in float32.
+# A factor that lowers numbers from float32 by more than their errors.
 ROUNDED = 1.0 - 2.0**-18
 
 
@@ -97,7 +99,9 @@ def points_at(reals, at):
 
 @inlined
 def measure(reals, a, b):
-    """Return (low, high, x, y) of two triangles; the same if they are nearest at known vertices."""
+    """Return (low, high, x, y) of two triangles: bounds of the distance, and nearest points."""
+    # Those of an earlier pair are returned if they are vertices of both triangles, too, and the
+    # nearest points.
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
     if d == d and nearest_at(a, b, v, w):
@@ -129,7 +133,7 @@ def _at_shared(reals, a, b):
 
 @inlined
 def lower_bound(reals, key):
-    """Return a lower bound of the distance of two faces by that of lanes, squared."""
+    """Return a lower bound of the distance of two faces in the world by their key, from lanes."""
     return (
         (sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
         / peek(reals, memory.SCALE)
@@ -157,7 +161,8 @@ def _nearest_first(search, count):
 
 @kernel
 def settle(task):
-    """Measure the candidates; keep the best of those that are sure, and those that are not."""
+    """Measure candidates; keep the best of known distance, and those that may be as near."""
+    # The distance of a candidate is known if its lower and upper bound are the same.
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals

@@ -35,11 +35,12 @@ MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
 PAIRS = 4 * MAX_LEAF_PAIRS
 GROUP_SIZE = pair_frames.GROUP_ROWS * WIDTH
 
-# The state: the stack's height in numbers, pairs found; its first number, or the current task.
+# The state: how many numbers the stack holds; how many pairs are found; where the stack begins
+# (`split`), or the current task (`find_contacts`).
 HEIGHT, MET, FIRST = 0, 1, 2
 
-# What both sides are parts of: two meshes; one mesh, so that shared corners and edges do not count;
-# one tree, so that each pair counts once.
+# What both sides are parts of: two meshes; one mesh, whose faces do not intersect where they only
+# share a corner or an edge; one tree, where each pair is found once, not in both orders.
 TWO_MESHES, ONE_MESH, ONE_TREE = 0, 1, 2
 
 # Steps between two checks for an interrupt: some milliseconds.
@@ -67,7 +68,7 @@ class Meeting(NamedTuple):
 
 
 def new_pair_search(entries: int) -> PairSearch:
-    """Return the scratch of a search, with capacity for some pairs of subtrees to begin with."""
+    """Return the scratch of a search that begins with up to `entries` pairs of subtrees."""
     stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
     rows = np.empty(GROUP_SIZE * MAX_LEAF_ROWS, np.float32)
     pairs = np.empty((PAIRS, 2), np.int32)
@@ -174,6 +175,7 @@ def _test_leaves(search, task, code, code2):
         used = mask_bits(used_lanes(tree.groups, group_at(g)))
         for m in range(many2):
             g2 = first2 + m
+            # A leaf with itself: each pair of groups once, then each pair of lanes once.
             if itself and code == code2 and g2 < g:
                 continue
             for k in range(WIDTH):
@@ -192,6 +194,7 @@ def _test_leaves(search, task, code, code2):
                 while bits != 0:
                     i = np.int64(peek(tree.ids, group_at(g) + simd.lowest_bit(bits)))
                     bits &= bits - 1
+                    # A face that was split is in several leaves.
                     if itself and i == j:
                         continue
                     if _meets(task, i, j):
@@ -203,6 +206,7 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
+    """Open a pair of subtrees, or test two leaves; return the stack's height."""
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
         return _open(task, top, code, box, code2, box2)
@@ -215,7 +219,7 @@ SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 @inlined
 def _task_of(row, row2, motions, places, pair_search, room, shared):
-    """Return the task of a search, with the maps of the leaves at two places."""
+    """Return the task of a search, with the maps of both leaves, `places`."""
     memory, none = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
     task = pair_walk.task_of(row, row2, memory.sides, memory.stack, search)
@@ -227,13 +231,14 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 @entry
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
     """Open pairs of subtrees until there are `wanted`, or only leaves are left."""
-    # They are in the stack from FIRST to HEIGHT.
+    # They are in the stack from FIRST to HEIGHT. `leaves` is how many of its last numbers are those
+    # of pairs of leaves.
     none = np.int64(0)
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, none, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)
     capacity = len(pair_search.stack) - SPARE
     while leaves < top - first < ENTRY * wanted and top <= capacity:
-        # The oldest first.
+        # The oldest is opened first; a pair of leaves moves to the end.
         _, code, box, code2, box2 = pair_walk.entry(stack, first)
         first += ENTRY
         if code >= 0 or code2 >= 0:
@@ -262,8 +267,8 @@ def find_contacts(rows, rows2, tasks, motions, pair_search, touching, enough, st
     """Continue with tasks from state[FIRST], for some steps; return whether none is left."""
     # Trees, which are over triangles, are given by the addresses of their rows; a task by its two
     # trees, its group, and its two leaves. The group is `touching` once two faces meet: then no
-    # more of it is searched. Nor is anything if the second number of `enough` is not 0, which sets
-    # the first. A task begins where the stack's height is below 0.
+    # more of it is searched. Nor is any group if enough[1] is not 0: a contact copies it to
+    # enough[0], which ends the search. A task begins where the stack's height is below 0.
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group = tasks[k, 2]

@@ -28,7 +28,7 @@ F = np.float32
 NORMAL, SQUARE = 9, 12
 
 
-# Mask of existing faces up to the last useful id.
+# Mask of the lanes with a face (ids are -1 without one) whose id is at most `last`.
 _of_use = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 
@@ -42,7 +42,8 @@ def _local_group(groups, group):
 
 @inlined
 def _ends(group, floats, side, sign):
-    """Return where triangles begin (sign -1) or end (1) along the direction."""
+    """Return the least (sign -1) or greatest (1) products of triangles with the direction."""
+    # `group` is what `_local_group` returns. The side's margin moves the results outward.
     v0, e1, e2 = group
     sign32, none = F(sign), splat(F(0.0), WIDTH)
     wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
@@ -60,7 +61,9 @@ def _in_frame(group, floats):
 
 @inlined
 def _beyond(g, reach, inverse, p, q, r):
-    """Return squared gaps between triangles and a box along g, by its reach and inverse square."""
+    """Return squared gaps along g between triangles and a box, 0 where they overlap."""
+    # p, q, r are the corners less the box's centre, `reach` is the largest product of g with a
+    # vector from that centre to a point of the box, and `inverse` is 1 / g . g.
     x, y, z = dot(p, g), dot(q, g), dot(r, g)
     gap = greater(lesser(x, lesser(y, z)), -greater(x, greater(y, z))) - reach
     return square_above(gap, inverse)
@@ -69,13 +72,14 @@ def _beyond(g, reach, inverse, p, q, r):
 @inlined
 def _keys_of_box(corners, n, inverse, box):
     """Return lower bounds of the squared distances of triangles from a box."""
+    # `n` and `inverse` are normals and 1 / n . n; `box` is what `near_pairs.in_frame` returns.
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
     keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
     keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
     keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
     wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
-    # Of a degenerate triangle it may be no normal, but any direction gives a bound.
+    # For a degenerate triangle n may be far from a normal, but any direction gives a bound.
     return greater(keys, _beyond(n, wide, inverse, p, q, r))
 
 
@@ -94,7 +98,7 @@ def _either_gap(g, a, b):
 
 @inlined
 def _row(rows, row):
-    """Return three rows."""
+    """Return three rows of lanes, from one on, as a vector."""
     at = row * WIDTH
     return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
 
@@ -110,7 +114,8 @@ def _sum(v):
 @inlined
 def _keys_of_faces(rows, at, k):
     """Return lower bounds of squared distances: between the centres, and along the normals."""
-    # Of the triangles in lanes, whose rows begin at `at`, from that in column k.
+    # Between the triangles in lanes, whose rows begin at row `at`, and the triangle at k: its first
+    # row times WIDTH, plus its lane.
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = minus(_sum(a), _sum(b))
@@ -121,17 +126,19 @@ def _keys_of_faces(rows, at, k):
     return greater(near_pairs.quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
-# Numbers brought to 0 and 1.
+# Numbers clamped to 0..1.
 _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH)))
 
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squared distance, lower bound) by the nearest points of edges, approximately."""
-    # As `_keys_of_faces`, of squares: the second by the direction between those points.
+    """Return (square, key) of triangles by the nearest points of their edges."""
+    # For the triangles of `_keys_of_faces`. The square is the least squared distance of two edges,
+    # approximately; the key bounds that of the triangles, by the direction between those points.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
+        # The nearest points of two edges are p + s u and r + t v.
         p = _row(rows, at + 3 * i)
         u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
         a = dot(u, u)
@@ -159,7 +166,7 @@ def _nearest_edges(rows, at, k):
 
 @inlined
 def _put_corners(rows, row, corners):
-    """Store triangles; return their normals and inverse squares of these, which are stored too."""
+    """Store corners, normals n and 1 / n . n of triangles from a row on; return the last two."""
     n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
     inverse = near_pairs.inverse_of(dot(n, n))
     for i in range(3):
@@ -174,6 +181,7 @@ def _lower(task, squares, mask):
     """Lower the bound of the search to the least of squared distances between points of faces."""
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
+    # The margin and the factor cover the errors of float32; the quotient is in the world.
     nearest = least + peek(reals, memory.FACE_MARGIN)
     nearest = nearest * (1.0 + 2.0**-18) / peek(reals, memory.SCALE)
     if nearest < peek(reals, memory.BEST):
@@ -184,8 +192,10 @@ def _lower(task, squares, mask):
 @kernel
 def collect_faces(task, code, box, code2, box2):
     """Collect the pairs of faces of two leaves that may be near enough; return how many."""
-    # A name is the positions of both in their leaves. Faces that come after a pair that touches are
-    # left out.
+    # The leaves are given by their codes and the positions of their boxes. A pair gets a key, a
+    # lower bound of its squared distance, and a name: the number group * WIDTH + lane of the first
+    # face, times 2**32, plus that of the second. First faces with higher ids than that of a pair
+    # that touches are left out, for their pairs come after it.
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -194,12 +204,14 @@ def collect_faces(task, code, box, code2, box2):
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
+    # Where first faces begin along the direction, which leads to them from the second side.
     least = INF
     for g in range(many):
         used = _of_use(load(tree.ids, group_at(first + g), WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.floats, task.side, -1.0)
         simd.store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, near_pairs.least_of(low, used))
+    # Second faces that are near enough to those, and to the first leaf's box.
     whole = near_pairs.in_frame(one_box(task.boxes, box), search.floats)
     most = -INF
     for m in range(many2):
@@ -216,6 +228,7 @@ def collect_faces(task, code, box, code2, box2):
         simd.poke(search.masks, m, mask_bits(used))
         simd.store(ends, m * WIDTH, -high)
         most = max(most, -near_pairs.least_of(-high, used))
+    # First faces that are near enough to these, and to the second leaf's box.
     whole = near_pairs.in_frame(one_box(task.boxes2, box2), search.floats2)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
@@ -229,7 +242,7 @@ def collect_faces(task, code, box, code2, box2):
         if mask_bits(kept) == 0:
             continue
         for m in range(many2):
-            # One side in lanes, the one with fewer faces left one by one.
+            # The side with more faces left is in lanes; those of the other are taken one by one.
             bits, bits2 = mask_bits(kept), peek(search.masks, m)
             lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
             column, column_at = m * memory.GROUP_ROWS, m

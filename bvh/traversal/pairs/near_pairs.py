@@ -16,17 +16,19 @@ from bvh.traversal.pairs.pair_walk import child_of, push
 from bvh.tree.oriented_boxes import node_boxes
 from bvh.tree.triangle_groups import dot
 
-# Pushes that are sorted; of more, only the nearest is put on top.
+# Up to this many pairs are sorted before they are pushed; of more, only the nearest is put on top.
 SORTED = 40
 # Steps between two checks for an interrupt: some milliseconds.
 STEPS = 1 << 10
 F = np.float32
 UP = 1.0 + 2.0**-40
-# Of squares in float32; errors of boxes and of faces, of coordinates that are about 1.
+# A factor that raises squares in float32 by more than their errors; errors of distances of boxes
+# and of faces, where coordinates are about 1.
 SLACK = 1.0 + 2.0**-18
 BOX_ERROR, FACE_ERROR = 2.0**-15, 2.0**-17
+# Ids less this number are keys below those of all distances.
 FIRST = 2.0**32
-# The key of boxes with one centre: below those of most others.
+# The key of boxes that have the same centre: below those of most others.
 DEEPEST = -16.0
 
 
@@ -61,12 +63,12 @@ _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 @inlined
 def quotient(gap, square):
-    """Return the square of a gap along a direction, by that of its length; 0 for next to none."""
+    """Return gap**2 / square; 0 if the gap is negative, or the square, of a direction, is tiny."""
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
 
-# 1 by squares; 0 for next to none.
+# The inverses of squares; 0 for tiny ones.
 inverse_of = inlined(lambda square: simd.select(square > 1e-30, 1.0 / square, 0.0))
 
 
@@ -82,6 +84,7 @@ def spread(rows, row, k):
 
 @inlined
 def put_three(rows, row, v):
+    """Store a vector of lanes in three rows from one on."""
     for axis in range(3):
         simd.store(rows, (row + axis) * WIDTH, v[axis])
 
@@ -92,7 +95,8 @@ doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 @inlined
 def _ends(box, floats, side, sign):
-    """Return where boxes begin (sign -1) or end (1) along the direction."""
+    """Return the least (sign -1) or greatest (1) products of boxes with the direction."""
+    # The side's margin moves the results outward.
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
     margin = simd.peek(side, ALONG_SHIFT) + sign * simd.peek(side, ALONG_MARGIN)
@@ -105,8 +109,10 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return a box, or boxes, in the frame of the pair; its half axes' reaches, inverse squares."""
-    # The reach along a half axis, times its length, is the sum of its products with all of them.
+    """Return (box, reaches, inverse squares) of a box, or boxes, in the frame of the pair."""
+    # A box is (centre, three half axes), and has a reach and an inverse square for each of these: 1
+    # by the square of its length. The reach along a half axis, times its length, is the sum of its
+    # products with all of them.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
@@ -125,7 +131,8 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     # frames by 2**-19: BOX_ERROR covers it all.
     #
     # Boxes that overlap along all of them have keys below 0, minus the square of how far: faces
-    # meet sooner where boxes overlap deeply.
+    # meet sooner where boxes overlap deeply. If the keys along the centres exceed `bound` in all
+    # lanes `kept`, as bits, these suffice.
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
     d = minus(spread(rows, 0, k), c)
@@ -152,7 +159,8 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
 
 @inlined
 def collect(task, keys, found, name, step, count):
-    """Collect the lanes of a mask, given as bits: their keys, and names from `name` on."""
+    """Append the keys and names of the lanes `found`, as bits; return the number collected."""
+    # The name of lane k is name + step * k.
     search = task.search
     if found != 0:
         simd.store(search.spare, 0, keys)
@@ -174,13 +182,15 @@ def _lane_mask(used, child, node):
 @kernel
 def open_pair(task, code, box, code2, box2):
     """Collect the pairs of children of a node-node or node-leaf pair; return how many."""
-    # A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
+    # A name is the lane of the second child times WIDTH, plus that of the first. A leaf stays as it
+    # is, and has its lane in its parent. Once faces touch, keys order pairs by lowest ids.
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)
     bound, reach = bound_of(task, memory.BOX_MARGIN), reach_of(search.reals)
     node2 = code2 if code2 >= 0 else box2 // WIDTH
     boxes2 = node_boxes(task.boxes2, node2)
+    # The centres of unused lanes are NaN.
     used2 = boxes2[0][0] == boxes2[0][0]
     if code2 < 0:
         used2 = _lane_mask(used2, box2, node2)
@@ -216,7 +226,7 @@ def open_pair(task, code, box, code2, box2):
         keys = _box_keys(boxes, reaches, inverses, rows, k, bound, kept)
         kept &= ~simd.mask_bits(far(keys, bound))
         if touching:
-            # Of those that may touch, the lowest faces first: below all distances.
+            # Pairs that may touch come before all others, the lowest faces first.
             count = collect(task, simd.convert(ids, 0.0) - FIRST, kept, k * WIDTH, 1, count)
         else:
             count = collect(task, simd.convert(keys, 0.0), kept, k * WIDTH, 1, count)

@@ -47,17 +47,18 @@ from bvh.tree.wide_nodes import child_boxes, node_at
 LINEAR, SHIFT, MARGIN = 0, 9, 12
 MAP, MAPPED, MATRIX, MOVED, INVERSE = 15, 27, 28, 40, 41
 ALONG, ALONG_SHIFT, ALONG_MARGIN, BOUND, SIDE_SIZE = 53, 56, 57, 58, 59
-# Those that lanes take, as float32: L, T, direction.
+# Numbers of a side that are used in lanes, as float32: L, T and the direction.
 FLOATS = 16
 
 ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
-# Of a sum of products with a direction, where no term is above 4; and of those in float32, by the
-# largest product.
+# Errors of a sum of products with a direction, where no term is above 4; and of such a sum in
+# float32, relative to the largest product.
 ALONG_ERROR = 2.0**-44
 LANES_ERROR = 2.0**-18
+# The length of directions.
 SHORTER = 1.0 - 2.0**-40
-# So that sums of a few coordinates do not overflow.
+# A factor that keeps sums of a few coordinates from overflowing.
 LESS = 2.0**-10
 LARGEST_FLOAT = 3.0e38
 F = np.float32
@@ -67,13 +68,13 @@ LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 
 def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors of three rows; `lower` to `corner` are given the rows and a column."""
+    """Return accessors of three rows: to read a column, to load lanes, and to store either."""
     return simd.rows(np.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
 
 
 lower, lowers, _ = _three(LOW)
 upper, uppers, _ = _three(HIGH)
-# The other corners are three rows on from each other.
+# Reads v0; for v1 and v2 the position is 3 and 6 rows further on.
 corner, _, _ = _three(V0)
 largest_coordinate, _, _ = simd.rows(np.float32, LARGEST * WIDTH)
 
@@ -89,7 +90,7 @@ doubles_at = inlined(lambda table, i: simd.pointer_to(peek(table, i), 0.0))
 
 @inlined
 def _store_map(side, at, numbers, first, given):
-    """Store three rows of four numbers, those of the identity if none are given."""
+    """Store a map, the twelve numbers from `first` on, or the identity unless `given`."""
     for i in range(12):
         one = 1.0 if i % 5 == 0 else 0.0
         poke(side, at + i, peek(numbers, first + i) if given else one)
@@ -130,7 +131,7 @@ def _turned(numbers, at, v):
 
 @inlined
 def _sized(side, at, p):
-    """Return the sum of the sizes of the terms of `_applied`."""
+    """Return the sums of the absolute terms of `_applied`, for p without negative numbers."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
         abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
@@ -161,7 +162,7 @@ def _extent(tree, side):
 
 @kernel
 def _radius(tree, side):
-    """Return a bound of the distance of what is in a side from its centre, along any axis."""
+    """Return LESS times a bound of how far a side reaches from its centre, along any axis."""
     stay_outlined()
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     widest = 0.0
@@ -173,9 +174,10 @@ def _radius(tree, side):
 
 @inlined
 def _set_side(tree, side, c, k, by_inverse, size, rounded):
-    """Set the map of a side: into the world, perhaps by INVERSE, less c, times 2**k."""
-    # The margin also covers the first side's vertices where its boxes stay as they are: rounded in
-    # the world, where `size` bounds their coordinates, and then to float32, by `rounded`.
+    """Set the map of a side: to the world, then by INVERSE if `by_inverse`, less c, times 2**k."""
+    # `size` and `rounded` are 0 unless the boxes of the first side stay as they are. Then the
+    # margin covers its vertices, too: they are rounded in the world, where `size` bounds their
+    # coordinates, and to float32 in their frame, where `rounded` does.
     s, bound = power_of_two(k), frames.bound(tree.frame)
     at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
     size = x + size[0], y + size[1], z + size[2]
@@ -189,9 +191,10 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
         entries = scale_by(x[row], k), scale_by(y[row], k), scale_by(z[row], k)
         total, shift = abs(entries[0]) + abs(entries[1]) + abs(entries[2]), at[row]
         margin = (size[row] * s + abs(c[row] * s)) * ERROR + 2.0**-100
+        # The last term is NaN unless the shift is finite.
         margin += (total * bound + rounded) * GROUP_ERROR + 0.0 * shift
         if not margin < INF:
-            # All of space: lanes that are not numbers would be left out.
+            # Boxes become all of space: with NaN in lanes they would be left out.
             margin, shift, entries = INF, 0.0, (0.0, 0.0, 0.0)
         for column in range(3):
             poke(side, LINEAR + 3 * row + column, entries[column])
@@ -202,7 +205,8 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
 
 @kernel
 def set_first_frame(tree, tree2, side, side2, table, leaf):
-    """Set the map of the second side, whose motion is set, to the local frame of the first."""
+    """Set the map of the second side to the local frame of the first, after `set_motions`."""
+    # `table` is that of the motions, and `leaf` the first side's leaf.
     stay_outlined()
     for i in range(2):
         # Identities, which scenes often have, need no exact arithmetic.
@@ -220,7 +224,8 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
 
 @kernel
 def set_common_frame(tree, tree2, side, side2):
-    """Set the maps of both sides, whose motions are set; return the frame's scale and extent."""
+    """Set the maps of both sides, after `set_motions`; return the frame's scale and extent."""
+    # The extent bounds the coordinates in the frame.
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
     reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
@@ -233,7 +238,8 @@ def set_common_frame(tree, tree2, side, side2):
 
 @kernel
 def set_direction(side, side2, g):
-    """Measure both sides, whose maps are set, along a direction from the second; 0 for none."""
+    """Set the direction along which both sides are measured: g, from the second to the first."""
+    # It is 0, which bounds nothing, if g is too short or too long.
     stay_outlined()
     length = simd.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0

@@ -34,7 +34,7 @@ class PairTask(NamedTuple):
     tree2: TreePointers
     side: Pointer[np.float64]  # see `pair_frames`
     side2: Pointer[np.float64]
-    lowest: Pointer[np.int32]  # what rows have for the closest pair alone: see `rows`
+    lowest: Pointer[np.int32]  # from here to boxes2 for closest pairs alone: see `rows`
     boxes: Pointer[np.float32]
     boxes2: Pointer[np.float32]
     stack: Pointer[np.int64]
@@ -73,8 +73,8 @@ def child_of(blocks, code, box, lane):
     return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
 
 
-# By the class of a search: its functions (search, task, top, pair), which visits a pair that is no
-# longer on the stack and returns the stack's height, and (search), which tells whether it pauses.
+# Two functions of a search, by its class: (search, task, top, pair) visits a pair that is no longer
+# on the stack, and returns the stack's height; (search) tells whether the search must pause.
 SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 

@@ -49,7 +49,7 @@ class Nearest(NamedTuple):
     position: NDArray[np.float64]  # (n, 3), or empty
 
 
-# By the class of a target: its spaces for `walk_float32` and `walk_float64`.
+# Functions that return the spaces of a target for `walk_float32` and `walk_float64`, by its class.
 # `instanced_closest_point` adds those of scenes.
 SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
@@ -72,6 +72,7 @@ def _tree_pointers(arrays):
 
 
 def _tree_space(target, x, reach):
+    """Return the space of x for `walk_float32`."""
     tree = target.tree
     # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
@@ -82,6 +83,7 @@ def _tree_space(target, x, reach):
 
 
 def _tree_double_space(target, x, reach):
+    """Return the space of x for `walk_float64`."""
     tree = target.tree
     scale = frames.scale(tree.frame)
     return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
@@ -113,7 +115,7 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
 
 @inlined
 def _clear(rows, limit):
-    """Begin rows with what is beyond a limit."""
+    """Set all rows to no triangle at the limit, which nearer triangles replace."""
     for i in range(rows.k):
         poke(rows.distance, i, limit)
         poke(rows.names, i, np.int64(NO_TRIANGLE))
@@ -165,6 +167,7 @@ def _k_nearest_shapes(tree, scratch, p, limit, rows):
 @inlined
 def _write(primitives, found, i, d, closest, whole):
     """Write row i; `closest` is (name, u, v), from whose weights the closest point follows."""
+    # Weights and point are written if `whole`.
     name, u, v = closest
     missed, x = name == NO_TRIANGLE, (NAN, NAN, NAN)
     poke(found.distance, i, INF if missed else d)

@@ -60,6 +60,7 @@ def _scene_pointers(arrays):
 
 
 def _top_space(target, x, reach):
+    """Return the space of x in the TLAS, which both walks share."""
     tree = target.tree
     return TopSpace(
         tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
@@ -72,7 +73,7 @@ SPACES[SceneTarget] = _top_space, _top_space
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
-    """Return the tree of a leaf; `seen` is what `seen_from` returns."""
+    """Return the space of a leaf's tree; `seen` is what `seen_from` returns."""
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
@@ -130,7 +131,7 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
 
 
 def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
-    """Return what visits a leaf of a TLAS, by the function that traverses the leaf's tree."""
+    """Return a function that visits a leaf of a TLAS by `in_leaf`, which traverses its tree."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):
         tree, mask = space.tree, space.target.mask

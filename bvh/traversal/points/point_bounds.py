@@ -45,6 +45,7 @@ FAR = 64.0
 BOX_ERROR = 2.0 * UNIT
 LEAF_ERROR = 32.0 * UNIT
 UP = 1.0 + 2.0**-20
+# The weights of a distance's components in a tree by itself.
 EVEN = (1.0, 1.0, 1.0)
 
 
@@ -63,7 +64,7 @@ def spread_point(x):
 
 
 # An upper bound, in the local frame, of a rounded distance in the world.
-# Near the least denormal, rounding is not relative.
+# Near the least denormal, where rounding is not relative, 1e-323 covers it.
 local_distance = inlined(lambda distance, scale: (distance * (1.0 + 2.0**-49) + 1e-323) * scale)
 
 
@@ -143,7 +144,8 @@ def corner_bounds(a, e1, e2, n, tolerance):
     va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
     whole = one / (va + vb + vc)
     s, t = vb * whole, vc * whole
-    # Later regions take over from earlier ones; clamping makes corners of edges.
+    # Regions of edges and corners replace the weights of earlier ones; clamping the weights on an
+    # edge gives its corners.
     beyond = va <= none
     run, rise = d4 - d3, d5 - d6
     along = simd.lesser(simd.greater(run / (run + rise), none), one)
@@ -165,6 +167,7 @@ def corner_bounds(a, e1, e2, n, tolerance):
     t = simd.lesser(simd.greater(t, none), one - s)
     g = tuple_minus(a, s, e1, t, e2)
     high = simd.sqrt(dot(g, g))
+    # The lower bound is along the normal, towards the point, or from the nearest point on an edge.
     facing = dot(n, a)
     turned = simd.select(facing < none, -one, one)
     g = (

@@ -103,7 +103,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
         code = point_bounds.code_of(entry)
         if code >= 0:
             top = push(space, code, limits[1], scratch, top)
-            # Not `else`: LLVM then makes a loop of all that leaves the limits as they are.
+            # `continue`, not `else`: LLVM then makes a loop of what leaves the limits unchanged.
             continue
         near, limits, goal = visit(space, goal, near, limits, scratch, p, code, top)
     return near, limits, goal
@@ -139,7 +139,7 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 
 @inlined
 def limits_of(space, near):
-    """Return the largest distance to triangles, and squared to boxes, still of use, in float32."""
+    """Return, in float32, (bound of distances to triangles, bound of squared ones to boxes)."""
     bound = point_bounds.local_bound(near, space.scale)
     return bound, point_bounds.square_bound(bound, space.box_error)
 
@@ -173,7 +173,7 @@ def triangle_bounds(space, group):
     )
 
 
-# Where the ids of a group begin.
+# The position of the first id of a group.
 ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group)))
 
 
@@ -227,6 +227,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
+    """Insert the triangles that are nearer than the last, without bounds in float32."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = counted_lanes(space.tree, group, space.mask)
@@ -242,6 +243,7 @@ def _distance(primitives, i, p):
 
 
 def _visit_shapes(space, goal, near, limits, scratch, p, code, top):
+    """Insert the shapes that are nearer than the last."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(simd.peek(space.tree.ids, place))
@@ -269,7 +271,7 @@ def visit(space, goal, near, limits, scratch, p, code, top):
 
 @by_type(inline=True)
 def nearer(space, near, nearest, unit):
-    """Return `near`, or `nearest` local units if that is less; not kept up in a tree by itself."""
+    """Return `near`, or `nearest` local units if that is less; in a tree by itself, just `near`."""
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
@@ -326,13 +328,14 @@ def _bound_of(space, near, bound):
     """Return the bound beyond which candidates are dropped."""
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
-    # It was rounded when it was converted to a distance in the world.
+    # Lower bounds were rounded when they were converted to distances in the world.
     return lambda space, near, bound: near * (1.0 + 2.0**-48) + 1e-323
 
 
 @inlined
 def keep_near(space, scratch, count, near, bound):
     """Drop the candidates that are surely further than `near`; return the new count."""
+    # Each candidate is stored, and replaced by the next one unless it stays: there is no branch.
     bound = _bound_of(space, near, bound)
     kept = np.int64(0)
     for i in range(count):

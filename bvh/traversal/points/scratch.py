@@ -19,17 +19,17 @@ class PointScratch(NamedTuple):
 
     stack: NDArray[np.int64]
     squares: NDArray[np.float64]  # of the stack's entries, where they are in float64
-    spare: NDArray[np.float32]
+    spare: NDArray[np.float32]  # squares and codes of a node's children, while they are pushed
     # Candidates: lower bounds of their distances, and their names.
     bounds: NDArray[np.float32] | NDArray[np.float64]
     names: NDArray[np.int32] | NDArray[np.int64]
-    lows: NDArray[np.float64]
+    lows: NDArray[np.float64]  # lower bounds of candidates in float64, while they are measured
     closest: NDArray[np.int64]  # the name of the closest triangle, if searched in float64
 
 
 def new_scratch(scene: bool = False) -> PointScratch:
     """Return the scratch of one thread."""
-    # That of a scene has stacks for two trees, one below the other, and candidates in float64 and
+    # For a scene it has stacks for two trees, one below the other, and candidates in float64 and
     # int64 in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
     return PointScratch(

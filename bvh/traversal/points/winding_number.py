@@ -24,8 +24,8 @@ from bvh.tree import frame as frames
 from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE, leaf_faces
 
 F = np.float32
-# From further away, in the local frame, the winding number is 0. The sum over all faces has a
-# larger limit: where products of lengths would overflow.
+# At points further away, in the local frame, the winding number is 0. The sum over all faces has a
+# larger limit, within which products of lengths do not overflow.
 OUT_OF_SIGHT = 2.0**20
 EXACTLY_OUT_OF_SIGHT = 2.0**100
 # A centre less than 2**-18 away is near whatever its radius: in float32 the point has an error of
@@ -96,7 +96,7 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (the solid angles of the far children, a lane each; the bits of the near)."""
+    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones)."""
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]
@@ -104,7 +104,7 @@ def _far_sum(terms, at, p, beta):
     square = simd.fused(x, x, simd.fused(y, y, z * z))
     radius = simd.load(terms, at + RADIUS * LANES, LANES)
     child = radius >= none
-    # Where the distance is NaN, the child is near.
+    # If the distance is NaN, the child is near.
     far = child & (square > simd.greater(beta * radius, simd.splat(F(AT_HAND), LANES)))
     h = simd.sqrt(simd.splat(F(1.0), LANES) / square)
     value = _series(terms, at + SERIES * LANES, x * h, y * h, z * h, h)
@@ -114,6 +114,7 @@ def _far_sum(terms, at, p, beta):
 @inlined
 def _corner(faces, at, count, p):
     """Return the vector to a corner of each face of a leaf, and its length."""
+    # A leaf of `count` faces has its corners as rows of `count` numbers: x at `at`, then y and z.
     v = (
         simd.load(faces, at, LANES) - p[0],
         simd.load(faces, at + count, LANES) - p[1],
@@ -124,7 +125,8 @@ def _corner(faces, at, count, p):
 
 @inlined
 def _turn(re, im, around, faces, first, count, p):
-    """Multiply complex numbers by the angles of a leaf's faces; count full turns."""
+    """Multiply complex numbers by those of a leaf's faces; count full turns of their angles."""
+    # The angle of x + i y is half the solid angle of a face.
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
@@ -145,6 +147,8 @@ def _turn(re, im, around, faces, first, count, p):
     # Scale numbers to between 1 and 3: only their direction counts.
     down = simd.as_floats(np.int64(2046 << 52) - (simd.as_ints(size) & np.int64(2047 << 52)))
     s, t = s * down, t * down
+    # Angles add up beyond a half turn if both factors are on one side of the real axis, and their
+    # product is on the other.
     up = im >= none
     turned = used & ~(up ^ (y >= none)) & ((t >= none) ^ up)
     step = simd.select(up, simd.splat(1.0, LANES), simd.splat(-1.0, LANES))
@@ -179,7 +183,7 @@ def angles(x, y):
 
 @kernel
 def _winding(tree, x, p, beta):
-    """Return the winding number at x in the local frame, p times its power of two."""
+    """Return the winding number at x in the local frame; p is the point times the frame's scale."""
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
     far, around = simd.splat(F(0.0), LANES), simd.splat(0.0, LANES)

@@ -91,7 +91,8 @@ def _least_eigenvalue(a, b, c):
 
 @entry
 def fill_metrics(rows, maps, frames, tree_of, out):
-    """Fill `out`, METRIC_SIZE numbers a leaf, in the rows of leaves with maps (n, 3, 4)."""
+    """Write the rows `rows` of `out`, which has METRIC_SIZE numbers for each leaf."""
+    # Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]].
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
         size = 0.0
@@ -216,7 +217,9 @@ def _weighed(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Minimise the lengths of vectors to boxes along one axis."""
+    """Shorten the vectors g from boxes, by moves within these along one axis; return (g, r)."""
+    # r, in near..far, is the component along the axis before K is applied, `column` that of K, and
+    # `share` 1 by the square of this one's length.
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
@@ -255,7 +258,7 @@ def _directed(blocks, at, p, metric):
     least = least + _least_along(g, near[1], far[1], c1)
     least = greater(least + _least_along(g, near[2], far[2], c2), none)
     square = triangle_groups.dot(g, g)
-    # Where that is too small, there is no bound; for unused lanes it is NaN.
+    # If the square is too small, the bound is 0; unused lanes, where it is NaN, are infinite.
     known = square > F(1e-24)
     squares = select(known, least * least / select(known, square, none + F(1.0)), none)
     return select(low[0] <= high[0], squares, splat(F(INF), WIDTH))
@@ -263,7 +266,7 @@ def _directed(blocks, at, p, metric):
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Put the children of a leaf's node on the stack, by bounds of distances in the world."""
+    """Push the children of a node of an instance's tree, by bounds of stretched distances."""
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:

@@ -11,8 +11,8 @@ number, from which its other rows are WIDTH apart.
 | PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
 | PRIM_BEFORE, LEAF_BEFORE | of moved rays: PRIM and PRIM_INSTANCE when they entered the BLAS |
 
-A block also has doubles: the entry, in two parts, and the shift of tau = t * 2**shift -
-entry; a power of two of rows, at `double_index`.
+A block also has doubles: the entry, in two parts, and the shift of tau = t * 2**shift - entry.
+Those of a ray begin at its `double_index`; an unused row makes their number a power of two.
 
 Accessors are given `lanes` and a lane index. Those in the singular read one ray's number, those in
 the plural load that of n rays; `set_` takes either.
@@ -33,7 +33,7 @@ from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
 
-# From one vector of rays to the next.
+# Numbers from one vector of rays to the next.
 GROUP = 32 * WIDTH
 
 # Octants of directions.
@@ -68,7 +68,7 @@ prim_instance, _, set_prim_instance = _row(28, np.int32)
 prim_before, _, set_prim_before = _row(29, np.int32)
 leaf_before, _, set_leaf_before = _row(30, np.int32)
 
-# Of the doubles, at `double_index`.
+# Rows of doubles, by `double_index`.
 entry, entries, set_entry = rows(np.float64, 0)
 entry_rest, entry_rests, set_entry_rest = rows(np.float64, WIDTH)
 shift, shifts, set_shift = rows(np.float64, 2 * WIDTH)
@@ -140,7 +140,7 @@ def _set_closest_id(primitives, block, r, prim):
 
 
 def _set_closest_code(primitives, block, r, prim):
-    # The halves of -1 are -1.
+    # Both halves of -1, for no hit, are stored as -1.
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))
 

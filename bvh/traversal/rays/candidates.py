@@ -46,7 +46,7 @@ class ClosestGoal(NamedTuple):
     """Goal of a traversal: the closest hit, or with `any_hit` the first one found."""
 
     any_hit: bool
-    cull: int
+    cull: int  # the side whose hits do not count: 1 is the back, -1 the front, 0 neither
 
 
 class CountGoal(NamedTuple):
@@ -54,7 +54,7 @@ class CountGoal(NamedTuple):
 
     any_hit: bool
     cull: int
-    nodes: NDArray[np.int32]
+    nodes: NDArray[np.int32]  # by the number of the ray in the batch
     tests: NDArray[np.int32]
 
 
@@ -85,7 +85,7 @@ def _edge_margin(primitives, ray, tolerance):
 
 
 def _moved_edge_margin(primitives, ray, tolerance):
-    # The tolerance of an unused lane is negative.
+    # The tolerance of an unused lane is negative, and its margin must be, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
 
@@ -117,7 +117,7 @@ def filter_group(tree, block, memory, slot, group):
 
 @inlined
 def filter_ray(primitives, triangles, ray, end):
-    """Filter a group, as by `load_group`, for a ray, as by `ray_numbers`, up to `end`."""
+    """Filter a group, from `load_group`, for a ray, by its numbers, up to tau = `end`."""
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)
@@ -131,7 +131,7 @@ def filter_ray(primitives, triangles, ray, end):
 
 @inlined
 def candidates_of(ray, found):
-    """Return the candidates of a result of the filter for a ray."""
+    """Return the candidates that the filter has left for a ray, with their intervals of tau."""
     size = abs(found.den)
     t, error = found.numerator / size, found.margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
@@ -142,7 +142,7 @@ def candidates_of(ray, found):
 
 @inlined
 def load_closest(block, memory, slot, r, best):
-    """Load into a slot the end of ray r from a block, and its closest hit, with `best`."""
+    """Give a slot to ray r of a block, with the bounds of its closest hit, primitive `best`."""
     slots.reset_closest(memory, slot, r)
     slots.set_best(memory, slot, best)
     slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
@@ -178,6 +178,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
     best = slots.best(memory, slot)
     low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
     if best >= 0 and high >= slots.best_low(memory, slot):
+        # Surely behind the closest hit; or that hit again, from another leaf.
         if low > slots.end(memory, slot) or best == prim:
             return
         # Both are hits: compare their exact distances.
@@ -196,6 +197,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, back, any_hit, cull):
     """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
+    # `certain` and `sure` are those of `Candidates`; lanes in `back` are seen from behind.
     stay_outlined()
     tree, rays, block = follow(context_ref)
     others = bits & ~certain
@@ -217,10 +219,11 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
             _set_closest(memory, slot, prim, low, high)
             if any_hit:
-                # Nothing is left to find.
+                # One hit suffices: behind -inf, nothing else is visited.
                 slots.set_end(memory, slot, F(-INF))
                 return
         elif low <= slots.end(memory, slot):
+            # This hit may be closer: compare exact distances below.
             bits |= np.int64(1) << k
     if bits == 0:
         return
@@ -258,6 +261,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             if side == MISS or side == cull:
                 continue
         if tied:
+            # The lower id wins; the interval stays as it is, and t, if it is stored.
             if slots.exact(memory, slot) == best:
                 slots.set_exact(memory, slot, prim)
             slots.set_best(memory, slot, prim)
@@ -295,7 +299,7 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
 
 
 def accept_closest(goal, context_ref, memory, slot, prim):
-    """Keep the closest hit of a slot's ray with a primitive without a filter."""
+    """Keep the hit of a slot's ray with a primitive that no filter has tested, if it is closest."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         slots.set_end(memory, slot, F(-INF))
 
@@ -341,7 +345,7 @@ def accept_candidates(goal, tree, block, context_ref, memory, slot, group, found
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
-    """Apply the goal to a primitive without a filter."""
+    """Apply the goal to a primitive that no filter has tested."""
     return ACCEPTS[goal.instance_class][1]
 
 
@@ -381,7 +385,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
     """Intersect a slot's ray with a leaf of its current tree, for a goal.
 
-    Returns the first and last row of ids that were tested, and how many are in a row.
+    Returns (first, end, lanes): rows of ids that were tested, `end` excluded; ids in a row.
     """
     kind = primitives_class(tree)
     if kind is Instanced:

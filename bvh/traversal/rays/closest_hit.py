@@ -34,7 +34,7 @@ from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
-# Rays of a block that streams are used for.
+# The fewest rays of a block that streams are used for.
 FEWEST = 16
 
 
@@ -43,8 +43,8 @@ class Scratch(NamedTuple):
 
     block: Block
     slots: Slots
-    active: NDArray[np.int64]
-    measured: NDArray[np.float64]
+    active: NDArray[np.int64]  # lane indices of the rays to trace
+    measured: NDArray[np.float64]  # see `trials`
     streams: SceneStreams
     window: Window
 
@@ -61,7 +61,11 @@ trace_streams = by_scene(trace_in_tree, trace_in_scene)
 
 @by_type()
 def trace_block(tree, rays, scratch, measured, count, forced, goal):
-    """Trace the rays `active[:count]` of a block through a tree or a scene."""
+    """Trace the rays `active[:count]` of a block through a tree or a scene.
+
+    `forced` is AUTO, for which trials choose by `measured`, SINGLES or STREAMS. Streams are for the
+    closest hit, or any, on triangles and in scenes; all else is traced singly.
+    """
     has_streams = primitives_class(tree) in (Triangles, Instanced)
     if has_streams and goal.instance_class is ClosestGoal:
         return _trace_either_way
@@ -76,6 +80,7 @@ def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
         way = next_way(measured, count) if count >= FEWEST else np.int64(SINGLES)
     began, single = cycles(), count
     if way == STREAMS:
+        # In a scene, streams leave some rays to be traced singly.
         left = scratch.slots.spare
         single = trace_streams(
             tree, rays, block, scratch.streams, scratch.active, count, goal, left
@@ -90,7 +95,8 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     """Find the closest hits of the rays in the blocks begin..end of an order, or any."""
     # One kernel for both: the traversal is nearly all of it, and is compiled once. `columns` has a
     # row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; for
-    # any hit, only `columns.front` is written: whether there is one.
+    # any hit, only `columns.front` is written: whether there is one. In trials of windows, STREAMS
+    # stands for sorted and SINGLES for unsorted.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -99,6 +105,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     first = np.int64(begin)
     while first < end:
         tried = order.sort == TRIAL and peek(of_windows, trials.TURN) < trials.TURNS
+        # Windows are shorter during a trial.
         last = min(first + (windows.TRIED if tried else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
         trial = order.plain and order.sort == TRIAL and last - first >= windows.SMALLEST
@@ -121,6 +128,7 @@ def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
     """Trace a block of an order, which may be that of a sorted window, and write its results."""
     block, active = scratch.block, scratch.active
     size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
+    # The results of a sorted window have been cleared together.
     if not is_sorted:
         if goal.any_hit:
             for i in range(size):

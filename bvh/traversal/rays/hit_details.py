@@ -62,7 +62,7 @@ class HitPairs(NamedTuple):
     which: NDArray[np.int64]  # rays of the batch
     prims: NDArray[np.int64]
     rows: NDArray[np.int64]  # where their details are written
-    vertices: NDArray[np.float64]
+    vertices: NDArray[np.float64]  # in a scene: rows of local coordinates and of maps
 
 
 @inlined
@@ -71,7 +71,7 @@ def _difference(a, b):
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
 
 
-# The largest component of a vector of double-doubles, but for NaN.
+# The largest size of a component of a vector of double-doubles, but for NaN.
 _size = inlined(lambda a: simd.greater(abs(a[0][0]), simd.greater(abs(a[1][0]), abs(a[2][0]))))
 
 
@@ -88,8 +88,9 @@ def _is_moderate(a, p, q, r):
 def solve(corners, o, d):
     """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
 
-    `timed` tells where t is known, `weighed` where u and v are; neither is where not `known`.
-    `details_at_edge` takes the volumes. The ray opposes the normal where the last is negative.
+    Only where `known`, double-doubles suffice; there `timed` tells whether t is rounded correctly,
+    `weighed` whether u and v are good to a few units in the last place. `volumes`, of u, v and the
+    whole, each with its size, serve `details_at_edge`. The whole is negative for a front.
     """
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
@@ -157,7 +158,7 @@ def _undecided(primitives, tree, prim, ray):
 
 @inlined
 def pairs_at(memory):
-    """Return the pairs in LANES_BYTES of memory."""
+    """Return pairs whose arrays are in LANES_BYTES of memory, from an address on."""
     return HitPairs(
         simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * PAIRS, I8),
         simd.pointer_to(memory + 16 * PAIRS, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
@@ -170,7 +171,7 @@ def _prefetch_face(primitives, prim):
 
 @by_type(inline=True)
 def prefetch_primitive(primitives, prim):
-    """Prefetch what tells the vertices of a primitive, -1 for none; see `prefetch_vertices`."""
+    """Prefetch the row of faces that `prefetch_vertices` reads; -1, for none, does no harm."""
     if primitives.instance_class is Triangles:
         return _prefetch_face
     return lambda primitives, prim: None
@@ -215,7 +216,7 @@ def _finish(tree, rays, pairs, count, out):
 @kernel
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
-    # All pairs first: numbers that were just written one by one are slow to read as vectors.
+    # Write all pairs first: numbers just written one by one are slow to read as vectors.
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):
         r = simd.peek(hits, j)
@@ -228,7 +229,7 @@ def finish_block(tree, rays, block, hits, count, out):
 @kernel
 def finish_pairs(tree, rays, which, prims, count, out):
     """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
-    # They are written in the order of the pairs.
+    # Row j of `out` gets those of pair j.
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for begin in range(0, count, BLOCK):
         size = min(count - begin, BLOCK)
@@ -266,7 +267,8 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
         one, none = simd.splat(np.int64(1), HALF), simd.splat(np.int64(0), HALF)
         simd.store(out.front, at, simd.convert(simd.select(front, one, none), np.uint8(0)))
         return
-    # Copies of the last pair are written where that is: a loop of fixed length has no branches.
+    # Lanes without a pair are copies of the last one and write to its row: a loop of fixed length
+    # has no branches. Lanes that are not solved are overwritten below.
     for k in range(HALF):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
@@ -305,14 +307,14 @@ def write_details(out, j, details):
 
 @kernel
 def _write_alone(tree, rays, pairs, k, out):
-    """Write the details of the k-th hit."""
+    """Write the details of the k-th pair, which the lanes left undecided."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (triangles, (v0, v1, v2)): vertices in HALF lanes; which lanes are triangles."""
+    """Return (triangles, (v0, v1, v2)): lanes with triangles, as bits; vertices, lane by lane."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
@@ -333,7 +335,7 @@ vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 @inlined
 def _lay_out(primitives, pairs, code, k):
-    """Write a triangle and its map to lane k; return whether it is a triangle."""
+    """Write the vertices and the map of a primitive to lane k; return 0 if it is no triangle."""
     rows = pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
@@ -349,6 +351,7 @@ def _lay_out(primitives, pairs, code, k):
 
 @inlined
 def _three(rows, row):
+    """Return three rows of `HitPairs.vertices` as vectors."""
     at = row * HALF
     return (
         simd.load(rows, at, HALF),
@@ -359,13 +362,14 @@ def _three(rows, row):
 
 @inlined
 def _moved(rows, vertex, lanes):
-    """Return the moved vertices in `lanes`, as bits; others are anything."""
+    """Return vertex 0, 1 or 2, moved, in the lanes of the bits `lanes`; others mean nothing."""
     x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
     return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
+    """Return a coordinate of moved vertices, correctly rounded in `lanes`."""
     good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(good)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
@@ -374,6 +378,7 @@ def _coordinate(rows, vertex, axis, lanes):
 
 @kernel
 def _coordinate_of_few(rows, vertex, axis, lanes):
+    """Return what `_coordinate` does; decide exactly what double-doubles do not."""
     stay_outlined()
     m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
     good, x = rounded_dot(m, v)

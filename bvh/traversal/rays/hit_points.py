@@ -26,14 +26,14 @@ from bvh.tree.rows import TRIANGLES
 class HitColumns(NamedTuple):
     """Hits of a tree or scene, column by column; pointers inside kernels."""
 
-    leaf: NDArray[np.int32]  # rows of a scene; empty for a tree
+    leaf: NDArray[np.int32]  # rows of instanced trees; empty for a tree
     prim_id: NDArray[np.int32]
     u: NDArray[np.float64]
     v: NDArray[np.float64]
 
 
 def _id_of_face(primitives, hits, i):
-    """Return the id of the triangle that is hit, in a scene its code; -1 for none, and shapes."""
+    """Return the id of the triangle of hit i, in a scene its code; -1 for misses and shapes."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
@@ -58,7 +58,7 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write where the hits in lanes are, and the normals there."""
+    """Write the positions and normals of the hits of the first HALF pairs."""
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)

@@ -70,22 +70,22 @@ class Stay(NamedTuple):
 
 # The largest of the sizes of three components.
 largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
-# Powers of two; k is within -1022..1023, or its ray is refused.
+# 2**k; callers reject the rays whose k is not within -1022..1023.
 power = inlined(lambda k: as_floats((k + 1023) << 52))
-# Keep infinities out of differences: nothing within reach of a ray is that far.
+# This keeps infinities out of differences: nothing within reach of a ray is that far.
 limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 
 
 @inlined
 def enter_tlas(p, x, entry):
-    """Return where a ray from p along x enters the TLAS, and the error of that; p is not far."""
+    """Return the point P where a ray from a near p along x enters the TLAS, and its error eta."""
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
 
 
 @inlined
 def delta_of(transforms, at, error, largest, unit):
-    """Return delta, by the error of P, the largest coordinate of A P + b, and 2**-k."""
+    """Return delta by the `error` of P, the `largest` coordinate of A P + b, and `unit`, 2**-k."""
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
     rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
@@ -95,7 +95,7 @@ def delta_of(transforms, at, error, largest, unit):
 @inlined
 def local_ray(transforms, at, p, x, error):
     """Return the ray from p along x, with p off by up to `error`, and the size of its direction."""
-    # That is between MIN_SCALE and MAX_SCALE, or its delta means nothing.
+    # Callers reject sizes beyond MIN_SCALE..MAX_SCALE, with which delta means nothing.
     # Scale the direction's largest component to [1, 2), as ray setup does.
     q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)
@@ -113,6 +113,8 @@ def local_ray(transforms, at, p, x, error):
 @inlined
 def widened(tree, scale, before, start, last):
     """Return the error of a distance in the TLAS, and an interval in a BLAS widened by it."""
+    # Both are in units of the BLAS, as `start` and `last`. `before` is where the ray enters the
+    # TLAS, in units of that, and `scale` is 2**k.
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
 
@@ -148,7 +150,7 @@ def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
 
 @inlined
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
-    """Write and return the limits of a ray in a BLAS, whose direction has a sum of sizes."""
+    """Write and return the limits of a ray in a BLAS; `spread` is its direction's sum of sizes."""
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry
     # Widen the bounds of the filter by the errors of the rounded vertices and of the ray.

@@ -23,18 +23,19 @@ from bvh.tree.instanced import BOUND, COLUMNS, HIGHEST, LOWEST, NORM, TRANSFORM_
 from bvh.tree.wide_nodes import first_row
 
 F = np.float32
-# The float32 tests are disabled in an instance beyond this share of the bound.
+# The float32 tests are disabled in an instance if delta is beyond this share of the bound.
 WORST = 2.0**-10
 # Lanes of a ray's axes: three of them, and an idle one.
 AXES = 4
-# Powers of two between t and the distances of the TLAS: doubles that differ do so there.
+# Up to this power of two from t to distances in the TLAS, t that differ are different there.
 MAX_SHIFT = 980
 
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, ray):
-    """Compute the numbers that all instances share which a ray enters."""
-    # The scale of t is zero where t would overflow, or lose digits, in the TLAS.
+    """Write the numbers of a ray, from `read_ray`, that all instances share to its slot."""
+    # The scale of t is zero where t would overflow, or lose digits, in the TLAS: `_enter_blas` then
+    # disables the float32 tests.
     o, d, t_min, t_max = ray
     frame, doubles, at = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, at))
@@ -60,7 +61,7 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
-    """Set a slot's ray up for an instance; return False where it misses the box of its tree."""
+    """Set a slot's ray up for the instance in row `leaf`; return False if it misses its box."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     r = slots.ray(memory, slot)
@@ -165,6 +166,7 @@ def _leave_blas(block, memory, slot, r):
     lanes, best = block.lanes, slots.best(memory, slot)
     slack = blocks.slack(lanes, r)
     if slots.end(memory, slot) == F(-INF):
+        # The ray is done: one hit suffices.
         blocks.set_end(lanes, r, F(-INF))
     elif best >= 0 and leaf_of(best) == slots.instance(memory, slot):
         _store_closest_interval(block, memory, slot, r)
@@ -195,7 +197,7 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the top of the stack at the next node, or at the next leaf of a BLAS."""
-    # Whatever the level, where nothing is left at all the ray is done.
+    # Nothing is left of either tree: the ray is done.
     if top < slot:
         return top
     if (
@@ -224,7 +226,7 @@ def _change_level(context_ref, memory, slot, top):
             if slots.instance(memory, slot) >= 0:
                 return top
             if child >= 0:
-                # Few rays that leave a BLAS come to another node of the TLAS.
+                # Load these only now: few rays that leave a BLAS come to another node of the TLAS.
                 if not in_tlas:
                     _load_tlas_numbers(tree, block, memory, slot, r)
                 return top

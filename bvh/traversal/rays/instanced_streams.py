@@ -42,14 +42,16 @@ def new_scene_streams() -> SceneStreams:
     return SceneStreams(streams.new_streams(), streams.new_groups(), moved_rays.new_moved_rays())
 
 
-# The loop again: in a TLAS it comes here at a leaf. Numba takes a call of a function that it is
-# compiling for recursion, and links no code for other types.
+# The loop of a TLAS calls this copy of itself at a leaf. Numba takes a call of a function that it
+# is compiling for recursion, and links no code for other types.
 _trace_in_blas = kernel(streams.trace.py_func)
 
 
 @kernel
 def _take_rays(context_ref, memory, moved, leaf, first, last):
-    """List the rays of the groups first..last that are at the leaf of the first, and seen there."""
+    """List in `moved` the rays of the groups first..last that wait at the leaf of the first."""
+    # Only those that are not done, and whose masks share a bit with the instance's. The leaf's tree
+    # is in row `leaf`.
     tree, rays, block = follow(context_ref)
     lanes, to, count = block.lanes, moved.block, np.int64(0)
     seen = peek(tree.primitives.masks, leaf)
@@ -59,7 +61,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
         if streams.child(memory, group) != code:
             continue
         bits = streams.mask(memory, group) & LOW_BITS
-        # Taken here, with those of the first group.
+        # Its rays are traced with those of the first group; `_visit_instances` skips it.
         streams.set_mask(memory, group, 0)
         while bits != 0:
             k = lowest_bit(bits)
@@ -70,7 +72,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
                 poke(moved.places, count, group * GROUP_RAYS + k)
                 poke(moved.numbers, count, ray_number(r))
                 poke(to.which, count, index)
-                # A tie with the closest hit so far, in another BLAS, is for its id to decide.
+                # In a tie with the closest hit so far, in another BLAS, the codes decide.
                 at = lane_index(count)
                 blocks.set_prim_before(to.lanes, at, blocks.prim(lanes, r))
                 blocks.set_leaf_before(to.lanes, at, blocks.prim_instance(lanes, r))
@@ -85,6 +87,7 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
     tree, rays, block = follow(context_ref)
     instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
     if kind_of(instanced, leaf) != TRIANGLES:
+        # Streams are for triangles.
         for i in range(count):
             moved_rays.fail(block, moved, lane_index(peek(moved.numbers, i)))
         return
@@ -103,7 +106,7 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
         if blocks.prim(moved.block.lanes, r) >= 0:
             bring_back(block, moved, r, leaf)
             if goal.any_hit:
-                # Nothing is left to find for this ray.
+                # One hit suffices: end this ray in its group.
                 place = peek(moved.places, ray_number(r))
                 group, k = place // GROUP_RAYS, place % GROUP_RAYS
                 alive = streams.alive(memory, group) & ~(np.int64(1) << k)
@@ -129,13 +132,14 @@ LEAVES[SceneStreams] = _visit_instances
 
 
 def trace_in_tree(tree, rays, block, scratch, active, count, goal, left):
-    """Trace the rays `active[:count]` of a block as streams; return how many are `left` to do."""
+    """Trace the rays `active[:count]` of a block as streams; return 0: none is traced singly."""
     streams.trace(tree, rays, block, scratch.below, active, count, goal)
     return np.int64(0)
 
 
 def trace_in_scene(tree, rays, block, scratch, active, count, goal, left):
-    """Trace the rays of a block as streams through a scene; list those that are traced singly."""
+    """Trace the rays of a block as streams through a scene; list those to be traced singly."""
+    # Their lane indices are written to `left`; returns their number.
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
     return moved_rays.restart(block, scratch.moved, left)

@@ -32,7 +32,8 @@ F = np.float32
 class FirstGoal(NamedTuple):
     """The `max_hits` closest hits that a filter accepts; with `any_hit` the first one found.
 
-    `accept` and `data` are those of a `UserCall`.
+    `accept` and `data` are the function and the data of a `UserCall`. With `once`, a ray through an
+    edge hits only the one of its faces that `edge_rule` tells; `cull` is as in `ClosestGoal`.
     """
 
     any_hit: bool
@@ -45,7 +46,7 @@ class FirstGoal(NamedTuple):
 
 
 class AllGoal(NamedTuple):
-    """All hits."""
+    """All hits; `cull` and `once` are as in `FirstGoal`."""
 
     cull: int
     once: bool
@@ -126,7 +127,7 @@ def append_hit(goal, r, prim):
 
 @kernel
 def is_hit(context_ref, r, prim, cull, once):
-    """Return whether ray r hits a primitive, or crosses it where hits must have one owner."""
+    """Return whether ray r hits a primitive and, if `once`, crosses it by the edge rule."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, r))
@@ -180,7 +181,7 @@ def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
 
 @by_type()
 def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a filter accepts a hit: one at an address, 0 for none, or a function."""
+    """Return whether a filter accepts a hit; `accept` is its address, 0 for none, or a function."""
     in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
         return _ask_in_scene if in_scene else _ask
@@ -214,6 +215,7 @@ def rank_hit(goal, context_ref, memory, slot, prim):
 def _rank(goal, context_ref, memory, slot, prim):
     """Insert a primitive into the first hits, and shorten the ray."""
     stay_outlined()
+    # Another primitive of the same leaf has ended the search.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
         return
     tree, _, block = follow(context_ref)
@@ -224,7 +226,7 @@ def _rank(goal, context_ref, memory, slot, prim):
         if inserted:
             slots.set_end(memory, slot, F(-INF))
     elif count == goal.max_hits:
-        # In a scene the end also moves in units of the TLAS.
+        # End the ray at its last hit, in the slot and in the block, which counts in the TLAS.
         t = peek(goal.nearest.t, first + count - 1)
         _, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
         slots.set_end(memory, slot, min(slots.end(memory, slot), high))
@@ -244,14 +246,14 @@ def _insert(goal, context_ref, r, prim):
         return False
     first = number * goal.max_hits
     count = peek(hits.counts, number)
-    # Search from behind.
+    # Find its place among the sorted hits, from the last one on.
     at = count
     while at > 0 and _before(t, prim, hits, first + at - 1):
         at -= 1
     if at == goal.max_hits:
         return False
     if at > 0 and peek(hits.prims, first + at - 1) == prim:
-        # It was found in another leaf.
+        # The same hit, from another leaf.
         return False
     if goal.once and not crosses(tree.primitives, prim, ray[0], ray[1]):
         return False
@@ -260,6 +262,7 @@ def _insert(goal, context_ref, r, prim):
         u, v = weights(tree.primitives, prim, *ray)
         if not accepts(goal.accept, tree.primitives, index, prim, t, u, v, goal.data):
             return False
+    # Move those behind it, of which the last may drop out.
     last = min(count, goal.max_hits - 1)
     for j in range(last, at, -1):
         poke(hits.t, first + j, peek(hits.t, first + j - 1))

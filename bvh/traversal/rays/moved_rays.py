@@ -1,7 +1,7 @@
 """Moved rays: rays of a block in the BLAS of an instance, their setup and return.
 
 The rays that enter an instance are set up side by side in a ray block of their own, by
-`instance_setup`. Its doubles are those of a plain tree: with t * 2**shift - entry in the TLAS and
+`instance_setup`. Its doubles mean the same as in a tree: with t * 2**shift - entry in the TLAS and
 tau = tau' * 2**k - entry' in the BLAS, tau = t * 2**(shift + k) - (entry * 2**k + entry'), a sum in
 two parts.
 
@@ -36,12 +36,12 @@ from bvh.tree import frame as frames
 from bvh.tree.instanced import BOUND, TRANSFORM_SIZE
 
 F = np.float32
-# Powers of two of t.
+# Rays are set up here up to this power of two from t to distances.
 MAX_SHIFT = 900.0
 
-# The state of rays in the TLAS, doubles by the ray's number: origin, its error, and direction;
-# where t_min and t_max are; the scale of t; entry and shift; the interval of t around the closest
-# hit; the end at the start.
+# The state of rays in the TLAS, rows of doubles by the ray's number: where it enters, its
+# direction, the error of the former; t_min and t_max from there on, in the TLAS; the scale of t;
+# entry and shift; the interval of t around the closest hit; END before the first instance.
 (_ORIGIN, _DIRECTION, _ERROR, _START, _STOP, _SCALE, _ENTRY, _SHIFT, _LOW_T, _HIGH_T, _END,
  _STATE_ROWS) = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15  # fmt: skip
 
@@ -51,8 +51,8 @@ class MovedRays(NamedTuple):
 
     block: Block
     state: NDArray[np.float64]
-    numbers: NDArray[np.int64]  # which rays of the TLAS they are
-    places: NDArray[np.int64]  # and of which group
+    numbers: NDArray[np.int64]  # of the rays in the block of the TLAS
+    places: NDArray[np.int64]  # the index of the ray's group, times GROUP_RAYS, plus that in it
     active: NDArray[np.int64]  # lane indices of those that meet the BLAS
     failed: NDArray[np.int64]  # how many rays have failed, and their lane indices in the TLAS
 
@@ -81,7 +81,7 @@ _end, _, _set_ends = _row(_END)
 
 @inlined
 def fail(block, moved, r):
-    """Note that ray r of the TLAS must be traced singly, and end it."""
+    """Note that the ray at r of the TLAS must be traced singly, and end it here."""
     count = simd.peek(moved.failed, np.int64(0)) + 1
     simd.poke(moved.failed, np.int64(0), count)
     simd.poke(moved.failed, count, r)
@@ -90,7 +90,7 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Compute the numbers that all instances share which a block's rays enter."""
+    """Compute the state of a block's rays, which all instances share; let some rays fail."""
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
     simd.poke(moved.failed, np.int64(0), np.int64(0))
@@ -101,7 +101,7 @@ def start_moving(tree, rays, block, moved):
         active = simd.mask_bits(on)
         if active == 0:
             continue
-        # Behind the last ray of a batch there are no numbers.
+        # Lanes without an active ray read the first active one: their numbers may be of no ray.
         first = simd.peek(block.which, i + simd.lowest_bit(active))
         which = simd.select(on, simd.load(block.which, i, HALF), simd.splat(first, HALF))
         o, d, t_min, t_max = read_lanes(rays, which)
@@ -140,6 +140,7 @@ def _gathered(state, numbers, row):
 
 @inlined
 def _three(state, numbers, row):
+    """Return three rows of the state of HALF rays, from `row` on."""
     return (
         _gathered(state, numbers, row),
         _gathered(state, numbers, row + 1),
@@ -188,7 +189,8 @@ def _move_some(tree, moved, i, leaf):
 
 @kernel
 def move_rays(tree, block, moved, leaf, count):
-    """Set the rays `numbers[:count]` up for an instance; return how many are active in it."""
+    """Set the rays `numbers[:count]` up for an instance; list in `active` those that meet it."""
+    # Returns their number; those that cannot be set up fail.
     stay_outlined()
     # The last vector is filled with copies of the last ray.
     for i in range(count, count + -count % HALF):
@@ -210,14 +212,14 @@ def move_rays(tree, block, moved, leaf, count):
 
 @kernel
 def bring_back(block, moved, r, leaf):
-    """Take the hit that a moved ray at r has found in an instance back into the TLAS."""
+    """Write the hit of the moved ray at r in an instance to its ray in the block of the TLAS."""
     stay_outlined()
     here, state, tlas = moved.block, moved.state, block.lanes
     number, at = simd.peek(moved.numbers, ray_number(r)), double_index(r)
     to = lane_index(number)
     blocks.set_prim(tlas, to, blocks.prim(here.lanes, r))
     blocks.set_prim_instance(tlas, to, leaf)
-    # From tau to t, which the next instance and the TLAS count from places of their own.
+    # Convert tau to t, because the next instance and the TLAS count from other places.
     back = power_of_two(-int(blocks.shift(here.doubles, at)))
     entry, rest = blocks.entry(here.doubles, at), blocks.entry_rest(here.doubles, at)
     low, high = np.float64(blocks.best_low(here.lanes, r)), np.float64(blocks.end(here.lanes, r))
@@ -232,7 +234,7 @@ def bring_back(block, moved, r, leaf):
 
 @kernel
 def restart(block, moved, active):
-    """List the rays that have failed, as they were at the start; return how many there are."""
+    """Reset the rays that have failed, and list them in `active`; return how many there are."""
     count = simd.peek(moved.failed, np.int64(0))
     for i in range(count):
         r = simd.peek(moved.failed, i + 1)

@@ -98,9 +98,10 @@ def _cast_at(row, ray, mask, cull):
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-# Return kinds: a tuple for a ray of numbers; of points, a hit as an object, or whether
-# there is one. The words in memory: the row, options, up to which of these it answers, the
-# class of hits, their last field, and the names of arguments and of fields.
+# Kinds of results: an exception; None; of a ray of numbers, a tuple; of one of points, whether
+# there is a hit, or one as an object. Words in memory: the address of the tree's row, options, the
+# last of these kinds that is given, the class of hits, their last field, names of arguments and
+# of fields.
 FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
 ROW, CULL, MASK, FORMS, KIND, LAST, NAMES = range(calls.OWN, calls.OWN + 7)
 ARGUMENTS = "ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"
@@ -110,12 +111,15 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 @kernel
 def _read_question(words, given, count, names, numbers):
     """Write a ray and its range to memory; return the kind of result."""
+    # `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
+    # the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
     asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
         good = asked <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
         good = good and calls.read_three(words, peek(given, 1), numbers, 3)
         good = good and calls.read_float(words, peek(given, 2), numbers, 6)
         return asked if good and calls.read_float(words, peek(given, 3), numbers, 7) else NOTHING
+    # Defaults of t_min and t_max.
     poke(numbers, 6, 0.0)
     poke(numbers, 7, INF)
     good = calls.read_numbers(words, NAMES, given, count, names, numbers, 6, 8)
@@ -124,8 +128,9 @@ def _read_question(words, given, count, names, numbers):
 
 @kernel
 def _new_hit(words, asked, hit, last, size, parts):
-    """Return a hit, as an object made as by `filler`, or as a tuple; 0 with an exception."""
-    # `parts` is memory for `size` new objects, the last of which is given.
+    """Return a hit as an object, for HIT, or as a tuple; 0 with an exception."""
+    # The object is made as by `result_bases.filler`: without a call of its class. `parts` is memory
+    # for the addresses of `size` fields; the sixth, if any, is `last`.
     t, prim, u, v, front = hit
     poke(parts, 0, calls.new_float(words, t))
     poke(parts, 1, calls.new_int(words, prim))
@@ -164,7 +169,7 @@ def _cast_in(row: type) -> Any:
 
     @method
     def cast_at(held, given, count, names):
-        """Cast a ray at a tree."""
+        """Cast a ray at a tree, as `cast_function` describes."""
         words, numbers = calls.words_of(held), pointer_to(stack_memory(64), F8)
         asked = _read_question(words, pointer_to(given, I8), count, names, numbers)
         if asked == NOTHING:
@@ -216,12 +221,13 @@ def cast_function(
     arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
     kind: type = object, last: object = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return a function that casts a ray at a tree; the first for a kind of trees compiles it.
+    """Return a function that casts a ray at a tree; the first for a kind of tree compiles it.
 
     cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front[, leaf]).
     If `forms` is BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
-    if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit as an object of a
-    class, with its last field. Both return None for points that methods do not read.
+    if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit, as an object of the
+    class `kind` with the field _source = `last`. Both return None for points and floats of types
+    that `python_calls` does not read. `doc` begins with the signature.
     """
     if type(arrays.primitives) is Custom:
         return _cast_with_users_code(arrays, cull, doc, forms)

@@ -20,7 +20,7 @@ from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
 from bvh.tree.frame import farthest
 
-# The mask of rays for which all faces, and all instances of a scene, count.
+# The mask, one row for all rays, with which all faces and all instances of a scene count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
 # Pixels of a block: patches side by side, square.
@@ -28,13 +28,13 @@ TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
-# Rays among which the first two rows of an image end, rays and rows that are looked at.
+# Limits of `row_length`: rays of an image's first two rows; rays and rows that are examined.
 LONGEST_ROWS, SAMPLE, ROWS = 1 << 14, 1 << 10, 64
 
 # Single rays or streams: chosen by trial, or forced.
 AUTO, SINGLES, STREAMS = 0, 1, 2
 
-# Rays are sorted never, where a trial says so, or always.
+# The rays of a window are sorted never, if trials find that faster, or always.
 NEVER, TRIAL, ALWAYS = 0, 1, 2
 
 
@@ -100,7 +100,7 @@ def read_ray(rays, i):
 
 @inlined
 def read_exact(tree, rays, i):
-    """Return (o, d, scaled, t_min, t_max) of ray i, as exact tests against a tree take them."""
+    """Return (o, d, scaled, t_min, t_max) of ray i: arguments of `primitives.intersect`."""
     o, d, t_min, t_max = read_ray(rays, i)
     return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
 
@@ -111,8 +111,8 @@ mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 @inlined
 def consecutive(index):
-    """Return whether HALF numbers are those from the first on."""
-    # All of them: with a given order, the first and the last alone do not suffice.
+    """Return whether the HALF numbers of a vector are consecutive."""
+    # All are compared: with a given order, the first and the last alone do not suffice.
     steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
     return simd.mask_bits(index == steps + simd.lane(index, 0)) == (1 << HALF) - 1
 
@@ -127,7 +127,7 @@ def read_rows(array, index):
 @inlined
 def read_axes(rays, index):
     """Return (o, d) of HALF rays, side by side, as vectors."""
-    # Fast where the rays are neighbours, or share what is read.
+    # Neighbours are loaded, and a row that all rays share is read once; others are gathered.
     near = consecutive(index)
     return (
         _rows(rays.origins, rays.o_step, near, index),
@@ -145,6 +145,7 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows(array, step, near, index):
+    """Return what `read_rows` does; `step` is 0 for a shared row, `near` for neighbours."""
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
@@ -165,7 +166,7 @@ class Order(NamedTuple):
 
     size: int  # rays of the batch
     row: int  # rays in a row of the image, 0 where the batch is none
-    permutation: NDArray[np.int64]  # the order to take rays in; empty for their own
+    permutation: NDArray[np.int64]  # numbers of rays; empty for the order of the batch
     kernel: int  # AUTO, SINGLES or STREAMS
     sort: int = NEVER  # or TRIAL, or ALWAYS
 
@@ -175,8 +176,8 @@ class OrderPointers(NamedTuple):
 
     size: int
     row: int
-    given: bool
-    plain: bool
+    given: bool  # by a permutation
+    plain: bool  # rays as they come: no image, no permutation
     permutation: NDArray[np.int64]
     kernel: int
     sort: int
@@ -201,6 +202,7 @@ def _step(directions, i):
 @inlined
 def _jumps(directions, i, usual):
     """Return whether the step from direction i to the next is much longer or shorter than usual."""
+    # A NaN jumps.
     step = _step(directions, i)
     return not (step < 2.0 * usual and step > 0.5 * usual)
 
@@ -215,6 +217,7 @@ def row_length(directions):
         row += 1
     if row < TILE_WIDTH or row == most:
         return 0
+    # Among the next rays, jumps are at the ends of rows only; the ends of more rows jump, too.
     for i in range(row, min(max(2 * row, SAMPLE), n - 1)):
         if _jumps(directions, i, usual) != (i % row == row - 1):
             return 0
@@ -242,7 +245,7 @@ def pick_rays(order, block, which):
 
 @inlined
 def tile_of(order, block):
-    """Return (top, bottom, left, right) of a tile."""
+    """Return (top, bottom, left, right) of a block of an image: its pixels, the ends excluded."""
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
     rows = order.size // order.row
@@ -274,7 +277,7 @@ def first_of(order, block):
 
 @inlined
 def place_of(order, first, i):
-    """Return where the i-th ray of a full block is that begins at `first`, in no given order."""
+    """Return the number of ray i of the full block that begins at `first`, without permutation."""
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH
@@ -284,14 +287,14 @@ def place_of(order, first, i):
 @inlined
 def prefetch_some(order, first, i, rays):
     """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
-    # Between two blocks the CPU's own prefetching loses track; the rays of a block are more cache
-    # lines than it can wait for.
+    # Between two blocks the CPU's own prefetching loses track, and a block has more cache lines
+    # than can be loaded at once.
     if order.given:
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, simd.peek(order.permutation, k))
     else:
         at = place_of(order, first, i)
-        # Two rays at a time, in memory or not.
+        # Two neighbours a prefetch, which does no harm beyond the end of the batch.
         for k in range(0, HALF, 2):
             _prefetch(rays, at + k)
 

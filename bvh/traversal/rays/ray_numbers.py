@@ -51,8 +51,9 @@ class Limits(NamedTuple):
 
 @inlined
 def write_axis(memory, at, stride, p, d, inverse, margin):
-    """Write the numbers of an axis; or of one ray, with an axis a lane, and one lane more."""
-    # That lane is overwritten by the next row, after DIRECTION by `write_limits`.
+    """Write the rows NEAR to DIRECTION of an axis; or, with an axis a lane, those of all axes."""
+    # Such vectors have a fourth lane, and `stride` is 1: the lane is overwritten by the next row,
+    # after DIRECTION by `write_limits`.
     across, slack = p * inverse, abs(inverse) * margin
     store(memory, at + NEAR * stride, -across - slack)
     store(memory, at + FAR * stride, slack - across)
@@ -64,7 +65,7 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
     """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart."""
-    # They are those of one ray, or vectors of several side by side; so in `write_limits`.
+    # Numbers are those of one ray, or vectors of several side by side, as in `write_limits`.
     write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
@@ -85,7 +86,7 @@ def write_limits(memory, at, stride, limits):
 
 @inlined
 def write_floors(memory, at, stride, edge, slope, t):
-    """Write the bounds that the filter has in the BLAS of an instance, rows `stride` apart."""
+    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS, `stride` apart."""
     store(memory, at + EDGE_FLOOR * stride, edge)
     store(memory, at + T_SLOPE * stride, slope)
     store(memory, at + T_FLOOR * stride, t)

@@ -41,13 +41,13 @@ from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
 
 MARGIN = 11.0 * UNIT
-# Of clipping in float32, by the reach of origins and the bound of the tree; of rounded distances.
+# Errors of clipping in float32, by the origin's reach and the tree's bound; of rounded distances.
 CLIP_ERROR, CLIP_MARGIN, AROUND = 8.0 * UNIT, 2.0**-18, 2.0**-22
 STEEPEST = 2.0**60
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
-# Times the bound of the tree: origins that are clipped in two steps.
+# Rays whose origins are beyond this times the bound of the tree are clipped in two steps.
 FAR_STEP = 16.0
-# Pays for the rounding of a bound to float32.
+# This factor covers the rounding of a bound to float32.
 UP = 1.0 + 2.0**-20
 F = np.float32
 ALL = (1 << WIDTH) - 1
@@ -57,14 +57,14 @@ DISABLED = 8
 
 @inlined
 def inverse_of(d):
-    """Return 1/d, its size limited."""
+    """Return 1/d of a component of a direction, its size at most STEEPEST."""
     limit = simd.select(d < 0.0, -STEEPEST, STEEPEST)
     return simd.select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
 
 
 @inlined
 def clip_axis(low, high, p, inverse, margin, start, stop):
-    """Clip a ray's interval to the slab between two planes, moved outward by a margin."""
+    """Return a ray's interval start..stop clipped to the slab low..high, widened by a margin."""
     a = ((low - p) - margin) * inverse
     b = ((high - p) + margin) * inverse
     return simd.greater(start, simd.lesser(a, b)), simd.lesser(stop, simd.greater(a, b))
@@ -72,7 +72,7 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 @inlined
 def _clip(frame, p, inverse, margin, start, stop):
-    """Return (entry, exit) of a ray and the root's box, enlarged by a margin."""
+    """Return a ray's interval start..stop clipped to the root's box, enlarged by a margin."""
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
@@ -81,7 +81,7 @@ def _clip(frame, p, inverse, margin, start, stop):
 
 @inlined
 def octant_of(inverse):
-    """Return the octant of a direction: a bit for each coordinate that is negative."""
+    """Return the octant of a direction, by its inverse: a bit for each negative coordinate."""
     x = simd.as_ints(inverse[0]) >> 63
     y = simd.as_ints(inverse[1]) >> 63
     z = simd.as_ints(inverse[2]) >> 63
@@ -91,6 +91,7 @@ def octant_of(inverse):
 @inlined
 def disabled_axes(d):
     """Return (p, inverse, margin) with which a ray enters every box, but no unused lane's."""
+    # Near planes are met at about -1, far ones at 1; those of unused lanes at inf and -inf.
     e = 2.0**-100
     inverse = -e if d[0] < 0.0 else e, -e if d[1] < 0.0 else e, -e if d[2] < 0.0 else e
     return (0.0, 0.0, 0.0), inverse, 2.0**100
@@ -139,9 +140,9 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 
 @inlined
 def _local_bound(t, shift, sign):
-    """Return t, moved up or down by what rounding may hide, as a local parameter."""
-    # A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
-    # where t is as good as.
+    """Return a bound t, moved by `sign` times the rounding of a hit's t, as a local parameter."""
+    # A hit counts by its rounded t, which may equal a bound that the real one is beyond. A bound of
+    # the largest double or more becomes infinite.
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
     return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
@@ -178,7 +179,7 @@ def advance(p, low, t, d):
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
     """Write a valid ray to the block at r; return False where it misses the root's box."""
     bound = frames.bound(frame)
-    # Scale the direction; a denormal one needs a second step.
+    # Scale the largest component to [1, 2); very small or large ones need a second step.
     k = floats.exponent(floats.largest(d))
     scale = floats.power_of_two(-k)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
@@ -226,12 +227,13 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 
 @inlined
 def _read_scaled(block, frame, rays, i):
-    """Return HALF rays of a block, from the i-th on, in the local frame, as vectors of doubles."""
-    # They are (p, q, t_min, t_max, shift), and bits of those neither extreme nor invalid.
+    """Return (p, q, (t_min, t_max), shift, bits) of HALF rays of a block, from the i-th on."""
+    # Vectors of doubles in the local frame; `bits` tells rays of ordinary lengths, t_min <= t_max.
+    # Numbers of others mean nothing. k is the biased exponent of the largest component.
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
     k = simd.as_ints(simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))) >> 52
-    # Powers of two by their biased exponents.
+    # Powers of two, made from their biased exponents.
     scale = simd.as_floats((2046 - k) << 52)
     shift = k + (exponent - 1023)
     to_local = simd.as_floats((shift + 1023) << 52)
@@ -252,6 +254,7 @@ def _all_narrowed(a, b):
     return _narrowed(a[0], b[0]), _narrowed(a[1], b[1]), _narrowed(a[2], b[2])
 
 
+# The two halves of a float32 vector, as vectors of doubles.
 _doubled = inlined(
     lambda v: (
         simd.convert(simd.part(v, 0, HALF), 0.0),
@@ -293,14 +296,14 @@ def _clip_lanes(frame, p, inverse, margin, start, stop):
 @inlined
 def _set_up_lanes(block, frame, rays, i, valid):
     """Write WIDTH rays to the block from the i-th on, side by side."""
-    # Returns the bits of rays that meet the root's box, and of those, among the bits `valid`, that
-    # must be set up by `set_up_ray`: far, of extreme length, or no rays.
+    # Returns, as bits within `valid`, the rays that meet the root's box, and the rays that
+    # `set_up_ray` must set up: far, of extreme length, or perhaps invalid.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
     pa, qa, times, shift_a, usual = _read_scaled(block, frame, rays, i)
     pb, qb, more_times, shift_b, more_usual = _read_scaled(block, frame, rays, i + HALF)
     p, q = _all_narrowed(pa, pb), _all_narrowed(qa, qb)
     away = simd.greater(abs(p[0]), simd.greater(abs(p[1]), abs(p[2])))
-    # A NaN anywhere makes the sum NaN.
+    # The product is NaN unless all components are finite.
     sound = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
     ordinary = simd.mask_bits(sound & (away <= F(NEAR_ORIGIN))) & (usual | more_usual << HALF)
     start, sure_start = _around(_narrowed(times[0], more_times[0]))
@@ -327,7 +330,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
         p = _all_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
-    # Pays for two roundings of distances within the box.
+    # The slack, and two roundings of distances within the box.
     wide = slack + F(4.0 * UNIT * bound)
     end = leave * F(UP) + slack
     limits = Limits(
@@ -361,7 +364,8 @@ def _write_doubles(block, r, entry, shift):
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
     """Write the rays `block.which[:count]` to the block; list those that meet the root's box."""
-    # Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
+    # Writes their lane indices to `active`; returns their number. The others get the end -inf. The
+    # rays of the next block of `order`, which begins at `ahead`, are prefetched.
     found, whole = np.int64(0), -(-count // WIDTH) * WIDTH
     # The last vector is filled with copies of the last ray.
     for i in range(count, whole):

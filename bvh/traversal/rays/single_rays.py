@@ -77,7 +77,7 @@ def _count_tests(goal, tree, block, memory, slot, tested):
 
 @by_type(inline=True)
 def count_tests(goal, tree, block, memory, slot, tested):
-    """Count the primitives in the rows of ids that a slot's ray was tested against."""
+    """Count the primitives that a ray was tested against; `tested` is from `intersect_leaf`."""
     if goal.instance_class is CountGoal:
         return _count_tests
     return lambda goal, tree, block, memory, slot, tested: None
@@ -94,7 +94,7 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 @by_type(inline=True)
 def in_order(goal, tree):
-    """Return whether a slot's next child is the nearest, and those behind its end are dropped."""
+    """Return whether children are pushed nearest last, and those behind the ray's end dropped."""
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
     # An end that does not move before the ray is done drops nothing.
@@ -129,7 +129,7 @@ def _store_primitive(goal, tree, block, memory, slot):
 
 @by_type(inline=True)
 def finish_ray(goal, tree, block, memory, slot):
-    """Write the closest primitive of a slot's ray to the ray block, if the goal has one."""
+    """Write a slot's closest primitive to the ray block, for goals that store it in slots only."""
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
@@ -168,14 +168,15 @@ def _test_whole(goal, tree, block, context_ref, memory, count):
 
 @by_type(inline=True)
 def test_leaves(goal, tree, block, context_ref, memory, count):
-    """Test the rays of the first slots that wait at leaves; pop these, or their first groups."""
+    """Test the rays of the `count` slots that wait at leaves, and pop these leaves."""
     return _test_groups if primitives_class(tree) is Triangles else _test_whole
 
 
 @inlined
 def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
     """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry."""
-    # `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
+    # `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray. The slot
+    # is written behind the end of all three queues, of which one then gets longer.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)

@@ -62,17 +62,17 @@ F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return the accessors of numbers of 64 bits."""
+    """Return the accessors of `count` numbers of 64 bits of a slot, from a word on."""
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
-# Of all slots; (low, high) of the k-th candidate, and of all of them as vectors.
+# Shared by all slots: (low, high) of the k-th candidate, and of all of them as vectors; queues.
 interval, intervals, set_intervals = rows(np.float32, 0, WIDTH)
 waiting_at_node, queue_at_node = field(np.int32, _NODES)
 waiting_at_leaf, queue_at_leaf = field(np.int32, _NODES + _QUEUE)
 waiting_for_ray, queue_for_ray = field(np.int32, _NODES + 2 * _QUEUE)
 
-# Of a slot.
+# Numbers of a slot.
 end, set_end = field(np.float32, numbers.END)
 slack, set_slack = field(np.float32, numbers.SLACK)
 best_low, set_best_low = field(np.float32, numbers.BEST_LOW)
@@ -99,11 +99,11 @@ tlas_error, set_tlas_error = _word(np.float64, 16)
 tlas_scale, set_tlas_scale = _word(np.float64, 17)
 tlas_range, set_tlas_range = _word(np.float64, 18, 2)
 
-# Of a stack, by the slot plus the height: children, and where the ray enters them.
+# Entries of a stack, by the slot plus the height: children, and where the ray enters them.
 stack_child, _, set_stack_children = rows(np.int32, STACKLESS)
 stack_entry, stack_entries, set_stack_entries = rows(np.float32, _STACK_ENTRIES)
 
-# Of a result of the filter: the slot and its group, bits of lanes; vectors.
+# A result of the filter: its slot and group, the fields of `candidates.Filtered`.
 _found_ints, _set_found_ints = field(np.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
 _, _found_lanes, _set_found_lanes = rows(
     np.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
@@ -114,7 +114,7 @@ class Slots(NamedTuple):
     """Scratch of rays traced one by one; pointers inside kernels."""
 
     memory: NDArray[np.float32]
-    spare: NDArray[np.int64]
+    spare: NDArray[np.int64]  # lane indices of rays that streams leave to be traced singly
 
 
 def new_slots() -> Slots:
@@ -168,14 +168,14 @@ def load_planes(memory, slot, block, r):
 
 @inlined
 def open_tree(instanced, memory, slot, leaf):
-    """Make a slot traverse the tree of an instance."""
+    """Make a slot traverse the tree of the instance in row `leaf`."""
     row = row_of(instanced, leaf)
     _set_arrays(memory, slot, (peek(row, NODES), peek(row, GROUPS), peek(row, IDS)))
     set_instance(memory, slot, leaf)
 
 
 def _ray_in_block(primitives, block, memory, slot):
-    """Return where the numbers of a slot's ray are, END apart, and how many others between."""
+    """Return (pointer, stride) of a slot's ray's numbers; END and BEST_LOW are read in the slot."""
     return blocks.numbers_of(block.lanes, ray(memory, slot))
 
 
@@ -213,7 +213,7 @@ primitive_at = by_scene(_id_in_tree, _code_in_scene)
 
 
 def _culled_in_tree(primitives, memory, slot, cull, back):
-    """Return the lanes of a group whose hits are culled; the backs of `back` face the ray."""
+    """Return the lanes whose hits are culled, as bits; those of `back` show the ray their backs."""
     if cull == 0:
         return np.int64(0)
     return back if cull > 0 else ~back
@@ -222,7 +222,7 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 def _culled_in_scene(primitives, memory, slot, cull, back):
     if cull == 0:
         return np.int64(0)
-    # Bits of a group only: all of them are flipped.
+    # A reflection swaps fronts and backs. Nobody reads the bits beyond the lanes that `~` sets.
     return back if (cull > 0) != is_mirrored(primitives, instance(memory, slot)) else ~back
 
 
@@ -231,7 +231,7 @@ culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 @inlined
 def tlas_distance(block, memory, slot, t):
-    """Return t in units of the TLAS; t is far from what overflows there."""
+    """Return t as a distance in the TLAS, from the entry on, where it must not overflow."""
     return blocks.since_entry(block, ray(memory, slot), t * tlas_scale(memory, slot))
 
 
@@ -242,6 +242,7 @@ def _interval_in_tree(primitives, block, memory, slot, t):
 
 def _interval_in_scene(primitives, block, memory, slot, t):
     error = np.float64(slack(memory, slot))
+    # The float32 tests are disabled, as in `blocks.tau_around`.
     if error == INF:
         return F(-INF), F(INF)
     distance = tlas_distance(block, memory, slot, t)

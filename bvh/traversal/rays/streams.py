@@ -55,7 +55,7 @@ _QUEUES = _FULL + 16
 LEAVES_QUEUE = 2 * GROUPS
 QUEUES = 0, 2 * LEAVES_QUEUE
 _GROUPS = _QUEUES + 4 * LEAVES_QUEUE
-# Of a group: numbers, its rays and one that is none, and the rows of its stack.
+# Layout of a group: numbers; its rays, and room for one that is none; the rows of its stack.
 _RAYS = 16
 _CHILDREN = _RAYS + GROUP_RAYS + 16
 _ROW = STACK + WIDTH
@@ -68,6 +68,8 @@ LOW_BITS = NO_RAY - 1
 bit, set_bit = field(np.int32, 0)
 open_group, set_open_group = field(np.int32, _OPEN)
 queued, queue = field(np.int32, _QUEUES)
+# Numbers of a group: its next entry and the mask of the rays that enter it; the mask of rays that
+# are not done; the top of its stack; its size; near planes and the shift of orders of its octant.
 child, set_child = field(np.int32, 0)
 mask, set_mask = field(np.int32, 1)
 alive, set_alive = field(np.int32, 2)
@@ -140,12 +142,13 @@ def _enter_node(tree, lanes, memory, group, waiting):
 @inlined
 def advance(tree, memory, group, height, waiting):
     """Take the next entry of a group; queue the group by it, and prefetch the node or leaf."""
-    # `waiting`, returned updated: where the next group is queued that waits at a node, at a leaf.
+    # `waiting`, returned updated: the ends of the queues of groups at nodes and at leaves. The
+    # group is written to both, without a branch, and one gets longer.
     at_nodes, at_leaves = waiting
     height -= 1
     bits = stack_mask(memory, group + height) & alive(memory, group)
     while bits == 0 and height > 0:
-        # All of its rays are done, as any hit will do.
+        # Skip an entry whose rays are all done, as one hit suffices.
         height -= 1
         bits = stack_mask(memory, group + height) & alive(memory, group)
     code = np.int64(stack_child(memory, group + height))
@@ -184,6 +187,7 @@ def _load_own(primitives, block, memory, slot, r):
 
 
 def _load_moved(primitives, block, memory, slot, r):
+    # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
     if best >= 0:
@@ -194,7 +198,8 @@ def _load_moved(primitives, block, memory, slot, r):
             best = code_of(blocks.leaf_before(lanes, r), best)
     load_closest(block, memory, slot, r, best)
     slots.set_slack(memory, slot, blocks.slack(lanes, r))
-    # The doubles of a moved ray lead from t to the BLAS in one step: that of the TLAS.
+    # The doubles of a moved ray lead from t to the BLAS in one step: the slot takes it for that to
+    # the TLAS, and the next step changes nothing.
     shift = int(blocks.shift(block.doubles, blocks.double_index(r)))
     slots.set_tlas_scale(memory, slot, power_of_two(shift))
     slots.set_blas_scale(memory, slot, 1.0)
@@ -210,6 +215,7 @@ def _keep_own(primitives, block, memory, slot, r):
 
 
 def _keep_moved(primitives, block, memory, slot, r):
+    # A hit in another instance is stored in the block of the TLAS.
     best = slots.best(memory, slot)
     here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
     blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
@@ -240,13 +246,14 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
         accept_group(goal, tree, block, context_ref, slot_memory, slot, row, result)
         _store_ray(tree.primitives, block, slot_memory, slot, r)
         if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
-            # Nothing is left to find for this ray.
+            # One hit suffices: end this ray in its group.
             set_alive(memory, group, alive(memory, group) & ~(np.int64(1) << k))
 
 
 @inlined
 def _form_groups(block, memory, active, count):
     """Divide rays into groups by octants, each at the root; return how many groups there are."""
+    # Octants begin with a group that is full: the first ray of each forms a new one.
     set_size(memory, _FULL, GROUP_RAYS)
     for octant in range(OCTANTS):
         set_open_group(memory, octant, _FULL)
@@ -304,7 +311,7 @@ def trace(tree, rays, block, scratch, active, count, goal):
     """Trace the rays `active[:count]` of a ray block through a tree, a BLAS or a TLAS."""
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
-    # Where queues end: of groups at nodes, and at leaves.
+    # The ends of the queues of groups at nodes, and at leaves.
     nodes, leaves = now + groups, now + LEAVES_QUEUE
     while nodes > now or leaves > now + LEAVES_QUEUE:
         waiting = then, then + LEAVES_QUEUE

@@ -19,12 +19,13 @@ PERIOD, LONGEST_PERIOD = 8.0, 128.0
 # Rays of a block that is measured.
 ENOUGH = BLOCK // 4
 
-# Measured: blocks until the next trial; at its number, cycles a ray of each way, 0 before the first
-# trial; the turn of the trial, TURNS at its end and more after it; blocks from one trial to the
-# next, and which way was the faster.
+# Indices of a measure: LEFT, blocks until the next trial; SINGLES and STREAMS, their cycles a ray,
+# 0 before the first trial; TURN, the turns of a trial so far, TURNS at its end, and more once its
+# result is used; BETWEEN, blocks from one trial to the next; FASTER, which way was the faster.
 LEFT, TURN, BETWEEN, FASTER = 0, 4, 5, 6
 TURNS = 4
-# Of blocks as they come, of blocks of sorted windows, and of windows: in streams is sorted.
+# Offsets of measures: 0 for blocks as they come, others for blocks of sorted windows, and for
+# windows, where STREAMS stands for sorted and SINGLES for as they come.
 MEASURES = 8
 OF_SORTED, OF_WINDOWS = MEASURES, 2 * MEASURES
 # At the start of a batch.
@@ -33,17 +34,19 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 
 @inlined
 def next_way(measured, count):
-    """Return the way for a block of `count` rays."""
+    """Return STREAMS or SINGLES for a block of `count` rays: in a trial in turn, or the faster."""
     first, second = np.int64(STREAMS), np.int64(SINGLES)
     faster = first if peek(measured, first) <= peek(measured, second) else second
     turn = peek(measured, TURN)
     if count < ENOUGH or turn > TURNS:
         return faster
     if turn < TURNS:
+        # They take turns in the order A B B A.
         return first if np.int64(turn) % 3 == 0 else second
     between = peek(measured, BETWEEN)
     if faster == peek(measured, FASTER):
         between = min(2.0 * between, LONGEST_PERIOD)
+    # The trial has ended: the next one is `between` blocks away.
     poke(measured, BETWEEN, between)
     poke(measured, LEFT, between)
     poke(measured, FASTER, np.float64(faster))
@@ -53,13 +56,13 @@ def next_way(measured, count):
 
 @inlined
 def record(measured, count, way, spent):
-    """Record the cycles that a block took."""
+    """Record the cycles `spent` on a block of `count` rays, traced in a way."""
     if count < ENOUGH:
         return
     turn, before = peek(measured, TURN), peek(measured, way)
     cost = np.float64(spent) / count
     if turn < TURNS:
-        # The lesser of both: threads are interrupted now and then.
+        # Keep the lesser of its two measurements: threads are interrupted now and then.
         poke(measured, way, cost if 2 * turn < TURNS else min(before, cost))
         poke(measured, TURN, turn + 1.0)
         return

@@ -24,15 +24,15 @@ WINDOW, TRIED, SMALLEST = 64, 32, 8
 CELL_BITS = 3
 CELLS = 1 << CELL_BITS
 KEYS = 8 * CELLS**3
-# Its lowest bits are those of a small integer added to it.
+# The sum with a small number has the nearest integer in its lowest bits.
 ROUNDER = 2.0**52
 
 
 class Window(NamedTuple):
     """Scratch of a window; pointers inside kernels."""
 
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    keys: NDArray[np.int64]  # of the rays
+    counts: NDArray[np.int64]  # of keys
     # More than the rays: those after the last block are prefetched, whatever they are.
     permutation: NDArray[np.int64]
 
@@ -45,7 +45,7 @@ def new_window() -> Window:
 
 @inlined
 def _cell(p, low, high):
-    """Return the cells of a coordinate of HALF rays, their bits apart; any in range for NaN."""
+    """Return the cells of a coordinate of HALF rays, two zeros between bits; any cell for NaN."""
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
     return (x & 1) | ((x & 2) << 2) | ((x & 4) << 4)
@@ -53,7 +53,7 @@ def _cell(p, low, high):
 
 @inlined
 def _keys(frame, o, d, t_min):
-    """Return the keys of HALF rays; of a ray that misses, any in range."""
+    """Return the keys of HALF rays; a ray that misses the box has any key in range."""
     s, c = frames.scale(frame), frames.centre(frame)
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
@@ -99,9 +99,10 @@ def sort_window(rays, frame, window, begin, count):
 
 @inlined
 def order_within(order, window, begin, is_sorted):
-    """Return the order of the blocks of a window, which begins at a ray."""
+    """Return the order for the blocks of a window whose first ray is `begin`."""
     place = order.permutation
     if is_sorted:
+        # Blocks index it by places in the batch.
         place = simd.shifted(window.permutation, -begin)
     return OrderPointers(
         order.size, order.row, order.given or is_sorted, order.plain and not is_sorted, place,

@@ -60,6 +60,7 @@ def _plane_in_leaf(instanced, leaf, frame, n, w):
 
 @inlined
 def _put_row(rows, at, g, h, error):
+    """Write the row of a plane, or of a coordinate: g . x + h, and the bound of its error."""
     for axis in range(3):
         poke(rows, at + axis, g[axis])
     poke(rows, at + 3, h)
@@ -72,7 +73,7 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     stay_outlined()
     size = largest(n)
     if size == 0.0:
-        # All of space: an empty region is never tested.
+        # The half-space is all of space: if it were empty, `to_local` would have said so.
         return count
     n = n[0] / size, n[1] / size, n[2] / size
     g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w / size)
@@ -84,6 +85,7 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     if top < -error:
         return np.int64(OUTSIDE)
     if bottom > error:
+        # All of the root's box is inside: the plane is not needed.
         return count
     total = abs(g[0]) + abs(g[1]) + abs(g[2])
     if MIN_SIZE < total < MAX_SIZE and error < MAX_SIZE:
@@ -102,6 +104,7 @@ def _on_axis(axis, n):
 
 
 def _approach_planes(region, i, instanced, leaf, frame, rows):
+    """Write the planes of polytope i, as `approach` does."""
     planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(many):
         a, b, c, w = row_of(planes, 4 * (i * many + k))
@@ -125,6 +128,7 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
+    """Write the coordinates relative to ball i's centre, as rows for the three axes."""
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
@@ -138,13 +142,14 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 @by_type()
 def approach(region, i, instanced, leaf, frame, rows):
     """Write region i in the frame of a leaf's tree into `rows`; return their number."""
-    # OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
+    # Returns OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
     }[region.instance_class]  # fmt: skip
 
 
 def _sift_planes(region, rows, count, low, high):
+    """Sift boxes by planes, each at the boxes' farthest and nearest corners along its normal."""
     half = F(0.5)
     centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
     extent = ((high[0] - low[0]) * half, (high[1] - low[1]) * half, (high[2] - low[2]) * half)
@@ -163,7 +168,7 @@ def _sift_planes(region, rows, count, low, high):
 
 @inlined
 def _axis_of(rows, at, centre, extent):
-    """Return the least and the greatest distance of boxes from a ball's centre along an axis."""
+    """Return the squares of the least and greatest distances of boxes from a ball along an axis."""
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
     spread = (extent[0] * abs(x) + extent[1] * abs(y)) + extent[2] * abs(z)
@@ -174,6 +179,7 @@ def _axis_of(rows, at, centre, extent):
 
 
 def _sift_ball(region, rows, count, low, high):
+    """Sift boxes by bounds of the squared distances of their points from the ball's centre."""
     a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
     b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
     centre = ((a[0] + b[0]) * 0.5, (a[1] + b[1]) * 0.5, (a[2] + b[2]) * 0.5)

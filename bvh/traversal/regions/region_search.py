@@ -95,6 +95,7 @@ def new_found(size: int) -> Found:
 
 @inlined
 def _in_tlas():
+    """Return the position in a TLAS, or in a tree by itself."""
     return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
@@ -135,6 +136,7 @@ def _test(task, i, prim, count):
 
 
 def _visit_triangles(primitives, task, i, position, code, top, count):
+    """Test the triangles of a leaf whose boxes the region may overlap."""
     tree = task.tree
     first, rows = leaf_rows(code)
     error = F(frames.bound(tree.frame) * GROUP_ERROR)
@@ -157,6 +159,7 @@ def _visit_boxes(primitives, task, i, position, code, top, count):
 
 
 def _visit_instanced(primitives, task, i, position, code, top, count):
+    """Enter the BLAS of a leaf of the TLAS, or test the triangles of a leaf in a BLAS."""
     if position.base < 0:
         position, top = _enter(task, i, position, code, top)
         return position, top, count
@@ -174,6 +177,7 @@ def _enter(task, i, position, code, top):
     many = approach(task.region, i, instanced, leaf, frame, task.rows)
     if many == OUTSIDE:
         return position, top
+    # The root, which has the code 0: 1 if all of it is surely inside.
     poke(task.stack, top, np.int64(many == 0))
     return Position(top, leaf, many), top + 1
 
@@ -215,6 +219,7 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
+    """Push the children of a node, of a TLAS or a tree by itself, that may meet the region."""
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -226,6 +231,7 @@ def _push_tree(task, code, top):
 
 
 def _push_instanced(primitives, task, position, code, top):
+    """Push the children of a node of the TLAS, or of a BLAS: these with a bit (see `Position`)."""
     if position.base < 0:
         return _push_tree(task, code, top)
     blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)

@@ -58,6 +58,7 @@ Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
 def _local_box(region, i, frame, local, scale):
+    """Write the corners of a box, rounded outward; False if it is empty or not finite."""
     low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
         return False
@@ -71,6 +72,7 @@ def _local_box(region, i, frame, local, scale):
 
 
 def _local_sphere(region, i, frame, local, scale):
+    """Write a ball's centre and squared radius, enlarged by errors; False if it is not valid."""
     at, radius, centre = vector(region.center, i), peek(region.radius, i), frames.centre(frame)
     if not (finite(at) and 0.0 <= radius < INF):
         return False
@@ -86,6 +88,8 @@ def _local_sphere(region, i, frame, local, scale):
 
 
 def _local_planes(region, i, frame, local, scale):
+    """Write (n, height) of each plane, moved outward; False if no point can be in the polytope."""
+    # Inside, n . x + height >= 0; the largest component of n, unless n is 0, is 1 or -1.
     count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
         a, b, c, offset = row_of(region.planes, 4 * (i * count + k))
@@ -96,7 +100,7 @@ def _local_planes(region, i, frame, local, scale):
         if size == 0.0:
             if offset < 0.0:
                 return False
-            # All of space.
+            # The plane excludes nothing; 1 only avoids a division by 0.
             size = 1.0
         n = (n[0] / size, n[1] / size, n[2] / size)
         x, y, z = n[0] * centre[0], n[1] * centre[1], n[2] * centre[2]
@@ -197,6 +201,7 @@ DECIDE_BOXES = {BoxRegions: _box_box, SphereRegions: _box_sphere}
 @by_type()
 def to_local(region, i, frame, local, scale):
     """Write region i in local coordinates into `local`; return whether it is not empty."""
+    # A box: both corners; a ball: its centre and squared radius; a polytope: four numbers a plane.
     return TO_LOCAL[region.instance_class]
 
 
@@ -209,4 +214,5 @@ def reach(region, local, low, high):
 @by_type()
 def decide(primitives, region, i, prim, scratch):
     """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
+    # `scratch` is memory for the polygons to which planes cut a triangle.
     return (DECIDE_BOXES if primitives.instance_class is Boxes else DECIDE)[region.instance_class]

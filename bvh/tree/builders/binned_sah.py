@@ -65,9 +65,9 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
     """Build the subtree of one range, but leave small ranges as tasks."""
-    # `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
-    # `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
-    # of tasks.
+    # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
+    # `spatial` None or `space.Spatial`, `left_over` (tasks, their boxes), and `state` (cancel,
+    # done). Returns the numbers of nodes and of tasks.
     grain, deepest, group_bits, max_leaf = limits
     tasks, task_boxes = left_over
     cancel, done = state

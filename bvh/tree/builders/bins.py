@@ -30,7 +30,7 @@ bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
 
 @inlined
 def _drop(r, at, first, bins, counts):
-    """Add a record to its bins."""
+    """Add a record to its bins `at` on each axis, of the set of bins that begins at `first`."""
     x, y, z = first + at[0], first + at[1] + BINS, first + at[2] + 2 * BINS
     counts[x] += 1
     counts[y] += 1
@@ -66,8 +66,8 @@ def fill_bins(records, begin, end, centres, scale, used, bins, counts):
 @inlined
 def sweep(bins, counts, first, used, group_bits, costs):
     """Return (cost, bin, records on the left) of the cheapest split between bins of one axis."""
-    # Sweep from the right, then from the left, and add both sides' costs: no number for an empty
-    # side, infinity times zero, which is not below any.
+    # Sweep from the right, then from the left, and add both sides' costs. An empty side has the
+    # cost NaN, infinity times zero, which is never the lowest.
     box, count = record.nothing(), 0
     for b in range(used - 1, 0, -1):
         box = record.join(box, record.load(bins, first + b))

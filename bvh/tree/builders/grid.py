@@ -88,8 +88,9 @@ def _layer(cell, axis, bits):
 @entry
 def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
     """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
-    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` is the range of
-    # each cell.
+    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` gets the range
+    # of each cell. The pending BEGIN..END are positions in `order`, the cells that have records;
+    # LIMIT, as END in `ranges`, is a number of records.
     grain, level, deepest, group_bits = limits
     order, pending, layers, layer_counts, costs = scratch
     used_cells, total = 0, 0
@@ -183,7 +184,7 @@ def _split_by_cells(
     limits: tuple[int, int, int, int], threads: int,
 ) -> _Ranges | None:  # fmt: skip
     """Split records, whose box and that of their centres are `boxes`, and move them to `out`."""
-    # Returns None, and moves nothing, where there is no split. For the limits see `_split_cells`.
+    # Returns None, and moves nothing, if there is no split. For the limits see `_split_cells`.
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
@@ -244,7 +245,7 @@ def split_top(
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread."""
-    # `boxes` are the box of all and that of their centres. Returns the links of the nodes above
+    # `boxes` are those of all records and of their centres. Returns the links of the nodes above
     # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
     # and that of its centres, (k, 2, 8). Ranges that no grid splits stay large.
     half = len(records) // 2

@@ -46,7 +46,7 @@ def operation(
             return result(*chosen), codegen
 
         declare.__name__, declare.__doc__ = emit.__name__, emit.__doc__
-        # Numba binds arguments by it.
+        # Numba binds arguments by this signature.
         declare.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
         return llvm_operation(declare)
 

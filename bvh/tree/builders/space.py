@@ -56,7 +56,8 @@ def local_triangle(triangles, i, frame, out):
 @kernel
 def _clip(v, records, row, axis, low, high, out, target):
     """Write the record of the part of a record's triangle between two planes across an axis."""
-    # The planes are float32. Returns whether the part is not empty.
+    # `v` are the local vertices of the triangle. The planes are float32. Returns whether the part
+    # is not empty.
     begin, end = low - SLACK, high + SLACK
     lower, upper = (INF, INF, INF), (-INF, -INF, -INF)
     for k in range(3):
@@ -164,8 +165,9 @@ def _best_plane(spatial, scale, capacity, costs):
 @kernel
 def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
     """Return (cost, plane) of the cheapest plane for a range whose box is in `row`."""
-    # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins.
-    # Where no plane is cheaper, or the halves hardly overlap, that is its cost and NO_PLANE.
+    # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
+    # with the axis -1 for none. If no plane is cheaper, or the halves of that split hardly overlap,
+    # this returns its cost and NO_PLANE.
     begin, end, capacity = span
     cost, axis = split
     if axis >= 0:
@@ -206,6 +208,7 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
             has_left = _clip(v, records, i, axis, start, border, pieces, 0)
             has_right = _clip(v, records, i, axis, border, stop, pieces, 1)
             area_left, area_right = record.half_area(whole_left), record.half_area(whole_right)
+            # The costs of cutting the record, and of keeping all of it on one side.
             cut = area_left * lefts + area_right * rights
             longer_left = record.half_area(record.join(whole_left, r))
             longer_right = record.half_area(record.join(whole_right, r))

@@ -29,7 +29,7 @@ SMALLEST_TASK = 4096
 TASKS = 64
 # Most parts of a tree that threads can share (see `Nodes`).
 PARTS = 32
-# Numbers that pieces are copied to side by side.
+# Numbers in an array that pieces are copied to, side by side.
 SLAB = 1 << 20
 
 # Columns of a range of primitives: its node, begin, end, depth, the half of the records' array
@@ -115,7 +115,9 @@ def may_choose(count, depth, deepest):
 
 @entry
 def _copy_subtrees(from_bounds, from_links, tasks, rows, first, begin, end, bounds, links):
-    """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
+    """Copy the subtrees of the tasks begin..end below the top, and their roots into it."""
+    # `rows` has the first row of each in its piece, and its number of nodes; `first` where those
+    # below its root go.
     for task in range(begin, end):
         base = rows[task, 0]
         shift = first[task] - 1
@@ -177,7 +179,7 @@ def run_batches(
     watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
 
 
-# Of all threads: whether to cancel, and how many records are done.
+# Arrays of one number: whether all threads shall stop, and how many records are done.
 BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
 BuildSubtree: TypeAlias = Callable[
     [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], tuple[int, int]
@@ -190,8 +192,8 @@ def build_tasks(
     progress: Progress | None,
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it."""
-    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
-    # Then no record is needed any more.
+    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns (number of
+    # nodes, number of tasks left over). The records are discarded when all are built.
     rows, pieces = np.zeros((len(tasks), 2), np.int64), Pieces(len(order))
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))
@@ -211,7 +213,7 @@ def put_together(
     links: NDArray[np.int32], tasks: NDArray[np.int64], rows: NDArray[np.int64],
     pieces: Pieces, order: NDArray[np.int32], threads: int,
 ) -> Nodes:  # fmt: skip
-    """Return the tree of a top and of subtrees, by their first row in a piece and their size."""
+    """Return the tree of a top and of subtrees; `rows` has the first row and size of each."""
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
     count = int(top + (used - 1).sum())
@@ -229,5 +231,6 @@ def put_together(
     is_task = np.zeros(top, np.bool_)
     is_task[tasks[:, NODE]] = True
     _bound_top(all_links, bounds, is_task)
+    # At most PARTS runs of subtrees.
     parts = np.append(first[:: len(tasks) // min(PARTS, 1 + count // SMALLEST_TASK) + 1], count)
     return Nodes(bounds, all_links, order, parts)

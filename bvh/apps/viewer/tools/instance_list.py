@@ -21,7 +21,7 @@ class InstanceList:
 
     def __init__(self, gui: Any, copy: SceneCopy) -> None:
         self._copy = copy
-        # Listed ids, names and hidden ids.
+        # What is listed: ids, names, hidden ids and the number of instances.
         self._listed: tuple[Any, ...] = ()
         self._folder = gui.add_folder("Instances", expand_by_default=False)
         with self._folder:
@@ -30,7 +30,8 @@ class InstanceList:
         self.follow()
 
     def follow(self) -> None:
-        """List the instances as they are now; a scene may move many times a second."""
+        """List the instances as they are now, if they have changed."""
+        # Most updates only move instances, up to many times a second.
         scene, hidden = self._copy.scene, self._copy.hidden
         numbers = scene.ids.tolist()[: MAX_LISTED + 1]
         names = scene.names(numbers).tolist() if numbers else []

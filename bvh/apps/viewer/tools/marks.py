@@ -26,7 +26,7 @@ LIFT = 2e-3
 
 
 class Marked(NamedTuple):
-    """Marked faces of one leaf, and the map and the arrays with which they were drawn."""
+    """Marked faces of one leaf, with the map and the arrays of its tree when they were drawn."""
 
     path: tuple[int, ...]
     tree: BVH
@@ -50,7 +50,8 @@ class Marked(NamedTuple):
 class Marks:
     """Marks on a page, by name; a new one replaces that of the same name.
 
-    `frame` returns the page's current frame; it is needed for marks that are lifted to an eye.
+    `frame` returns the page's current frame, in which an eye in the world is placed; without it,
+    world and page coordinates are the same.
     """
 
     def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
@@ -59,7 +60,7 @@ class Marks:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """Remove the marks that are not drawn again within."""
+        """Remove, after the block, all marks that it has not drawn again."""
         before, self._shown = self._shown, {}
         yield
         for name in before.keys() - self._shown.keys():
@@ -81,7 +82,7 @@ class Marks:
         self, name: str, corners: Floats, eye: Floats | None, colour: Colour,
         opacity: float | None = None,
     ) -> None:  # fmt: skip
-        """Mark triangles, shape (n, 3, 3), if an eye is given as seen from there."""
+        """Mark triangles, shape (n, 3, 3), a little nearer to the eye, if one is given."""
         if not len(corners):
             return self.clear(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
@@ -94,7 +95,7 @@ class Marks:
     def lines(
         self, name: str, points: Floats, colour: Colour, thickness: float, eye: Floats | None = None
     ) -> None:
-        """Mark lines, shape (n, 2, 3), if an eye is given as seen from there."""
+        """Mark lines, shape (n, 2, 3), a little nearer to the eye, if one is given."""
         if not len(points):
             return self.clear(name)
         self._shown[name] = self._scene.add_line_segments(
@@ -103,7 +104,7 @@ class Marks:
         )  # fmt: skip
 
     def points(self, name: str, points: Floats, eye: Floats) -> None:
-        """Mark points, shape (n, 3), as seen from the eye."""
+        """Mark points, shape (n, 3), a little nearer to the eye."""
         if not len(points):
             return self.clear(name)
         size = 2e-3 * float(np.linalg.norm(self._to_page(eye)))
@@ -115,7 +116,7 @@ class Marks:
     def arrow(
         self, name: str, start: Floats, vector: Floats, colour: Colour = BLUE, size: float = 0.0
     ) -> None:
-        """Mark a vector at a point, with a head for a vector of length `size`, or of its own."""
+        """Mark a vector at a point by an arrow, as thick as one of length `size`, or of its own."""
         length = float(np.linalg.norm(vector))
         if not (np.isfinite(length) and length > 0.0):
             return self.clear(name)
@@ -129,14 +130,14 @@ class Marks:
     def ball(
         self, name: str, point: Floats, colour: Colour, radius: float, **looks: object
     ) -> None:
-        """Mark a point by a ball; looks are those of viser's icospheres."""
+        """Mark a point by a ball; `looks` are further arguments of viser's `add_icosphere`."""
         self._shown[name] = self._scene.add_icosphere(
             f"/marks/{name}", radius, colour, position=point, cast_shadow=False,
             receive_shadow=False, **looks,
         )  # fmt: skip
 
     def label(self, name: str, text: str, position: Floats, anchor: str = "top-left") -> None:
-        """Write a text at a point, which is at the `anchor` of the text."""
+        """Write a text so that its `anchor`, a corner or the middle of a side, is at a point."""
         self._shown[name] = self._scene.add_label(
             f"/marks/{name}", text, position=position, anchor=anchor
         )

@@ -20,7 +20,7 @@ class Measuring:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        # Of the picks: position in the world, and outermost instance.
+        # The last one or two picks: position in the world, and id of the outermost instance.
         self._picks: list[tuple[Floats, int]] = []
         gui = session.client.gui
         hint = (

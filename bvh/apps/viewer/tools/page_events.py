@@ -26,7 +26,7 @@ class PageEvents:
         self._field.on_update(lambda _: self._read())
 
     def _read(self) -> None:
-        # viser calls from several threads.
+        # viser calls handlers in several threads, but events must be handled in order.
         with self._one_by_one:
             self._handle()
 
@@ -35,7 +35,7 @@ class PageEvents:
             events = json.loads(self._field.value)
             fresh = [event for event in events if event["n"] > self._seen]
         except (ValueError, TypeError, KeyError):
-            # Any client of the server may write anything.
+            # Any client of the server may write anything into the field.
             return
         for event in fresh:
             self._seen = event["n"]

@@ -20,8 +20,8 @@ MAX_CUT = 500
 class Sectioning:
     """Controls of the section plane on the page of a session, and the plane.
 
-    `plane` is None, or a unit normal and an offset in the world: geometry with n.p > offset is
-    neither drawn nor picked.
+    `plane` is None, or (normal, offset) in the world, with a unit normal n: geometry with
+    n.p > offset is neither drawn nor picked.
     """
 
     def __init__(self, session: Any) -> None:
@@ -60,6 +60,7 @@ class Sectioning:
         if self.plane is None:
             return camera
         normal, offset = self.plane
+        # How far the eye is beyond the plane, and by how much the distance grows along the ray.
         away, rate = float(normal @ camera.eye) - offset, float(normal @ camera.forward)
         if away > 0.0:
             return replace(camera, near=-away / rate) if rate < 0.0 else None
@@ -70,15 +71,17 @@ class Sectioning:
         if self.plane is None:
             return parts
         normal, offset = self.plane
+        # The plane's offset in page coordinates.
         level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
         cut = 0
         for part in parts:
-            # By the boxes of copies: a copy whose box alone is crossed is cut as well.
+            # The heights of box corners decide: a copy is cut even if only its box is crossed.
             box = part.vertices[part.faces].reshape(-1, 3)
             whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
             heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
             inside = heights.max(axis=1) <= 0.0
             crossed = ~inside & (heights.min(axis=1) < 0.0)
+            # Parts with a material, or too many copies, are drawn without being cut.
             if part.glb is not None or cut + crossed.sum() > MAX_CUT:
                 inside, crossed = inside | crossed, crossed & False
             if inside.any():
@@ -107,6 +110,7 @@ def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
 
 def placed(part: DrawnMesh, copy: int) -> Floats:
     """Return the vertices of a copy in page coordinates."""
+    # The rotation of p by the quaternion (w, v) is p + 2 (w (v x p) + v x (v x p)).
     w, *axis = part.turns[copy]
     points = part.vertices * part.scales[copy]
     across = np.cross(axis, points)
@@ -115,6 +119,6 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
     """Return the part of triangles at n.p <= level: its vertices and faces."""
-    cut: Any = slice_faces_plane  # It has no types.
+    cut: Any = slice_faces_plane  # The function has no types.
     vertices, triangles, _ = cut(points, faces.astype(np.int64), -normal, level * normal)
     return vertices.astype(np.float32), triangles.astype(np.uint32)

@@ -18,7 +18,7 @@ from bvh.runtime.jit import notice
 
 # Largest number of selected faces or vertices that are drawn; all are counted.
 MAX_MARKED = 200_000
-# The same while instances move.
+# The same while instances move; larger selections lose their marks.
 MAX_MOVED = 20_000
 TOOLS = {"Orbit and pick": "", "Rectangle": "rectangle", "Lasso": "lasso"}
 WHAT = ("faces", "vertices", "instances")
@@ -55,7 +55,8 @@ class Selecting:
         with session.asking():
             camera = session.camera()
             shares = np.asarray(polygon, np.float64).reshape(-1, 2)
-            # A border through centres of pixels is not moved off them by the shares' rounding.
+            # Rounded, so that a border through centres of pixels is not moved off them by the
+            # rounding of shares.
             at = np.round(shares * [camera.width, camera.height], 6)
             options = {
                 "what": self._what.value, "visible_only": self._visible_only.value,
@@ -89,14 +90,14 @@ class Selecting:
             self._colour(camera)
 
     def unplace(self) -> None:
-        """Let the next update place the marks again."""
+        """Make the next update draw the marks again, as page coordinates have changed."""
         self._marked = [each.unplaced() for each in self._marked]
 
     def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
             if found.what == "instances":
-                # Its first leaf stands for an instance of several.
+                # An instance with several leaves is marked by its first one.
                 ids: Ids = np.arange(len(self._session.scene.leaves[leaf].tree))
             else:
                 ids = found[row]
@@ -133,20 +134,20 @@ class Selecting:
 
 
 def combined(old: Selection, new: Selection, adds: bool) -> Selection:
-    """Return a selection with another added to it, or removed from it."""
+    """Return the old selection with the new one added if `adds`, or else removed from it."""
     before, given = _by_leaf(old), _by_leaf(new)
-    kept = {}
+    result = {}
     for leaf, (instance, name, ids) in sorted((given | before if adds else before).items()):
         if leaf in before and leaf in given:
             join = np.union1d if adds else np.setdiff1d
             ids = join(ids, given[leaf][2])
             if not adds and not len(ids):
                 continue
-        kept[leaf] = instance, name, ids
-    lists = [ids for _, _, ids in kept.values()]
+        result[leaf] = instance, name, ids
+    lists = [ids for _, _, ids in result.values()]
     return Selection(
-        old.what, np.array([one[0] for one in kept.values()], np.int32),
-        np.array(list(kept), np.int32), tuple(one[1] for one in kept.values()),
+        old.what, np.array([one[0] for one in result.values()], np.int32),
+        np.array(list(result), np.int32), tuple(one[1] for one in result.values()),
         np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32),
         np.cumsum([0, *map(len, lists)]),
     )  # fmt: skip
@@ -162,6 +163,6 @@ def as_json(found: Selection) -> str:
 
 
 def _by_leaf(found: Selection) -> dict[int, tuple[int, str | None, Any]]:
-    """Return the instance, its name and the ids of each leaf."""
+    """Return (id of the instance, its name, selected ids) of each leaf."""
     columns = zip(found.leaf.tolist(), found.instance_id.tolist(), found.names, strict=True)
     return {leaf: (i, name, found[row]) for row, (leaf, i, name) in enumerate(columns)}

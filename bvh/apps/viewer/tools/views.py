@@ -39,7 +39,10 @@ class Views:
         link.on_click(lambda _: self._link())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
-        """Turn the camera to a view of a name, and fit the scene, or bounds of a part of it."""
+        """Turn the camera to a view in NAMES, and fit the scene, or bounds of a part of it.
+
+        "Fit" and names that are not in NAMES keep the direction.
+        """
         session = self._session
         with session.asking():
             box = session.scene.bounds if bounds is None else bounds
@@ -52,6 +55,7 @@ class Views:
                 "Front": ahead, "Top": -self._up + 1e-3 * ahead, "Iso": oblique(self._up),
             }.get(name, now.forward)  # fmt: skip
             shown = session.frame.to_page(box)
+            # A little larger, so that a single point has a size.
             shown += 1e-6 * np.array([[-1.0] * 3, [1.0] * 3])
             opening = NARROW if self._parallel.value else WIDE
             size = max(now.width, 1), max(now.height, 1)
@@ -59,16 +63,17 @@ class Views:
             self._stand(wanted.eye, shown.mean(axis=0), opening)
 
     def _stand(self, eye: Floats, target: Floats, opening: float) -> None:
+        """Set the page's camera; `opening` is the vertical field of view in degrees."""
         camera = self._session.client.camera
         with self._session.client.atomic():
             camera.fov = float(np.radians(opening))
-            # A distant camera needs a farther near plane for the precision of depths.
+            # The camera of a narrow view is far away: a farther near plane keeps depths precise.
             camera.near = 1.0 if opening < 2.0 * NARROW else 0.002
             camera.up_direction = self._up
             camera.position, camera.look_at = eye, target
 
     def _change_opening(self) -> None:
-        """Change between perspective and orthographic; the target keeps its size."""
+        """Change between perspective and orthographic; the distance changes to keep the size."""
         camera = self._session.client.camera
         opening = NARROW if self._parallel.value else WIDE
         target = np.asarray(camera.look_at)
@@ -113,7 +118,7 @@ class Views:
         self._note.content = readouts.linked(json.dumps(state))
 
     def restore(self, state: Any) -> None:
-        """Return to the camera and the pick of a link."""
+        """Return to the camera and the pick of a link; ignore a state that is not valid."""
         session = self._session
         try:
             eye, at = (np.array(state[name], float).reshape(3) for name in ("eye", "at"))

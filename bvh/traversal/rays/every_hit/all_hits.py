@@ -23,7 +23,8 @@ from bvh.traversal.rays.single_rays import trace_all
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, primitives_class
 
-# Numbers of `state`: the next block, the hits written so far, and those of the block found last.
+# Numbers of `state`: the next block, the hits written so far, and those of the last block, written
+# or not.
 NEXT, FILLED, SIZE = range(3)
 
 # Shorter lists are sorted by insertion.
@@ -35,7 +36,7 @@ class Pairs(NamedTuple):
 
     which: NDArray[np.int64]  # the ray's number in the batch
     columns: Columns
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  # positions of the hits, sorted ray by ray
     starts: NDArray[np.int64]  # where each ray's hits begin
 
 
@@ -83,7 +84,7 @@ def _wanted_pointers(arrays):
 def gather_hits(
     tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
-    """Find the hits of the rays in the blocks begin..end of an order that is plain."""
+    """Find the hits of the rays in the blocks begin..end of an order: the rays as they come."""
     # Stops before a block whose hits do not fit; `gathered.state` has that block, and the number of
     # its hits. The goal is an `AllGoal` or a `FirstGoal`.
     if is_empty(tree_row):
@@ -117,7 +118,7 @@ def gather_hits(
         if want.solved:
             finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
-            # The primitive alone tells hits that were found twice.
+            # Sort by primitive alone: this brings those found twice together.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
@@ -130,7 +131,7 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, at):
-    """Write ray i's hits in order, from `at` on; return their number."""
+    """Write the hits of ray i that pass the filter, sorted, from row `at` on; return how many."""
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):
@@ -223,7 +224,7 @@ def goal_count(goal, i):
 
 def _found_by_ray(goal, block, size, pairs):
     found, starts = goal.found, pairs.starts
-    # Count to where each ray's hits end, and fill from there downwards.
+    # A counting sort: set `starts` to where each ray's hits end, then fill from there downwards.
     end = np.int64(0)
     for i in range(size):
         end += peek(found.counts, i)
@@ -251,5 +252,5 @@ def _nearest_by_ray(goal, block, size, pairs):
 
 @by_type()
 def by_ray(goal, block, size, pairs):
-    """Write a goal's hits to `pairs`, those of each ray side by side."""
+    """Write a goal's hits to `pairs`, those of each ray side by side, and where they start."""
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

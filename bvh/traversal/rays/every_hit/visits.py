@@ -54,11 +54,11 @@ LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
 class Visits(NamedTuple):
     """Scratch of visits to come; pointers inside kernels."""
 
-    codes: NDArray[np.int32]
+    codes: NDArray[np.int32]  # the stack: codes of nodes or leaves, lane indices of rays
     rays: NDArray[np.int32]
-    node_codes: NDArray[np.int32]
+    node_codes: NDArray[np.int32]  # visits of nodes, just taken from it
     node_rays: NDArray[np.int32]
-    leaf_codes: NDArray[np.int32]
+    leaf_codes: NDArray[np.int32]  # visits of leaves, a queue
     leaf_rays: NDArray[np.int32]
 
 
@@ -71,7 +71,7 @@ def new_visits() -> Visits:
 
 @inlined
 def _set_limits(lanes):
-    """Make SURE_LOW and SURE_HIGH of all rays of a block limits of certain hits."""
+    """Make SURE_LOW and SURE_HIGH of a block's rays limits of certain hits (see above)."""
     for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
         slack, none = blocks.slacks(lanes, at, WIDTH), simd.splat(F(INF), WIDTH)
         low, high = blocks.sure_lows(lanes, at, WIDTH), blocks.sure_highs(lanes, at, WIDTH)
@@ -157,6 +157,7 @@ def _visit(context, visits, top, octant, queued, goal):
     x, y, z = near_planes(octant)
     planes = all_planes(x, y, z)
     while top > 0:
+        # Divide visits from the top into those of nodes and of leaves.
         taken = min(top, TAKEN)
         top -= taken
         listed = np.int64(0)
@@ -177,6 +178,7 @@ def _visit(context, visits, top, octant, queued, goal):
             later = node_at(np.int64(simd.peek(visits.node_codes, i)))
             for k in range(0, min(PLANES_AND_CODES, 4 * LINE), LINE):
                 simd.prefetch_address(simd.address(nodes, later + k))
+        # Push visits of the children that rays enter.
         for i in range(listed):
             at = node_at(np.int64(simd.peek(visits.node_codes, i)))
             r = simd.peek(visits.node_rays, i)
@@ -205,6 +207,7 @@ def visit_all(tree, rays, block, goal):
             octants = blocks.octants(lanes, at, WIDTH) & np.int32(OCTANTS - 1)
             active = blocks.ends(lanes, at, WIDTH) > F(-INF)
             bits = np.int64(simd.mask_bits((octants == np.int32(octant)) & active))
+            # Begin at the root, whose code is 0.
             simd.store(visits.codes, top, simd.splat(np.int32(0), WIDTH))
             simd.store(visits.rays, top, simd.compress_order(bits) + np.int32(at))
             top += simd.popcount(bits)
