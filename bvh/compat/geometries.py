@@ -23,7 +23,7 @@ Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
-    """Base of `RaycastingScene`: meshes and their tree, which `nthreads` threads build when used."""
+    """Base of `RaycastingScene`: meshes, and their tree, which `nthreads` threads build."""
 
     def __init__(self, nthreads: int = 0, device: object = None) -> None:
         self._threads = thread_limit(nthreads)
