@@ -71,7 +71,9 @@ def _try() -> None:
     """Compile a small kernel with a helper, to test the pipelines."""
 
     def dispatcher(function: Function, pipeline: Function) -> Dispatcher:
-        return registry.CPUDispatcher(function, targetoptions={}, pipeline_class=pipeline)
+        # Without `nopython`, a failure would be followed by a trial in Python's object mode.
+        options = {"nopython": True, "no_cpython_wrapper": True}
+        return registry.CPUDispatcher(function, targetoptions=options, pipeline_class=pipeline)
 
     def twice(pair, axis):
         return 2.0 * pair[axis]
