@@ -37,6 +37,7 @@ def test_negative_indices(piece: int, tmp_path: Path, monkeypatch: pytest.Monkey
         ("f 1 2 3/1/1/1", "line 5: '3/1/1/1' is no corner of a face"),
         ("f 1 2 /1", "line 5: '/1' is no corner of a face"),
         ("v 1 2", "line 5: v must have 3 to 8 numbers, got 2"),
+        ("f 1 \\\n2 3\nf 1 \\\n2 \\\n4", "line 7: 4 is no index of v: the file has 3"),
         ("v 1 2 1,5", "line 5: '1 2 1,5' are not numbers"),
         ("v# 1 2 3", "line 5: v must have 3 to 8 numbers, got 0"),
         ("vt 1/ 2", "line 5: '1/ 2' are not numbers"),

@@ -64,14 +64,15 @@ class _State:
 
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of an OBJ file; `resolver` has the files that it names."""
-    text = _joined(with_newlines(data))
+    original = with_newlines(data)
+    text = _joined(original)
     state = _State()
     try:
         for lines in pieces_of(text):
             _read_piece(_without_remarks(lines), state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
-        number = line_number(text, error.row, error.word + GAP)
+        number = line_number(text, error.row, error.word + GAP, original)
         raise ValueError(f"line {number}: {error}") from None
     for found, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
         if found and len(mesh.offsets) > 1:

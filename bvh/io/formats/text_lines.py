@@ -128,12 +128,17 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
 GAP = rb"(?=[\0-\x20#])"
 
 
-def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]") -> int:
-    """Return the number, from 1, of line `row` of those that begin with a word."""
+def line_number(
+    data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes | None = None
+) -> int:
+    """Return the number, from 1, of line `row` of those that begin with a word.
+
+    Lines are counted in `original`, of the same length, if lines are joined in `data`.
+    """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):
         if k == row:
-            return data.count(b"\n", 0, line.start()) + 1
+            return (original or data).count(b"\n", 0, line.start()) + 1
     raise IndexError(row)
 
 
