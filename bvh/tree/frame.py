@@ -22,9 +22,6 @@ from bvh.geometry.arithmetic.floats import power_of_two, vector
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import peek, poke
 
-# Numbers in a frame, for tables of several frames.
-FRAME_SIZE = 12
-
 CENTRE, EXPONENT, FARTHEST, BOUND, LOWEST, HIGHEST = 0, 3, 4, 5, 6, 9
 
 

@@ -156,7 +156,7 @@ def test_only_what_moves_is_moved(rng: Rng) -> None:
     view.moved.clear()
     scene.set_transforms(ids[::-1], matrices(rng, 1000))
     assert sorted(current(scene).moved) == list(range(1000))
-    # More than a journal remembers.
+    # More than the log remembers.
     for _ in range(REMEMBERED // 1000 + 4):
         scene.set_transforms(ids, matrices(rng, 1000))
     assert_right(scene)

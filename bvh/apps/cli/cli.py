@@ -1,4 +1,4 @@
-"""The command line: info, build, partition, cast, render, plot, pick, view, demo, lab, ..."""
+"""The command line: info, build, partition, cast, render, view, demo, lab, ..."""
 
 import os
 import re

@@ -135,7 +135,7 @@ class Located:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         found = object.__new__(type(self))
         vars(found).update(deepcopy(self.__getstate__(), memo))
-        # Nothing in it ever changes.
+        # Shared: the copy locates its hits in the same arrays.
         vars(found)["_source"] = vars(self).get("_source")
         return found
 
