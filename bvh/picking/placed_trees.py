@@ -55,7 +55,7 @@ class LeafTable(Protocol):
     def name_of(self, leaf: int) -> str | None: ...
 
 
-class PickableScene(CasterQueries):
+class PickableScene(CasterQueries[tuple[float, int, float, float, bool, int]]):
     """Interface that scenes provide to picking: queries of rays, and the leaves as they are now."""
 
     __slots__ = ()

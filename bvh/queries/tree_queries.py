@@ -12,7 +12,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import TREE_CAST, Cast, CasterQueries
+from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
@@ -39,7 +39,11 @@ WINDINGS, CLOSED = 4, 1024
 
 
 class TreeQueries(
-    DistanceQueries, CasterQueries, SightQueries, PointQueries, OverlapQueries[Pairs]
+    DistanceQueries,
+    CasterQueries[tuple[float, int, float, float, bool]],
+    SightQueries,
+    PointQueries,
+    OverlapQueries[Pairs],
 ):
     """Queries of a tree."""
 
@@ -50,7 +54,7 @@ class TreeQueries(
         now = self._snapshot()
         return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
 
-    def _caster(self, cull: int, mask: int) -> Cast:
+    def _caster(self, cull: int, mask: int) -> TreeCast:
         """Return a function that casts single rays at the tree as it is now."""
         return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
 

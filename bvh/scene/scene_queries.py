@@ -15,7 +15,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
-from bvh.queries.methods.ray_queries import SCENE_CAST, Cast
+from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
@@ -60,10 +60,10 @@ class SceneQueries(
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
-    def _caster(self, cull: int, mask: int) -> Cast:
+    def _caster(self, cull: int, mask: int) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call."""
 
-        def cast_of(view: SceneView) -> tuple[object, Cast]:
+        def cast_of(view: SceneView) -> tuple[object, SceneCast]:
             # The function references these arrays, in case another thread changes the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, mask)

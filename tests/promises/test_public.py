@@ -162,6 +162,7 @@ reveal_type(tree.contains(np.ones((4, 3)), method="winding"))  # bool
 reveal_type(tree.distance_to(tree).prim_id)  # 32Bit
 reveal_type(tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0))  # tuple[float, int, float, float, bool]
 scene = bvh.Scene()
+reveal_type(scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0))  # float, float, bool, int]
 reveal_type(scene.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0]).leaf)  # 32Bit
 reveal_type(scene.clearances().distance)  # float64
 reveal_type(scene.leaves[0].tree)  # BVH

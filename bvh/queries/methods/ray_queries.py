@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,15 +18,21 @@ from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 
+HitOfOne = TypeVar("HitOfOne", covariant=True)
 
-class Cast(Protocol):
+
+class Cast(Protocol[HitOfOne]):
     """Function that `BVH.caster` and `Scene.caster` return."""
 
     def __call__(
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> HitOfOne:  # fmt: skip
         """Cast one ray; return t, prim_id, u, v and front, in a scene also the leaf."""
+
+
+TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]
+SceneCast: TypeAlias = Cast[tuple[float, int, float, float, bool, int]]
 
 
 # The docstrings of casters themselves, which begin with the signature.
@@ -346,15 +352,15 @@ class RayQueries:
         )  # fmt: skip
 
 
-class CasterQueries(RayQueries):
+class CasterQueries(RayQueries, Generic[HitOfOne]):
     """Ray queries of `BVH` and `Scene`, which also cast rays one at a time."""
 
     __slots__ = ()
 
     # Returns a function that casts single rays, for a side to cull (see `cull_code`) and a mask.
-    _caster: Callable[[int, int], Cast]
+    _caster: Callable[[int, int], Cast[HitOfOne]]
 
-    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast:
+    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast[HitOfOne]:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
         For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
