@@ -13,6 +13,7 @@ from .scenes import Scene
 from .tasks.builds import builds, memory
 from .tasks.clearances import clearances
 from .tasks.cluster import cluster_costs, cluster_rays
+from .tasks.cores import cores
 from .tasks.devices import devices
 from .tasks.drop_in import drop_in
 from .tasks.instances import instances
@@ -39,7 +40,7 @@ MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
     "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
     "clearances": clearances, "lidar": lidar,
     "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
-    "features": features,
+    "features": features, "cores": cores,
     "distributed": distributed, "device": devices,
 }  # fmt: skip
 

@@ -49,6 +49,8 @@ GROUPS = {
     "scaling": Group(("scaling",), "time per ray on ever more triangles", meshes=SIZES),
     "memory": Group(("memory",), "peak of a build, bytes of a tree", meshes=("organic-235",),
                     threads=(2,)),
+    "cores": Group(("cores",), "calls on threads, and on up to 64 virtual cores",
+                   threads=(available(),)),
     "distributed": Group(("cluster", "cluster-costs", "parts"),
                          "rays on processes, meshes larger than memory", threads=(2,)),
     "cold": Group(("cold",), "first calls in fresh processes", once=True, threads=(available(),)),

@@ -66,16 +66,25 @@ def number_of(count: Any, plural: str, form: str = "") -> str:
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return `value` as a float64 array; raise unless it is a plain array of real numbers."""
-    array = _plain(name, value, "iuf", "real numbers")
+    array = numbers(name, value)
     if array.dtype == np.float64:
         return array
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
 
+def numbers(name: str, value: ArrayLike) -> NDArray[Any]:
+    """Return `value` as an array of any type; raise unless it is a plain one of real numbers."""
+    return _plain(name, value, "iuf", "real numbers")
+
+
 def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return `value` as float64 of shape (..., 3)."""
-    array = reals(name, value)
+    return vectors(name, reals(name, value))
+
+
+def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array, of shape (..., 3); raise if it has another one."""
     if array.ndim == 0 or array.shape[-1] != 3:
         if array.shape == (0,):
             return array.reshape(0, 3)

@@ -12,6 +12,7 @@ import ctypes
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -41,6 +42,10 @@ _free.argtypes, _free.restype = [ctypes.c_void_p], None
 
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
+
+# Of chunks that kernels claim: rows of the first one, how many the calling thread claims before it
+# can be interrupted, and seconds of work for which a thread is started.
+FIRST, SOME, THREAD_SECONDS = 2, 4, 1e-4
 
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
@@ -200,7 +205,7 @@ class Shelf(Generic[Scratch]):
 
 
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) that cover 0..count, of the sizes of `share`; the last first."""
+    """Return chunks (start, stop) that cover 0..count, of the sizes of `share`."""
     chunks, start = [], 0
     while start < count:
         if least:
@@ -210,7 +215,7 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
             some = size
         chunks.append((start, min(start + some, count)))
         start += some
-    return chunks[::-1]
+    return chunks
 
 
 def share(
@@ -230,7 +235,7 @@ def share(
     if count <= (size if threads == 1 or not least else least) and progress is None:
         work(0, count)
         return
-    chunks = _chunks(count, size, threads, least if threads > 1 else 0)
+    chunks = _chunks(count, size, threads, least if threads > 1 else 0)[::-1]
     done: list[int] = []
 
     def take() -> bool:
@@ -245,27 +250,73 @@ def share(
         return True
 
     def help_out() -> None:
+        while take():
+            pass
+
+    report = None if progress is None else lambda: progress(sum(done), count)
+    together(take, help_out, chunks.clear, min(threads, len(chunks)) - 1, report)
+    if progress is not None:
+        progress(count, count)
+
+
+def share_claimed(
+    count: int, size: int, least: int, work: Callable[[int, int], object],
+    claim: Callable[[NDArray[np.int64], int], object], threads: int,
+) -> None:  # fmt: skip
+    """Do what work(start, stop) does for chunks of 0..count, as `share`, with one call a thread.
+
+    claim(queue, most) calls a kernel that claims up to `most` chunks of a queue. A queue has the
+    number of chunks that are claimed, then where each begins, and the end of the last one.
+    """
+    # The first chunk is small, and tells how many threads the rest is worth.
+    first, began = min(count, FIRST), time.perf_counter()
+    work(0, first)
+    if first == count:
+        return
+    seconds = (time.perf_counter() - began) / first * (count - first)
+    threads = max(1, min(threads, int(seconds / THREAD_SECONDS)))
+    chunks = _chunks(count - first, size, threads, least if threads > 1 else 0)
+    queue = np.array([0, first, *(first + stop for _, stop in chunks)], np.int64)
+
+    def take() -> bool:
+        claim(queue, SOME if threads > 1 else 1)
+        return bool(queue[0] < len(chunks))
+
+    together(
+        take, lambda: claim(queue, len(chunks)), lambda: queue.__setitem__(0, len(chunks)),
+        min(threads, len(chunks)) - 1, None,
+    )  # fmt: skip
+
+
+def together(
+    take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
+    helpers: int, report: Callable[[], object] | None,
+) -> None:  # fmt: skip
+    """Take work until `take` returns False, while helpers call `help_out` on threads of the pool.
+
+    Between two steps it is reported, and can be interrupted. After an error, `stop` is called, so
+    that no thread begins more work.
+    """
+
+    def help_or_stop() -> None:
         try:
-            while take():
-                pass
+            help_out()
         except BaseException:
-            # After an error, no thread needs to begin another chunk.
-            chunks.clear()
+            stop()
             raise
 
-    helpers = min(threads, len(chunks)) - 1
     futures: list[Future[None]] = []
     try:
         if helpers > 0:
             executor = pool(helpers)
-            futures = [executor.submit(help_out) for _ in range(helpers)]
+            futures = [executor.submit(help_or_stop) for _ in range(helpers)]
         with raise_lost_interrupts() as check:
             while take():
-                if progress is not None:
-                    progress(sum(done), count)
+                if report is not None:
+                    report()
                 check()
     except BaseException:
-        chunks.clear()
+        stop()
         raise
     finally:
         # Cancel helpers that have not started, and wait until the others have finished their chunk.
@@ -276,8 +327,6 @@ def share(
     for future in futures:
         if not future.cancelled():
             future.result()
-    if progress is not None:
-        progress(count, count)
 
 
 def share_long(

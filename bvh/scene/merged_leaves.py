@@ -19,7 +19,7 @@ from bvh.queries.results import Hits
 from bvh.runtime.arguments import shaped, thread_count
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import build
-from bvh.tree.instanced import CODE_BITS, hit_codes
+from bvh.tree.instanced import CODE_BITS, named_codes
 from bvh.tree.primitives import Triangles, arrays_of
 
 # Most triangles or vertices, and leaves, of a merged tree, which then has some 14 MB. At that size
@@ -75,18 +75,17 @@ class MergedTree(NamedTuple):
     arrays: TreeArrays
     # The code of each face (see `instanced`), and a last row of -1, which the -1 of misses index.
     codes: NDArray[np.int64]
-    # The instance of each leaf, and a last row of -1; None if all ids equal the leaves' rows.
-    owners: NDArray[np.int32] | None
+    owners: NDArray[np.int32]  # the instance of each leaf
 
-    def named(self, hits: Any) -> Any:
+    def named(self, hits: Any, threads: int = 1) -> Any:
         """Return `hits` of the tree as hits of the scene; the booleans of `any_hit` as they are."""
         if not isinstance(hits, Hits):
             return hits
         shape = np.shape(hits.t)
-        leaf, prim = hit_codes(np.ascontiguousarray(self.codes[hits.prim_id]).reshape(-1))
-        owners = leaf.copy() if self.owners is None else self.owners[leaf]
-        prim, owners, leaf = shaped(shape, prim, owners, leaf)
-        found = Hits(hits.t, prim, hits.u, hits.v, hits.front, owners, leaf)
+        rows = np.asarray(hits.prim_id, np.int32).reshape(-1)
+        owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)
+        prim, owner, leaf = shaped(shape, prim, owner, leaf)
+        found = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
         vars(found)["_source"] = vars(hits).get("_source")
         return found
 
@@ -175,9 +174,7 @@ class LeafMerger:
             return None
         arrays, _ = build(Triangles(mesh.vertices, mesh.faces), "medium", threads, None)
         codes = np.append(mesh.leaf_id.astype(np.int64) << CODE_BITS | mesh.prim_id, -1)
-        owners = np.append(self._owners, np.int32(-1))
-        alike = np.array_equal(self._owners, np.arange(len(self._owners)))
-        tree = MergedTree(arrays, codes, None if alike else owners)
+        tree = MergedTree(arrays, codes, self._owners.copy())
         # The minimum, because the first build may have included compiling kernels.
         spent = time.perf_counter() - began
         LeafMerger.slowness = min(LeafMerger.slowness, spent / least)

@@ -21,6 +21,7 @@ from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.transforms import rows_of, transformed_point
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
+from bvh.runtime.threads import share
 from bvh.tree import rows as tree_rows
 from bvh.tree.shapes import BoxShape, instanced_box_interval
 
@@ -39,6 +40,8 @@ BOXES = BoxShape.code
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
+# Codes that a thread takes at a time.
+CODES_AT_ONCE = 1 << 15
 
 # Primitives of a scene by their codes, or of a tree by their ids.
 Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -152,8 +155,25 @@ def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
 
 
-def owners_of(instanced: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the instances of instanced trees; -1 for -1."""
-    owners = np.append(instanced.owners, np.int32(-1))
-    # `take`, because an index is converted in a buffer, and NumPy ignores it if that has no memory.
-    return owners.take(leaves)
+def named_codes(
+    codes: NDArray[np.int64], owners: NDArray[np.int32], threads: int = 1,
+    rows: NDArray[np.int32] | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
+    """Return the instances, the leaves and the ids of codes, or of some rows of them.
+
+    All three are -1 for the code -1, and for the row -1, that of the last code, if it is -1.
+    `owners` has the instance of each leaf. Threads share the work.
+    """
+    n = len(codes if rows is None else rows)
+    owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))
+    owners = np.append(owners, np.int32(-1))
+
+    def split(begin: int, end: int) -> None:
+        # `take` wraps -1 to the last row. An index instead is converted in a buffer, and NumPy
+        # ignores it if that has no memory.
+        some = codes[begin:end] if rows is None else codes.take(rows[begin:end], mode="wrap")
+        leaf[begin:end], prim[begin:end] = hit_codes(some)
+        owners.take(leaf[begin:end], out=owner[begin:end], mode="wrap")
+
+    share(n, CODES_AT_ONCE, split, threads)
+    return owner, leaf, prim

@@ -24,8 +24,8 @@ from bvh.tree.primitives import Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, first_id, pack_group
 from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
-# Nodes that a thread takes at a time.
-CHUNK = 512
+# Nodes that a thread takes at a time, at most and at least; and points.
+CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 
 @entry
@@ -185,13 +185,13 @@ def refitted(
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
-    moved = primitives._replace(points=owned(points))
+    moved = primitives._replace(points=_copied(points, threads))
     in_leaf, used = members_of(arrays) if members is None else members
     triangles, corners, lost = None, None, False
     if isinstance(moved, Triangles):
         triangles = moved
-        box = np.empty((2, 3))
-        if in_leaf.all() and len(in_leaf) > 0 and _bound_used(moved.points, used, box):
+        box = _used_box(moved.points, used, threads)
+        if in_leaf.all() and len(in_leaf) > 0 and box is not None:
             frame, bounds = local_frame(box[:1], box[1:])
         else:
             lower, upper, valid = world_bounds(moved)
@@ -224,12 +224,45 @@ def refitted(
         _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups)
 
     count = arrays.nodes.size
-    share(count, CHUNK, fit, threads, progress)
+    share(count, CHUNK, fit, threads, progress, LEAST)
     _bound_inner(data, whole[2:])
     if lost:
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads)
+    share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads, None, LEAST)
     return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
+
+
+def _copied(points: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
+    """Return a read-only copy of points, written by threads."""
+    copy = np.empty(points.shape)
+
+    def write(begin: int, end: int) -> None:
+        copy[begin:end] = points[begin:end]
+
+    share(len(points), POINTS_AT_ONCE, write, threads)
+    copy.flags.writeable = False
+    return copy
+
+
+def _used_box(
+    points: NDArray[np.float64], used: NDArray[np.bool_], threads: int
+) -> NDArray[np.float64] | None:
+    """Return the box (2, 3) of the vertices that faces use, None if one of them is not finite."""
+    chunks = max(-(-len(points) // POINTS_AT_ONCE), 1)
+    boxes, finite = np.empty((chunks, 2, 3)), np.zeros(chunks, np.bool_)
+
+    def bound(begin: int, end: int) -> None:
+        k = begin // POINTS_AT_ONCE
+        finite[k] = _bound_used(points[begin:end], used[begin:end], boxes[k])
+
+    share(len(points), POINTS_AT_ONCE, bound, threads)
+    if not finite.all():
+        return None
+    (low, high), *others = boxes
+    # Of zeros of both signs the first one counts, as in one pass over all.
+    for lower, upper in others:
+        low, high = np.where(lower < low, lower, low), np.where(upper > high, upper, high)
+    return np.stack([low, high])
 
 
 def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:

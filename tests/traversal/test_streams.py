@@ -15,7 +15,6 @@ from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.ray_batch import SINGLES, STREAMS, Order
 from bvh.traversal.rays.trials import FASTER, TURN, TURNS, UNMEASURED, next_way, record
 from tests.traversal.test_kernels import (
-    NO_PERMUTATION,
     Batch,
     Rng,
     assert_brute,
@@ -37,7 +36,7 @@ def test_groups(n: int, octants: int, rng: Rng, monkeypatch: pytest.MonkeyPatch)
     signs = np.array([[i & 1, i >> 1 & 1, i >> 2] for i in range(octants)]) * 2 - 1
     d = np.abs(directions(n, rng)) * signs[rng.integers(0, octants, n)]
     rays = Batch(spots(mesh, n, rng) - 0.7 * d, d, np.zeros(n), np.full(n, np.inf))
-    assert_brute(tree, rays, [Order(n, 0, NO_PERMUTATION, STREAMS)], monkeypatch)
+    assert_brute(tree, rays, [Order(n, 0, STREAMS)], monkeypatch)
 
 
 def guarded_memory(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
@@ -64,7 +63,7 @@ def test_memory(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     at = np.einsum("ij,ijk->ik", inside, corners[rng.integers(0, 800, n)])
     d = directions(n, rng)
     rays = Batch(at - d, d, np.full(n, -np.inf), np.full(n, np.inf))
-    wanted = assert_brute(tree, rays, [Order(n, 0, NO_PERMUTATION, STREAMS)], monkeypatch)
+    wanted = assert_brute(tree, rays, [Order(n, 0, STREAMS)], monkeypatch)
     assert wanted.mask.mean() > 0.9
     assert memory and not any(kept[-GUARD:].any() for kept in memory)
 
@@ -121,7 +120,7 @@ def test_rays_of_other_axes(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     d = np.eye(3)[rng.integers(0, 3, n)]
     length = rng.uniform(0.5, 2.0, n)
     rays = Batch(0.5 - d * length[:, None], d, np.full(n, -np.inf), length)
-    assert_brute(tree, rays, [Order(n, 0, NO_PERMUTATION, STREAMS)], monkeypatch)
+    assert_brute(tree, rays, [Order(n, 0, STREAMS)], monkeypatch)
     assert memory and not any(kept[-GUARD:].any() for kept in memory)
 
 

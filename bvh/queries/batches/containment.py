@@ -19,14 +19,14 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.threads import Progress
+from bvh.runtime.threads import Progress, share
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 
-# Points whose rays are in memory at a time.
-POINTS_AT_ONCE = 1 << 19
+# Points that a thread takes at a time, at most and at least.
+POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 1 << 11
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MAX_CROSSINGS = 1 << 22
@@ -51,26 +51,30 @@ def inside(
 
     The mesh is the faces that share a bit with `mask`, an int32.
     """
-    arrays, options = search.arrays, RayOptions(threads=threads, sort=False)
-    masks = np.array([mask], np.int32)
-    result = np.zeros(len(points), np.bool_)
-    if len(points) == 0 and progress is not None:
-        progress(0, 0)
-    for begin in range(0, len(points), POINTS_AT_ONCE):
-        some = points[begin : begin + POINTS_AT_ONCE]
-        batch = RayBatch(Rays(some, ways_out(arrays, some), LOW, INFINITY, masks), (len(some),))
-        crossings = search.count_hits(batch, options, once=True)
-        found = crossings & 1 == 1
-        if isinstance(arrays.primitives, Instanced):
-            _add_inside_leaves(search, batch, crossings, options, found)
-        if surface and not found.all():
-            outside = np.flatnonzero(~found)
-            others = batch if len(outside) == len(some) else _some(batch, outside)
-            found[outside] = _on_surface(search, others, options)
-        result[begin : begin + POINTS_AT_ONCE] = found
-        if progress is not None:
-            progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
+    masks, result = np.array([mask], np.int32), np.zeros(len(points), np.bool_)
+
+    def work(begin: int, end: int) -> None:
+        result[begin:end] = _inside_chunk(search, masks, points[begin:end], surface)
+
+    share(len(points), POINTS_AT_ONCE, work, threads, progress, FEWEST_POINTS)
     return result
+
+
+def _inside_chunk(
+    search: RaySearch, masks: NDArray[np.int32], points: NDArray[np.float64], surface: bool
+) -> NDArray[np.bool_]:
+    """Return what `inside` does, for points that one thread takes."""
+    arrays, options = search.arrays, RayOptions(sort=False)
+    batch = RayBatch(Rays(points, ways_out(arrays, points), LOW, INFINITY, masks), (len(points),))
+    crossings = search.count_hits(batch, options, once=True)
+    found = np.asarray(crossings & 1 == 1)
+    if isinstance(arrays.primitives, Instanced):
+        _add_inside_leaves(search, batch, crossings, options, found)
+    if surface and not found.all():
+        outside = np.flatnonzero(~found)
+        others = batch if len(outside) == len(points) else _some(batch, outside)
+        found[outside] = _on_surface(search, others, options)
+    return found
 
 
 def _add_inside_leaves(
@@ -95,7 +99,10 @@ def _add_inside_leaves(
 def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
     """Return the rays of some points; the range and the mask are the same for all."""
     rays = batch.rays
-    origins, directions = kernel_input(rays.origins[chosen]), kernel_input(rays.directions[chosen])
+    # `take` lets other threads run meanwhile; an index does not.
+    origins, directions = (
+        kernel_input(array.take(chosen, axis=0)) for array in (rays.origins, rays.directions)
+    )
     return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
 
 
@@ -107,7 +114,7 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     with np.errstate(all="ignore"):
         depths = np.hstack([points - lower, upper - points])
         soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
-    return np.asarray(DIRECTIONS[soonest])
+    return np.asarray(DIRECTIONS.take(soonest, axis=0))
 
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
@@ -135,7 +142,7 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
     # For few points all three are one query, as a query takes longer than so few rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
-        turned = rays.directions[:, turns].swapaxes(0, 1)
+        turned = rays.directions.take(turns, axis=1).swapaxes(0, 1)
         origins = np.broadcast_to(rays.origins, turned.shape).reshape(-1, 3)
         origins, turned = kernel_input(origins), kernel_input(turned.reshape(-1, 3))
         short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)

@@ -19,7 +19,7 @@ from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_poin
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
 from bvh.traversal.points.winding_number import winding_numbers
-from bvh.tree.instanced import hit_codes, owners_of
+from bvh.tree.instanced import named_codes
 from bvh.tree.winding_moments import WindingTerms
 
 Floats = NDArray[np.float64]
@@ -59,10 +59,9 @@ class PointSearch(NamedTuple):
         if self.metrics is None:
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
             return points_of((d, position, *rest))
-        leaf, prim = hit_codes(found.names)
         instanced: Any = self.rays().arrays.primitives
-        owners = owners_of(instanced, leaf)
-        d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
+        owner, leaf, prim = named_codes(found.names, instanced.owners, threads)
+        d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
         return scene_points_of((d, position, *rest))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:

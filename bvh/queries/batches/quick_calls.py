@@ -39,7 +39,7 @@ from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, hit_codes, owners_of
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 
 # Most rays of a small batch; most faces for a single point.
@@ -178,8 +178,8 @@ def _closest_hits(searched: Searched, rays: Rays) -> Any:
     if not _run(arrays, rays, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE))):
         return None
     if type(primitives) is Instanced:
-        leaf, prim_id = hit_codes(prim_id)
-        named = t, prim_id, u, v, front, owners_of(primitives, leaf), leaf
+        owner, leaf, prim_id = named_codes(prim_id, primitives.owners)
+        named = t, prim_id, u, v, front, owner, leaf
         return scene_hits_of(named, source_of(arrays, searched, rays))
     if whole is None:
         return hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
@@ -326,8 +326,6 @@ def _nearest(searched: Searched, point: Sequence[float], limit: float, count: in
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
-    leaf, prim_id = hit_codes(names)
     view: Any = searched
-    owners = view.owners[leaf]
-    owners[leaf < 0] = -1
-    return scene_points_of((d, position, prim_id, u, v, owners, leaf))
+    owner, leaf, prim_id = named_codes(names, view.owners)
+    return scene_points_of((d, position, prim_id, u, v, owner, leaf))

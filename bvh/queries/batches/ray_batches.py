@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
-from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
+from bvh.queries.batches.scratch import HIT_SHELVES, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import (
     AllHits,
@@ -22,7 +22,7 @@ from bvh.queries.results import (
     scene_hits_of,
 )
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import Shelf, share, share_claimed
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
@@ -43,12 +43,12 @@ from bvh.traversal.rays.ray_batch import (
 )
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
-from bvh.tree.instanced import Instanced, hit_codes, owners_of
+from bvh.tree.instanced import Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads, to notice Ctrl-C immediately, and to report progress often.
-MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 16, 512, 128
+SMALLEST_CHUNK, MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 4, 16, 512, 128
 # Rays of a batch from which on it is tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
 
@@ -68,7 +68,7 @@ class MergedTree(Protocol):
     @property
     def arrays(self) -> TreeArrays: ...
 
-    def named(self, found: Any) -> Any: ...
+    def named(self, hits: Any, threads: int = 1) -> Any: ...
 
 
 class RaySearch(NamedTuple):
@@ -109,7 +109,7 @@ class RaySearch(NamedTuple):
         else:
             hits = _closest(arrays, batch, _goals(False, options, arrays), options)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
-        return hits if whole is None else whole.named(hits)
+        return hits if whole is None else whole.named(hits, options.threads)
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
@@ -128,7 +128,7 @@ class RaySearch(NamedTuple):
         arrays, batch, _ = self._chosen(batch, options)
         parts: dict[int, list[Columns]] = {}
         counts = _gather(arrays, batch, options, once, limit, True, parts)
-        hits = _listed(arrays, batch, counts, parts)
+        hits = _listed(arrays, batch, counts, parts, options.threads)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits
 
@@ -170,9 +170,8 @@ def _closest(
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
         return hits_of(shaped(batch.shape, *out))
-    leaf, prim_id = hit_codes(out.prim_id)
-    owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
-    return scene_hits_of(shaped(batch.shape, *out, owners, leaf))
+    owner, leaf, prim_id = named_codes(out.prim_id, arrays.primitives.owners, options.threads)
+    return scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
 
 
 def result_columns(n: int, ids: Any) -> Columns:
@@ -230,14 +229,23 @@ def _trace(
             closest_hits(row, rays, order, kept, goal(), begin, end, out)
             measured[:] = kept.measured
 
-    _share(order, n, work, options)
+    if options.threads == 1 or options.progress is not None:
+        _share(order, n, work, options)
+        return
+    count = _blocks_of(order)
+    # Of few blocks, even the last chunks of the threads are worth balancing.
+    least = min(max(count // (8 * options.threads), SMALLEST_CHUNK), MIN_BLOCKS)
+    share_claimed(
+        count, MAX_BLOCKS, least, partial(work, order),
+        lambda queue, most: work(order._replace(queue=queue, chunks=most), 0, 0), options.threads,
+    )  # fmt: skip
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
     """Trace rays of a few blocks on this thread, in the order that they have."""
     kept = SHELF.take()
     kept.measured[:] = UNMEASURED
-    order = Order(n, 0, NO_PERMUTATION, AUTO)
+    order = Order(n, 0, AUTO)
     closest_hits(row, rays, order, kept, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(kept)
 
@@ -273,12 +281,26 @@ def _order(batch: RayBatch) -> Order:
     elif len(directions) == n > SMALLEST_IMAGE:
         row = row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
-    return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
+    return Order(n, row if image else 0, AUTO)
+
+
+def _joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
+    """Return arrays as one; threads copy them."""
+    ends = np.cumsum([len(piece) for piece in pieces])
+    joined = np.empty(int(ends[-1]), pieces[0].dtype)
+
+    def copy(begin: int, end: int) -> None:
+        for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
+            joined[stop - len(piece) : stop] = piece
+
+    share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
+    return joined
 
 
 def _listed(
-    arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: dict[int, list[Columns]]
-) -> AllHits:
+    arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
+    parts: dict[int, list[Columns]], threads: int,
+) -> AllHits:  # fmt: skip
     """Return the hits in `parts` as one list; `parts` are cleared, to free their memory."""
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
@@ -291,12 +313,12 @@ def _listed(
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
-        t, prim_id, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
+        t, prim_id, u, v, front = (_joined(columns.pop(0), threads) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         return all_hits_of((prim_id, *hits))
-    leaf, prim_id = hit_codes(prim_id)
-    return scene_all_hits_of((prim_id, *hits, owners_of(arrays.primitives, leaf), leaf))
+    owner, leaf, prim_id = named_codes(prim_id, arrays.primitives.owners, threads)
+    return scene_all_hits_of((prim_id, *hits, owner, leaf))
 
 
 def _gather(
@@ -344,7 +366,7 @@ def _gather(
         if parts is not None:
             parts[first] = pieces
 
-    order = Order(batch.size, 0, NO_PERMUTATION, SINGLES)
+    order = Order(batch.size, 0, SINGLES)
     if len(arrays.nodes.data) > 0 and 0 < batch.size < HALF and options.progress is None:
         work(order, 0, 1)
     elif len(arrays.nodes.data) > 0:

@@ -19,7 +19,6 @@ from bvh.traversal.rays.ray_batch import NEVER, SINGLES, Order, Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
-NO_PERMUTATION = np.empty(0, np.int64)
 BOOL = np.dtype(np.bool_)
 # More hits than any ray has.
 ALL = 2**62
@@ -78,7 +77,7 @@ class OneRay:
         numbers, counts = np.zeros(8), np.zeros(1, np.int64)
         o, d = numbers[:3].reshape(1, 3), numbers[3:6].reshape(1, 3)
         rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
-        order = Order(1, 0, NO_PERMUTATION, SINGLES, NEVER)
+        order = Order(1, 0, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
         # All arguments but the first, the row of a tree, for each mode.
         self.kept = []

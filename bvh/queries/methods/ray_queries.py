@@ -182,7 +182,7 @@ class RayQueries:
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.closest_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
             lambda options: target.closest_hits(batch, options, counters),
             target, cull, threads, progress, sort, filter, data,
@@ -236,7 +236,7 @@ class RayQueries:
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
             lambda options: target.any_hits(batch, options),
             target, cull, threads, progress, sort, filter, data,
@@ -298,7 +298,7 @@ class RayQueries:
             return foreign_answer(self.all_hits, locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
             lambda options: target.all_hits(batch, options, once, limit),
             target, cull, threads, progress, None, filter, data,
@@ -345,7 +345,7 @@ class RayQueries:
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self.count_hits, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
             lambda options: target.count_hits(batch, options, once),
             target, cull, threads, progress, None, filter, data,

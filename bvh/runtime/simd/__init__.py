@@ -35,7 +35,7 @@ _OPERATIONS = {
     "lowest_bit popcount select sqrt",
     "lanes": "compress_order full_like joined lane lane_numbers mask_bits mask_of part permute "
     "splat",
-    "memory": "address gather load load_ints load_threes peek peek_int pointer pointer_to poke "
+    "memory": "address claim gather load load_ints load_threes peek peek_int pointer pointer_to poke "
     "poke_int prefetch_address shifted store store_ints",
 }
 # By file, its deferred names; by operation, those of its file.

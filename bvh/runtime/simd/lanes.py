@@ -168,7 +168,7 @@ def _compress(typingctx: TypingContext, vector: Type, mask: Type) -> Operation:
     return vector(vector, mask), emits(emit)
 
 
-if WIDTH <= 8:
+if WIDTH <= 8 and not host_features().get("avx512vl"):
     COMPRESS_ORDERS = compress_orders(WIDTH).astype(np.uint8).ravel()
 
     @inlined

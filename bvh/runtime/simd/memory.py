@@ -139,6 +139,19 @@ def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Ope
 
 
 @literal_operation
+def claim(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+    """Add 1 to an int64 in one step, which no other thread sees halfway; return it as it was."""
+    if not is_flat(array, types.int64):
+        return None
+
+    def codegen(context, builder, sig, args):
+        place = _element(context, builder, sig, args)
+        return builder.atomic_rmw("add", place, ir.Constant(LONG, 1), "monotonic")
+
+    return types.int64(array, types.intp), codegen
+
+
+@literal_operation
 def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     """Read an element of a float32 array as the int32 whose bits it holds."""
     return reading(array, types.int32) if is_flat(array, types.float32) else None

@@ -63,8 +63,8 @@ trace_streams = by_scene(trace_in_tree, trace_in_scene)
 def trace_block(tree, rays, scratch, measured, count, forced, goal):
     """Trace the rays `active[:count]` of a block through a tree or a scene.
 
-    `forced` is AUTO, for which trials choose by `measured`, SINGLES or STREAMS. Streams are for the
-    closest hit, or any, on triangles and in scenes; all else is traced singly.
+    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose by `measured`. Streams are for
+    the closest hit, or any, on triangles and in scenes; all else is traced singly.
     """
     has_streams = primitives_class(tree) in (Triangles, Instanced)
     if has_streams and goal.instance_class is ClosestGoal:
@@ -75,10 +75,12 @@ def trace_block(tree, rays, scratch, measured, count, forced, goal):
 
 
 def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
-    block, left, way = scratch.block, scratch.active, forced
-    if forced == AUTO:
-        way = next_way(measured, count) if count >= FEWEST else np.int64(SINGLES)
-    began, single = cycles(), count
+    block, left, single = scratch.block, scratch.active, count
+    way = forced if count >= FEWEST else np.int64(SINGLES)
+    tried = way == AUTO
+    if tried:
+        way = next_way(measured, count)
+    began = cycles()
     if way == STREAMS:
         # In a scene, streams leave some rays to be traced singly.
         left = scratch.slots.spare
@@ -86,13 +88,16 @@ def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
             tree, rays, block, scratch.streams, scratch.active, count, goal, left
         )
     trace_all(tree, rays, block, scratch.slots.memory, left, single, goal)
-    if forced == AUTO:
+    if tried:
         record(measured, count, way, cycles() - began)
 
 
 @entry
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
-    """Find the closest hits of the rays in the blocks begin..end of an order, or any."""
+    """Find the closest hits of the rays in the blocks begin..end of an order, or any.
+
+    Then, of the blocks in chunks that are claimed from its queue.
+    """
     # One kernel for both: the traversal is nearly all of it, and is compiled once. `columns` has a
     # row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; for
     # any hit, only `columns.front` is written: whether there is one. In trials of windows, STREAMS
@@ -101,6 +106,17 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
+    _trace_blocks(tree, rays, order, scratch, aim, begin, end, out)
+    for _ in range(order.chunks):
+        first, last = ray_batch.next_chunk(order)
+        if first == last:
+            return
+        _trace_blocks(tree, rays, order, scratch, aim, first, last, out)
+
+
+@kernel
+def _trace_blocks(tree, rays, order, scratch, aim, begin, end, out):
+    """Trace the rays in the blocks begin..end of an order, window by window."""
     of_windows = shifted(scratch.measured, trials.OF_WINDOWS)
     first = np.int64(begin)
     while first < end:
@@ -139,8 +155,11 @@ def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
     if not order.given:
         _prefetch_results(order, ahead, goal.any_hit, out)
     begin_block(goal)
-    measured = shifted(scratch.measured, trials.OF_SORTED if is_sorted else 0)
-    trace_block(tree, rays, scratch, measured, count, order.kernel, goal)
+    # Rays of an image and of a sorted window are coherent: for them streams are always faster, and
+    # what a trial measures changes more from block to block than from the one to the other.
+    coherent = order.kernel == AUTO and (is_sorted or not order.plain)
+    forced = np.int64(STREAMS) if coherent else order.kernel
+    trace_block(tree, rays, scratch, scratch.measured, count, forced, goal)
     hits = np.int64(0)
     for j in range(count):
         r = peek(active, j)

@@ -161,14 +161,19 @@ def _numbers(array, step, index):
     return simd.gather(array, index, 1, 0)
 
 
+# A queue without chunks.
+NO_QUEUE = np.zeros(1, np.int64)
+
+
 class Order(NamedTuple):
-    """Division of the rays of a batch into blocks."""
+    """Division of the rays of a batch into blocks, and of the blocks among threads."""
 
     size: int  # rays of the batch
     row: int  # rays in a row of the image, 0 where the batch is none
-    permutation: NDArray[np.int64]  # numbers of rays; empty for the order of the batch
     kernel: int  # AUTO, SINGLES or STREAMS
     sort: int = NEVER  # or TRIAL, or ALWAYS
+    queue: NDArray[np.int64] = NO_QUEUE  # chunks of blocks that threads claim (see `new_queue`)
+    chunks: int = 0  # how many of them a call claims at most
 
 
 class OrderPointers(NamedTuple):
@@ -176,19 +181,22 @@ class OrderPointers(NamedTuple):
 
     size: int
     row: int
-    given: bool  # by a permutation
+    given: bool  # by the permutation of a sorted window
     plain: bool  # rays as they come: no image, no permutation
     permutation: NDArray[np.int64]
     kernel: int
     sort: int
+    queue: NDArray[np.int64]
+    queued: int  # chunks in the queue
+    chunks: int
 
 
 @pointers_of(Order)
 def _order_pointers(arrays):
     return OrderPointers(
-        np.int64(arrays.size), np.int64(arrays.row), len(arrays.permutation) > 0,
-        arrays.row == 0 and len(arrays.permutation) == 0, simd.pointer(arrays.permutation),
-        np.int64(arrays.kernel), np.int64(arrays.sort),
+        np.int64(arrays.size), np.int64(arrays.row), False, arrays.row == 0,
+        simd.pointer(arrays.queue), np.int64(arrays.kernel), np.int64(arrays.sort),
+        simd.pointer(arrays.queue), np.int64(len(arrays.queue)) - 2, np.int64(arrays.chunks),
     )  # fmt: skip
 
 
@@ -225,6 +233,15 @@ def row_length(directions):
         if not _jumps(directions, i - 1, usual):
             return 0
     return row
+
+
+@inlined
+def next_chunk(order):
+    """Claim the next chunk of the queue; return its blocks (begin, end), (0, 0) after the last."""
+    k = simd.claim(order.queue, 0)
+    if k >= order.queued:
+        return np.int64(0), np.int64(0)
+    return simd.peek(order.queue, k + 1), simd.peek(order.queue, k + 2)
 
 
 @inlined

@@ -1,9 +1,9 @@
 """Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter.
 
-Rays go in streams or singly, a window sorted or as it comes. In a trial both ways take blocks in
-turn, A B B A, which evens out what changes from block to block. The faster one takes the next
-blocks, twice as many as before where it was the faster one before. Both ways give the same hits, so
-only time depends on it.
+Rays as they come go in streams or singly, a window sorted or as it comes. In a trial both ways take
+blocks in turn, A B B A, which evens out what changes from block to block. The faster one takes the
+next blocks, twice as many as before where it was the faster one before. Both ways give the same
+hits, so only time depends on it.
 """
 
 import numpy as np
@@ -24,12 +24,11 @@ ENOUGH = BLOCK // 4
 # result is used; BETWEEN, blocks from one trial to the next; FASTER, which way was the faster.
 LEFT, TURN, BETWEEN, FASTER = 0, 4, 5, 6
 TURNS = 4
-# Offsets of measures: 0 for blocks as they come, others for blocks of sorted windows, and for
-# windows, where STREAMS stands for sorted and SINGLES for as they come.
-MEASURES = 8
-OF_SORTED, OF_WINDOWS = MEASURES, 2 * MEASURES
+# Numbers of a measure. The first one is of blocks, the one at OF_WINDOWS of windows, where STREAMS
+# stands for sorted and SINGLES for as they come.
+MEASURES = OF_WINDOWS = 8
 # At the start of a batch.
-UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0, 0.0], 3)
+UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0, 0.0], 2)
 
 
 @inlined

@@ -105,6 +105,6 @@ def order_within(order, window, begin, is_sorted):
         # Blocks index it by places in the batch.
         place = simd.shifted(window.permutation, -begin)
     return OrderPointers(
-        order.size, order.row, order.given or is_sorted, order.plain and not is_sorted, place,
-        order.kernel, order.sort,
+        order.size, order.row, is_sorted, order.plain and not is_sorted, place,
+        order.kernel, order.sort, order.queue, order.queued, order.chunks,
     )  # fmt: skip
