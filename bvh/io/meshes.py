@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import mirrored, moved
 from bvh.io.formats.file_meshes import FACE_IDS
-from bvh.io.mesh_objects import polygons_of
+from bvh.io.mesh_objects import polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
-from bvh.io.thin_objects import thin_of
 from bvh.runtime.arguments import rows, thread_count
 
 # What `surface_of` accepts, for errors.
