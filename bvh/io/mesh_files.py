@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
@@ -20,7 +19,7 @@ from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
-from bvh.io.meshes import Surface, cut, paired, surface_of
+from bvh.io.meshes import Surface, cut, joined, paired, surface_of
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
@@ -190,27 +189,10 @@ def _read_archive(
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if whole:
         is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
-        return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
+        return joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
     scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
     return append(scenes)
-
-
-def _joined(surfaces: list[Surface]) -> Surface:
-    """Return the triangles of several meshes as one, with their polygons numbered on."""
-    points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
-    faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
-    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
-    count = polygons = 0
-    for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
-        faces.append(np.asarray(index) + count)
-        own = np.arange(len(index)) if face_ids is None else face_ids
-        ids.append(own + polygons)
-        count, polygons = count + len(some), polygons + int(own.max(initial=-1)) + 1
-    surface = Surface(np.concatenate(points), np.concatenate(faces))
-    if all(one.face_ids is None for one in surfaces):
-        return surface
-    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
 
 
 def _made_safe(
