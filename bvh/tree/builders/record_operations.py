@@ -14,7 +14,7 @@ from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import llvm_operation
 from bvh.runtime.simd.vectors import Vec, declare, indices, spread
-from bvh.tree.builders.records import ID, NARROWEST, WIDTH
+from bvh.tree.builders.record_layout import ID, NARROWEST, WIDTH
 from bvh.tree.nodes import SMALLEST_PLANE
 
 F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)

@@ -6,11 +6,9 @@ builder needs of a primitive. The operations are those of `record_operations`.
 """
 
 from bvh.runtime.compiler.deferred import names_of
+from bvh.tree.builders.record_layout import ID, NARROWEST, UPPER, WIDTH
 
-# Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, unused.
-WIDTH, ID, UPPER = 8, 3, 4
-# Narrower intervals of centres are not divided, because their scale could overflow.
-NARROWEST = 2.0**-100
+__all__ = ["ID", "NARROWEST", "UPPER", "WIDTH"]
 
 _OPERATIONS = (
     "add bins_of box_record centre corner half_area id_of join lane4 lane_of load "
