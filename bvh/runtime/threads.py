@@ -43,9 +43,9 @@ _free.argtypes, _free.restype = [ctypes.c_void_p], None
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
-# Of chunks that kernels claim: rows of the first one, how many the calling thread claims before it
-# can be interrupted, and seconds of work for which a thread is started.
-FIRST, SOME, THREAD_SECONDS = 2, 4, 1e-4
+# Of chunks that kernels claim: the size of the first one, and the seconds of work that are worth a
+# thread.
+FIRST, THREAD_SECONDS = 2, 1e-4
 
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
@@ -254,7 +254,7 @@ def share(
             pass
 
     report = None if progress is None else lambda: progress(sum(done), count)
-    together(take, help_out, chunks.clear, min(threads, len(chunks)) - 1, report)
+    together(take, help_out, chunks.clear, min(threads, len(chunks)) - 1, threads, report)
     if progress is not None:
         progress(count, count)
 
@@ -274,28 +274,30 @@ def share_claimed(
     if first == count:
         return
     seconds = (time.perf_counter() - began) / first * (count - first)
-    threads = max(1, min(threads, int(seconds / THREAD_SECONDS)))
-    chunks = _chunks(count - first, size, threads, least if threads > 1 else 0)
+    used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
+    chunks = _chunks(count - first, size, used, least if used > 1 else 0)
     queue = np.array([0, first, *(first + stop for _, stop in chunks)], np.int64)
 
     def take() -> bool:
-        claim(queue, SOME if threads > 1 else 1)
+        # One at a time, so that Ctrl-C is noticed.
+        claim(queue, 1)
         return bool(queue[0] < len(chunks))
 
-    together(
-        take, lambda: claim(queue, len(chunks)), lambda: queue.__setitem__(0, len(chunks)),
-        min(threads, len(chunks)) - 1, None,
-    )  # fmt: skip
+    def stop() -> None:
+        queue[0] = len(chunks)
+
+    helpers = min(used, len(chunks)) - 1
+    together(take, lambda: claim(queue, len(chunks)), stop, helpers, threads)
 
 
 def together(
     take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
-    helpers: int, report: Callable[[], object] | None,
+    helpers: int, threads: int, report: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Take work until `take` returns False, while helpers call `help_out` on threads of the pool.
+    """Call `take` until it returns False, while `helpers` threads of the pool call `help_out`.
 
-    Between two steps it is reported, and can be interrupted. After an error, `stop` is called, so
-    that no thread begins more work.
+    The pool has one thread for each of `threads`. Between two calls progress is reported, and the
+    work can be interrupted. After an error, `stop` is called: no thread begins more work.
     """
 
     def help_or_stop() -> None:
@@ -308,7 +310,7 @@ def together(
     futures: list[Future[None]] = []
     try:
         if helpers > 0:
-            executor = pool(helpers)
+            executor = pool(threads)
             futures = [executor.submit(help_or_stop) for _ in range(helpers)]
         with raise_lost_interrupts() as check:
             while take():
