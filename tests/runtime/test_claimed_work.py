@@ -1,0 +1,82 @@
+"""Chunks that kernels claim: each once, by any number of threads; errors and interruption."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bvh import BVH
+from bvh.runtime import threads as shared
+from bvh.runtime.threads import share_claimed
+
+
+class Kernel:
+    """Stand-in for a kernel: records which rows it is called for, and claims chunks."""
+
+    def __init__(self, count: int, fails_at: int = -1) -> None:
+        self.times = np.zeros(count, np.int64)
+        self.calls, self.fails_at, self.lock = 0, fails_at, threading.Lock()
+
+    def work(self, begin: int, end: int) -> None:
+        self.times[begin:end] += 1
+        if begin <= self.fails_at < end:
+            raise ArithmeticError("as a kernel with an error")
+
+    def claim(self, queue: NDArray[np.int64], most: int) -> None:
+        with self.lock:
+            self.calls += 1
+        for _ in range(most):
+            with self.lock:
+                k = int(queue[0])
+                queue[0] += 1
+            if k >= len(queue) - 2:
+                return
+            self.work(int(queue[k + 1]), int(queue[k + 2]))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 17, 100, 1000])
+def test_each_row_once(count: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
+    kernel = Kernel(count)
+    share_claimed(count, 64, 4, kernel.work, kernel.claim, threads)
+    assert (kernel.times == 1).all()
+
+
+def test_little_work_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many threads there may be."""
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e9)
+    monkeypatch.setattr(shared, "pool", lambda threads: pytest.fail("a thread was started"))
+    kernel = Kernel(1000)
+    share_claimed(1000, 64, 4, kernel.work, kernel.claim, 16)
+    assert (kernel.times == 1).all()
+
+
+@pytest.mark.parametrize("fails_at", [0, 5, 999])
+def test_errors_end_the_work(fails_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
+    kernel = Kernel(1000, fails_at)
+    with pytest.raises(ArithmeticError, match="as a kernel"):
+        share_claimed(1000, 8, 4, kernel.work, kernel.claim, 3)
+    assert (kernel.times <= 1).all()
+
+
+@pytest.mark.parametrize("shape", [(1,), (129,), (700,), (40_001,), (300, 201)])
+def test_kernels_claim_chunks(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closest hits and any hits by many threads are those of one, bit by bit."""
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
+    corners = rng.normal(size=(600, 3)) + np.repeat(rng.normal(size=(200, 3)), 3, axis=0) * 3.0
+    tree = BVH.from_triangles(corners, np.arange(600).reshape(-1, 3))
+    o, d = rng.normal(size=(2, *shape, 3))
+    alone: Any = tree.closest_hit(o, d, threads=1)
+    for threads in (2, 3, 16):
+        for sort in (None, True, False):
+            hits = tree.closest_hit(o, d, threads=threads, sort=sort)
+            for name in ("t", "prim_id", "u", "v", "front"):
+                assert getattr(hits, name).tobytes() == getattr(alone, name).tobytes()
+            any_hit = tree.any_hit(o, d, threads=threads, sort=sort)
+            assert np.array_equal(any_hit, alone.mask)
