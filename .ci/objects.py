@@ -138,9 +138,9 @@ def _functions() -> Iterator[Function]:
 
 def _methods(module: Any) -> Iterator[tuple[str, Any]]:
     """Yield the methods of a module, and those in its dictionaries, with their names."""
-    from bvh.runtime.cache.kernel_cache import KernelCache
     from bvh.runtime.calls.linked import method_name
     from bvh.runtime.compiler.deferred import Deferred
+    from bvh.runtime.compiler.kernel_cache import KernelCache
 
     for value in vars(module).values():
         for method in value.values() if isinstance(value, dict) else (value,):

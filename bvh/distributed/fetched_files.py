@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bvh.io.container import PIECE
-from bvh.runtime.cache.plain_files import lock_file, open_plain
-from bvh.runtime.cache.starting_folder import absolute
+from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 
 # Interval at which a waiting process tests whether another one is done.
 POLL_SECONDS = 0.02

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 from tests.children import answer, fork, start
 
 distributed = pytest.importorskip("distributed")
@@ -32,7 +32,7 @@ from types import SimpleNamespace
 import warnings
 warnings.simplefilter("ignore")
 from bvh.distributed import KernelPlugin
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 plugin = KernelPlugin([{SMALLEST!r}])
 kernel_cache.notice.silence()
 asyncio.run(plugin.setup(SimpleNamespace(address="here")))

@@ -111,8 +111,8 @@ def test_its_clock_stands_still_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_lines_fit_a_terminal() -> None:
     """The longest level is not broken in two."""
-    from bvh.runtime.cache.kernel_cache import KernelCache
     from bvh.runtime.compiler.code_generator import target
+    from bvh.runtime.compiler.kernel_cache import KernelCache
 
     cache = KernelCache(test_lines_fit_a_terminal)
     for kept in (True, False):

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from bvh.runtime import jit
 from bvh.runtime.calls.invocation import Call, Specialisation, called_from_python
@@ -19,7 +19,6 @@ from bvh.runtime.calls.words import (
     structure_of,
 )
 from bvh.runtime.jit import Dispatcher, types
-from bvh.runtime.threads import reserve_call_memory
 
 
 class Entry:
@@ -43,7 +42,7 @@ class Entry:
             if result is not NotImplemented:
                 return result
         result = self.call_for(arguments)(*arguments)
-        return self._called_by_numba(*arguments) if result is NotImplemented else result
+        return self.numbas(*arguments) if result is NotImplemented else result
 
     @functools.cached_property
     def numbas(self) -> Dispatcher:
@@ -62,15 +61,10 @@ class Entry:
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Compile or load the kernel for arguments of such types; return the function to call."""
         found = self.specialised(arguments)
-        if found is None:
-            return self._called_by_numba
-        call = called_from_python(found, arguments)
-        self._calls.append(call)
-        return call
-
-    def _called_by_numba(self, *arguments: Any) -> Any:
-        reserve_call_memory()
-        return self.numbas(*arguments)
+        call = None if found is None else called_from_python(found, arguments)
+        if call is not None:
+            self._calls.append(call)
+        return call or cast(Call, self.numbas)
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Return the kernel for arguments of such types; None if words cannot hold them."""
@@ -91,7 +85,7 @@ class Entry:
 
     def _linked(self, structure: str) -> Specialisation | None:
         """Return the kernel for such arguments if it is linked, else None."""
-        linked = linked_kernel(f"{self.__module__}.{self.py_func.__name__}", structure)
+        linked = linked_kernel(f"{self.__module__}.{self.__name__}", structure)
         return None if linked is None else Specialisation(structure, *linked, None)
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from bvh.runtime import forks
 from bvh.runtime.interrupts import deferred_interrupts
-from bvh.runtime.registry import enrolled
 
 Function = Callable[..., Any]
 
@@ -46,8 +45,6 @@ def activate() -> None:
             import numba  # noqa: F401
 
             forks.guard_compiler()
-            # Import the module of dispatchers, which `make` functions use.
-            enrolled("compilers of kernels")
             _tell()
             _done = True
         finally:
