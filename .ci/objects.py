@@ -126,7 +126,7 @@ def _functions() -> Iterator[Function]:
         for name, entry in sorted(vars(module).items()):
             if isinstance(entry, Entry) and entry.__module__ == place:
                 for kernel in sorted(entry.specialisations, key=lambda kernel: kernel.structure):
-                    compiled: Any = kernel.kept
+                    compiled: Any = kernel.compiled
                     yield Function(
                         place, name, compiled._cache._kinds, kernel.structure, kernel.results,
                         kernel.in_tuple, **_code_of(compiled),

@@ -42,7 +42,7 @@ def users(values):
     return values
 
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-kept = [found.kept for found in _local_boxes.specialisations]
+kept = [found.compiled for found in _local_boxes.specialisations]
 code = "".join(text for run in kept for text in run.inspect_asm().values())
 generator = registry.cpu_target.target_context.codegen()
 print(json.dumps({{

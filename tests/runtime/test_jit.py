@@ -25,7 +25,7 @@ from bvh.runtime.compiler.kernel_cache import cache_directory
 from bvh.tree.nodes import _local_boxes, local_boxes
 {before}
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-[stats] = [s.kept.stats for s in _local_boxes.specialisations]
+[stats] = [s.compiled.stats for s in _local_boxes.specialisations]
 print(json.dumps({{
     "upper": round(float(boxes[0, 3])), "folder": str(cache_directory()),
     "loaded": sum(stats.cache_hits.values()), "compiled": sum(stats.cache_misses.values()),

@@ -154,7 +154,7 @@ tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
 own = bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], plate, 1.0)
 t = tree.closest_hit(o, d, filter=accept, data=True).t.tolist() + own.closest_hit(o, d).t.tolist()
 hit = bool(tree.any_hit(o, d, filter=accept, data=False).any())
-compiled = sum(sum(s.kept.stats.cache_misses.values()) for s in closest_hits.specialisations)
+compiled = sum(sum(s.compiled.stats.cache_misses.values()) for s in closest_hits.specialisations)
 print(json.dumps({"t": t, "hit": hit, "compiled": compiled}))
 """
 

@@ -7,13 +7,14 @@ arguments of a kernel, describes the arguments that it takes (see `words.program
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls import python_calls as calls
 from bvh.runtime.calls.c_calls import call_c
+from bvh.runtime.calls.linked import Specialisation
 from bvh.runtime.calls.python_calls import F8, I4, I8, word
 from bvh.runtime.calls.words import (
     ARRAY,
@@ -54,16 +55,6 @@ PLAIN = 0x101
 # Mask of the word of a dtype that has its kind, character, byte order, flags and number: it omits
 # the flags.
 DTYPE = np.int64(~0xFF000000)
-
-
-class Specialisation(NamedTuple):
-    """A kernel for arguments of one structure."""
-
-    structure: str  # see `structure_of`
-    address: int  # of a function of words
-    results: tuple[str, ...]  # their structures
-    in_tuple: bool  # whether they are returned in a tuple
-    kept: object  # owner of the machine code
 
 
 @kernel

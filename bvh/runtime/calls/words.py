@@ -207,18 +207,6 @@ def structure_of(value: Any) -> str:
     return "none" if value is None else f"object {id(value)}"
 
 
-def structure_for(kind: Type) -> str:
-    """Return the structure of values of a type, as `structure_of` gives it."""
-    if isinstance(kind, types.BaseTuple):
-        name = kind.instance_class.__name__ if hasattr(kind, "instance_class") else ""
-        return f"{name}({','.join(map(structure_for, kind))})"
-    if isinstance(kind, types.Array):
-        return f"{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
-    if isinstance(kind, types.NoneType):
-        return "none"
-    return str(numpy_support.as_dtype(kind).str[1:])
-
-
 # Kinds of objects, for the steps of programs that take arguments apart.
 TUPLE, ARRAY, INTEGER, FLOAT, TRUTH, SCALAR, OBJECT = range(7)
 TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
