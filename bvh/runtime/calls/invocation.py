@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls import python_calls as calls
-from bvh.runtime.calls.c_calls import call_c
 from bvh.runtime.calls.linked import Specialisation
-from bvh.runtime.calls.python_calls import F8, I4, I8, word
+from bvh.runtime.calls.python_calls import F8, I4, I8, call_c, word
 from bvh.runtime.calls.words import (
     ARRAY,
     ERROR,

@@ -36,7 +36,7 @@ def activate() -> None:
         return
     # A module that is imported meanwhile may call this, too: the lock is re-entrant, and the call
     # returns at once.
-    with forks.activation, deferred_interrupts():
+    with forks.activation._lock, deferred_interrupts():
         if _begun:
             return
         _begun = True
