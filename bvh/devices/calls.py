@@ -110,8 +110,8 @@ class RayCall(Call):
         super().__init__(owner, *rays)
         self.cull, self.edges = cull, edges
         self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
-        self.mode = Range()
-        self.mode.cull, self.mode.once = cull_code(cull), int(edge_rule(edges))
+        self.query = Range()
+        self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         if self.like is None:
             rays, self.shape = ray_batch(*rays)
         elif not is_on_device(rays[4]):
@@ -141,9 +141,9 @@ class RayCall(Call):
 
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
-        self.mode.goal = int(goal)
+        self.query.goal = int(goal)
         found = self._empty(kinds, self.count)
-        which = self.run(trace_rays, found, self.rays, self.mode)
+        which = self.run(trace_rays, found, self.rays, self.query)
         if len(which):
             rays = self._some(which)
             if goal == COUNT:
@@ -186,8 +186,8 @@ class RayCall(Call):
         offsets = np.r_[0, np.cumsum(counts)]
         found = self._empty(self.names, int(offsets[-1]))
         found.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
-        self.mode.goal = int(LIST)
-        which = self.run(trace_rays, found, self.rays, self.mode)
+        self.query.goal = int(LIST)
+        which = self.run(trace_rays, found, self.rays, self.query)
         if len(which):
             hits = self.host.all_hits(**self._some(which), max_hits=limit, edges=self.edges)
             places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in which])

@@ -194,22 +194,12 @@ def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
     return wp.isfinite(o) and wp.isfinite(d) and largest(d) > ZERO and t_min <= t_max
 
 
-@wp.struct
-class Steps:
-    """(code, count) of the children of a node that a ray enters, the nearer first.
+@wp.func
+def step_into(target: Target, node: wp.int32, ray: LocalRay):
+    """Return (code, count) of the children of a node that a ray enters, the nearer one first.
 
     A count of -1 stands for no child.
     """
-
-    code: wp.int32
-    count: wp.int32
-    code2: wp.int32
-    count2: wp.int32
-
-
-@wp.func
-def step_into(target: Target, node: wp.int32, ray: LocalRay):
-    """Return the children of a node that a ray enters, the nearer one first."""
     # Each axis has the lower and the upper bound of the first child, then those of the second.
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
     a, b = _slab(x[0], x[1], ray, 0)
@@ -225,14 +215,13 @@ def step_into(target: Target, node: wp.int32, ray: LocalRay):
     pair = target.children[node]
     # The second child comes first if it is nearer, or the only one that is entered.
     swap = enters_other and (other < enter or not enters)
-    step = Steps()
-    step.code = wp.where(swap, pair[2], pair[0])
-    step.count = wp.where(swap, pair[3], pair[1])
-    step.code2 = wp.where(swap, pair[0], pair[2])
-    step.count2 = wp.where(swap, pair[1], pair[3])
+    code = wp.where(swap, pair[2], pair[0])
+    count = wp.where(swap, pair[3], pair[1])
+    other_code = wp.where(swap, pair[0], pair[2])
+    other_count = wp.where(swap, pair[1], pair[3])
     if not (enters and enters_other):
-        step.count2 = -1
+        other_count = -1
     if not (enters or enters_other):
-        step.code = 0
-        step.count = -1
-    return step
+        code = 0
+        count = -1
+    return code, count, other_code, other_count

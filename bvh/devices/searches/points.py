@@ -41,14 +41,6 @@ class Near:
     state: wp.int32
 
 
-@wp.struct
-class Bounds:
-    """Lower and upper bound of the distance of a triangle, in local units."""
-
-    low: wp.float32
-    high: wp.float32
-
-
 @wp.func
 def _clamped(x: wp.float32, most: wp.float32):
     """Return x between 0 and a limit; 0 for NaN."""
@@ -58,7 +50,7 @@ def _clamped(x: wp.float32, most: wp.float32):
 
 @wp.func
 def _triangle_bounds(target: Target, i: int, p: wp.vec3):
-    """Return bounds of the distance to a triangle, without errors (see `corner_bounds`).
+    """Return (lower, upper) bound of the distance to a triangle, without errors.
 
     The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
     """
@@ -93,19 +85,15 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     # The upper bound is the distance to this point. For the lower one, all points q of the triangle
     # have g . (p - q) >= g . a - beyond, for any g: the vector from the point, or the normal.
     g = a - s * e1 - t * e2
-    found = Bounds()
-    found.high = wp.sqrt(wp.dot(g, g))
+    low, high = f4(0.0), wp.sqrt(wp.dot(g, g))
     if inside:
         g = wp.where(wp.dot(n, a) < ZERO4, -n, n)
     length = wp.sqrt(wp.dot(g, g))
     if length > LENGTH_LEAST:
         beyond = wp.max(wp.max(wp.dot(g, e1), wp.dot(g, e2)), ZERO4)
-        found.low = (wp.dot(g, a) - beyond) / length
-    if not found.high >= ZERO4:
-        found.high = f4(wp.inf)
-    if not found.low >= ZERO4:
-        found.low = ZERO4
-    return found
+        low = (wp.dot(g, a) - beyond) / length
+    # NaN becomes no bound.
+    return wp.where(low >= ZERO4, low, ZERO4), wp.where(high >= ZERO4, high, f4(wp.inf))
 
 
 @wp.func
@@ -210,11 +198,11 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
         for i in range(code, code + count):
             if (target.bits[i] & mask) == 0:
                 continue
-            near = _triangle_bounds(target, i, local)
-            if near.high + error < bound:
-                bound = near.high + error
+            low, high = _triangle_bounds(target, i, local)
+            if high + error < bound:
+                bound = high + error
                 square = _square_bound(bound, box_error)
-            if near.low - error > bound:
+            if low - error > bound:
                 continue
             if kept == HELD_MOST:
                 # Drop candidates beyond the bound; if none is, measure all.
@@ -232,7 +220,7 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
                     bound = wp.min(bound, _local_bound(best.distance, scale))
                     square = _square_bound(bound, box_error)
             held[kept] = i
-            lows[kept] = near.low
+            lows[kept] = low
             kept += 1
         running = top > 0
         if running:

@@ -120,21 +120,21 @@ def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: 
 
 
 @wp.func
-def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, asked: Range):
+def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, query: Range):
     """Return (decided, whether a triangle is hit in range, t), exactly."""
     sure, v0, v1, v2 = corners_of(target, leaf, prim)
     t = INF
     if not sure:
         return False, False, t
-    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, asked.once)
-    if not sure or side == 0 or side == asked.cull:
+    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, query.once)
+    if not sure or side == 0 or side == query.cull:
         return sure, False, t
     sure, t = distance(x.o, x.d, x.e, x.k, v0, v1, v2)
-    return sure, t >= asked.t_min and t <= asked.t_max, t
+    return sure, t >= query.t_min and t <= query.t_max, t
 
 
 @wp.func
-def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit):
+def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing, best: Hit):
     """Return `best` with the hits of a ray; UNSURE at the first doubt.
 
     In a scene, the loop walks the top, and in each leaf there the leaf's tree.
@@ -150,12 +150,10 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
     running = bool(True)
     while running:
         while count == 0:
-            step = step_into(target, code, own)
-            code = step.code
-            count = step.count
-            if step.count2 >= 0:
-                codes[top] = step.code2
-                counts[top] = step.count2
+            code, count, other_code, other_count = step_into(target, code, own)
+            if other_count >= 0:
+                codes[top] = other_code
+                counts[top] = other_count
                 top += 1
         enters = leaf < 0 and count > 0
         if enters:
@@ -167,10 +165,10 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
                 top += 1
             floor = top
             tree = target.parts[target.part_of[leaf]]
-            enters = (target.masks[leaf] & asked.mask) != 0 and tree.is_empty == 0
+            enters = (target.masks[leaf] & query.mask) != 0 and tree.is_empty == 0
             if enters:
                 o, d, lost = moved_ray(target, leaf, x.o, x.d)
-                own = local_ray(tree, o, d, asked.t_min, wp.min(asked.t_max, best.t), lost)
+                own = local_ray(tree, o, d, query.t_min, wp.min(query.t_max, best.t), lost)
                 if own.state == OTHER or top + tree.depth >= STACK:
                     best.state = UNSURE
                     return best
@@ -182,16 +180,16 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
             for i in range(code, code + count):
                 if surely_missed(target, i, own):
                     continue
-                if (target.bits[i] & asked.mask) == 0:
+                if (target.bits[i] & query.mask) == 0:
                     continue
                 prim = target.ids[i]
-                sure, hit, t = _test(target, leaf, prim, x, asked)
+                sure, hit, t = _test(target, leaf, prim, x, query)
                 if not sure:
                     best.state = UNSURE
                     return best
                 if not hit:
                     continue
-                if asked.goal >= COUNT:
+                if query.goal >= COUNT:
                     if target.triangles[i, 2][3] > NEVER:
                         # A triangle in several leaves counts once, where it is met first.
                         again = bool(False)
@@ -204,7 +202,7 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
                             return best
                         seen[seen_count] = prim
                         seen_count += 1
-                    if asked.goal == LIST:
+                    if query.goal == LIST:
                         _insert(here, wp.min(wp.int64(best.count), here.capacity), t, leaf, prim)
                     best.count += 1
                     continue
@@ -213,13 +211,13 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
                     best.prim_id = prim
                     best.leaf = leaf
                     own.end = shortened(own, t)
-                if asked.goal == ANY:
+                if query.goal == ANY:
                     return best
         if not enters:
             if target.is_scene != 0 and top == floor:
                 leaf = -1
                 own = ray
-                if asked.goal == CLOSEST and best.prim_id >= 0:
+                if query.goal == CLOSEST and best.prim_id >= 0:
                     own.end = shortened(ray, best.t)
             running = top > 0
             if running:
@@ -230,7 +228,7 @@ def _search(target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing
 
 
 @wp.func
-def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing):
+def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, here: Listing):
     """Return the hits of a ray.
 
     A list has the first `capacity` of them by (t, leaf, prim_id); `count` is that of all.
@@ -243,9 +241,9 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing)
     if is_contracted(target.probe):
         best.state = CONTRACTED
         return best
-    if top.is_empty != 0 or asked.mask == 0 or not is_ray(o, d, asked.t_min, asked.t_max):
+    if top.is_empty != 0 or query.mask == 0 or not is_ray(o, d, query.t_min, query.t_max):
         return best
-    ray = local_ray(top, o, d, asked.t_min, asked.t_max, f8(0.0))
+    ray = local_ray(top, o, d, query.t_min, query.t_max, f8(0.0))
     x = Exact()
     x.o = o
     x.d = d
@@ -259,8 +257,8 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing)
         return best
     if ray.state == MISSES:
         return best
-    best = _search(target, ray, x, asked, here, best)
-    if asked.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
+    best = _search(target, ray, x, query, here, best)
+    if query.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
         moved, v0, v1, v2 = corners_of(target, best.leaf, best.prim_id)
         sure, u, v, front = details(o, d, v0, v1, v2)
         best.u = u
