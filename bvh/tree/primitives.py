@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, sides
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
+from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
@@ -95,8 +96,20 @@ def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
+@by_type(inline=True)
+def _call_user(function, prim, o, d, t_min, t_max, data):
+    """Return (t, u, v) of a ray and a user's primitive."""
+    if isinstance(function, types.Dispatcher):
+        return lambda function, prim, o, d, t_min, t_max, data: function(
+            prim, o, d, t_min, t_max, data
+        )
+    return lambda function, prim, o, d, t_min, t_max, data: call_intersect(
+        function, (prim, o, d, t_min, t_max, data)
+    )
+
+
 def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    t, _, _ = call_intersect(primitives.intersect, (prim, o, d, t_min, t_max, primitives.data))
+    t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
 
@@ -145,7 +158,7 @@ def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    _, u, v = call_intersect(primitives.intersect, (prim, o, d, t_min, t_max, primitives.data))
+    _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
 
