@@ -44,15 +44,13 @@ PACKED = (".gz", ".bz2")
 
 
 def read_file(
-    path: str | os.PathLike[str],
-    expected: str,
-    triangles_only: bool = False,
+    path: str | os.PathLike[str], expected: str, triangles_only: bool = False,
     threads: int | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Read a file, in its order, as a mesh or scene of trimesh, or as a `Surface`.
 
-    With `triangles_only`, formats of READERS give a `Surface`, without parts and colours. `expected`
-    names what the file should be in error messages.
+    With `triangles_only`, formats of READERS give a `Surface`, without parts and colours. Errors
+    say that the file is not `expected`.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
