@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from trimesh.util import append_faces
 
 from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
 from bvh.io.meshes import surface_of
@@ -79,16 +80,12 @@ class CastSurface:
     """The tree over all geometries, and tables of its triangles with a last row for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
-        firsts = np.cumsum([0, *(len(vertices) for vertices, _ in geometries)])
-        points = [np.empty((0, 3)), *(vertices for vertices, _ in geometries)]
-        faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
-        for (_, part), first in zip(geometries, firsts[:-1], strict=True):
-            faces.append(part + first if first else part)
         # The tree shares the arrays of a single geometry.
         one = len(geometries) == 1
-        mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
+        columns = ([geometry[k] for geometry in geometries] for k in (0, 1))
+        points, faces = geometries[0] if one else append_faces(*columns)
         # Open3D does not warn of open meshes.
-        self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
+        self.tree = BVH.from_triangles(points.reshape(-1, 3), faces, threads=threads, warn=False)
         # The geometry of each triangle, and its number there; None for a single geometry.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:

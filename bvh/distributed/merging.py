@@ -15,8 +15,6 @@ Rows = NDArray[np.int64]
 Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
-# An index that selects some queries, or all of them.
-Chosen = NDArray[np.bool_] | slice
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
 
@@ -90,17 +88,12 @@ class MergedAnswers:
 
     def reach(self, rows: Rows) -> Floats | None:
         """Return the distance up to which a part may change the answers of `rows`; None if any."""
-        if self._how not in (Merge.LEAST, Merge.LOWEST):
+        if self._how is Merge.SUM:
             return None
-        # t, or the distance; of k answers, that of the last.
+        # t, or the distance, and of k answers that of the last; or what is true already.
         column = next(iter(self.columns.values()))
-        return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
-
-    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of `rows` a part may still change, if it is `entry` away from each."""
-        if self._how is Merge.ANY:
-            return np.asarray(~next(iter(self.columns.values()))[rows])
-        return _within(entry, self.reach(rows))
+        last = column[rows] if column.ndim == 1 else column[rows, -1]
+        return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Merge answers of another part for some queries."""
@@ -124,10 +117,6 @@ class MergedLists:
     def reach(self, rows: Rows) -> Floats | None:
         """Return the distance up to which an entry may count for each of `rows`; None if any."""
         return None if self._reach is None else self._reach[rows]
-
-    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of `rows` a part may still change, if it is `entry` away from each."""
-        return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Add entries of another part, sorted by queries, each of which is an index into `rows`."""
@@ -159,11 +148,6 @@ class MergedLists:
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
-
-
-def _within(entry: Floats, reach: Floats | None) -> Chosen:
-    """Return which of some entries are within reach; all of them if it is None."""
-    return slice(None) if reach is None else entry <= reach
 
 
 def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:

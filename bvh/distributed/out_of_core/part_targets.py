@@ -135,7 +135,7 @@ class PartRays(NamedTuple):
                 answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
             found.take(answer, rows)
 
-        self.visits.of_rays(batch, options, visit, found.open_rows, finish)
+        self.visits.of_rays(batch, options, visit, found.reach, finish)
 
 
 class PartPoints(NamedTuple):
@@ -148,11 +148,6 @@ class PartPoints(NamedTuple):
     bounds: Floats
     query: str
     mask: int
-
-    @property
-    def _bits(self) -> int | None:
-        """The mask as queries take it."""
-        return None if self.mask == -1 else self.mask & ALL_BITS
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
@@ -197,7 +192,7 @@ class PartPoints(NamedTuple):
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])
-        batch = ray_batch(points, directions, SMALLEST, mask=self._bits)
+        batch = ray_batch(points, directions, SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
@@ -207,7 +202,7 @@ class PartPoints(NamedTuple):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
-            batch = ray_batch(points, direction, 0.0, 0.0, self._bits)
+            batch = ray_batch(points, direction, 0.0, 0.0, _bits_of(self.mask))
             found |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return found
 
@@ -239,11 +234,11 @@ class PartPoints(NamedTuple):
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
-        self.rays.visits.of_points(batch, visit, progress, found.open_rows, count, self.mask)
+        self.rays.visits.of_points(batch, visit, progress, found.reach, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
-        return point_target(part.tree, self.query, self._bits)
+        return point_target(part.tree, self.query, _bits_of(self.mask))
 
 
 class PartRegions(NamedTuple):
@@ -262,7 +257,7 @@ class PartRegions(NamedTuple):
         size, workers = len(regions[0]), arguments.thread_count(threads)
         kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
         found = MergedLists(("query_id", "prim_id"), kinds, size, None)
-        bits = None if self.mask == -1 else self.mask & ALL_BITS
+        bits = _bits_of(self.mask)
 
         def visit(part: OpenPart, rows: Rows) -> None:
             target = region_target(part.tree, self.query, bits, (Triangles,))
@@ -291,6 +286,11 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
+
+
+def _bits_of(mask: int) -> int | None:
+    """Return a mask, an int32, as queries take it."""
+    return None if mask == -1 else mask & ALL_BITS
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
