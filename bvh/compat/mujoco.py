@@ -29,7 +29,7 @@ ROUND, FINE = 256, 5
 
 
 class ModelScene:
-    """The geoms of a model as instances of a scene.
+    """The geoms of an ``MjModel`` as instances of a scene; `follow` moves them.
 
     Attributes
     ----------
@@ -37,6 +37,12 @@ class ModelScene:
         All geoms but planes and those that are transparent.
     geom_id : ndarray of int32
         The geom of each instance.
+
+    Examples
+    --------
+    >>> import mujoco  # doctest: +SKIP
+    >>> world = scene(mujoco.MjModel.from_xml_path("robot.xml"))  # doctest: +SKIP
+    >>> world.follow(data)  # doctest: +SKIP
     """
 
     def __init__(self, model: Any) -> None:
@@ -120,16 +126,7 @@ class ModelScene:
         t[near], geom[near], normal[near] = far[near], number, turn[:, 2]
 
 
-def scene(model: Any) -> ModelScene:
-    """Return the geoms of an ``MjModel``; `ModelScene.follow` moves them.
-
-    Examples
-    --------
-    >>> import mujoco  # doctest: +SKIP
-    >>> world = scene(mujoco.MjModel.from_xml_path("robot.xml"))  # doctest: +SKIP
-    >>> world.follow(data)  # doctest: +SKIP
-    """
-    return ModelScene(model)
+scene = ModelScene
 
 
 def mj_ray(
@@ -148,14 +145,10 @@ def mj_ray(
 
 def mj_multiRay(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
-    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any,
+    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, normal: Any = None,
+    nray: int | None = None, cutoff: float = 1e10,
 ) -> None:  # fmt: skip
-    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
-
-    Normal, nray and cutoff follow, as there; by default none, all rays and 1e10.
-    """
-    rest: list[Any] = [None, None, 1e10]
-    normal, nray, cutoff = [*more, *rest[len(more) :]]
+    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`."""
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(
@@ -173,7 +166,11 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
     if kind == MESH:
-        return _mesh(model, int(model.geom_dataid[number]))
+        mesh = int(model.geom_dataid[number])
+        begin, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
+        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[mesh]]
+        faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
+        return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
         return _heights(model, int(model.geom_dataid[number]))
     if kind in (SPHERE, ELLIPSOID):
@@ -185,15 +182,6 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
         return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
-
-
-def _mesh(model: Any, mesh: int) -> BVH:
-    """Return the tree of a mesh of the model."""
-    begin, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-    first, many = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
-    return BVH.from_triangles(
-        model.mesh_vert[begin : begin + count], model.mesh_face[first : first + many]
-    )
 
 
 def _heights(model: Any, field: int) -> BVH:

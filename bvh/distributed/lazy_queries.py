@@ -168,7 +168,7 @@ def _merged(
     return tuple(c.reshape(full.shape) for c, full in zip(first.values(), results[0], strict=True))
 
 
-def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
+def join(chunks: Any) -> Any:
     """Join results of chunks, such as those of `LazyLists.chunks`, to the result of all.
 
     Parameters
@@ -176,8 +176,6 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     chunks : nested list, or ndarray of object
         Results of `all_hits`, or of an overlap query, computed, and arranged as the chunks of the
         leading axes.
-    shape : tuple of int, optional
-        Number of chunks along each axis; by default as deep as the lists are.
 
     Returns
     -------
@@ -195,7 +193,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     >>> join([first, second]).counts
     array([1, 0, 1])
     """
-    grid = np.empty(_depth(chunks) if shape is None else shape, object)
+    grid = np.empty(_depth(chunks), object)
     for index in np.ndindex(grid.shape):
         grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:
