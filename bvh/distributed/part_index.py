@@ -23,6 +23,7 @@ from bvh.io.file_formats import box_in
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.registry import extra
+from bvh.scene.files.loading import prefixed
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
@@ -128,12 +129,11 @@ def read_index(place: str) -> Index:
             f"{place}: holds no {INDEX}: it is not a folder of parts, or bvh.partition has not "
             "finished it"
         ) from None
-    try:
-        index = _index_of(json.loads(text))
-    except _DAMAGE as error:
-        raise ValueError(f"{place}/{INDEX}: is damaged: {error!r}") from None
-    except ValueError as error:
-        raise ValueError(f"{place}/{INDEX}: {error}") from None
+    with prefixed(f"{place}/{INDEX}"):
+        try:
+            index = _index_of(json.loads(text))
+        except _DAMAGE as error:
+            raise ValueError(f"is damaged: {error!r}") from None
     if not is_url(place):
         for number in range(len(index.parts)):
             checked_files(Path(place), index, number)

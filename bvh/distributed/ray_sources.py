@@ -97,26 +97,12 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`."""
-        # As it has no axis for coordinates, Dask fuses it with the query that takes it.
+        # As it has no axis for coordinates, Dask fuses it with the query that takes it. The maker
+        # of rays is one key, however large its arguments are.
         import dask.array as da
-        from dask.base import tokenize
-        from dask.blockwise import blockwise
-        from dask.delayed import unpack_collections
-        from dask.highlevelgraph import HighLevelGraph
-        from dask.layers import ArraySliceDep
 
-        # The maker of rays is one key, however large its arguments are.
-        maker, held_maker = unpack_collections(held("maker", self._maker))
-        name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
-        layer = blockwise(
-            _blocks_of, name, axes, ArraySliceDep(self.chunks), axes, numblocks={},
-            dependencies=held_maker, maker=maker,
-        )  # fmt: skip
-        graph = HighLevelGraph.from_collections(name, layer, dependencies=held_maker)
-        return da.Array(graph, name, self.chunks, dtype=np.float64)
-
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return "bvh.RaySource", self._maker, self.shape, self.chunks
+        meta, maker = np.empty((0,) * len(self.shape), object), held("maker", self._maker)
+        return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
     def _answer(self, verb: str, target: Searched, options: Options) -> Any:
         """Return the result of a query, lazily."""
@@ -269,9 +255,9 @@ def _checked(target: Searched, verb: str, options: Options) -> tuple[Verb, Optio
     return declaration, given
 
 
-def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:
-    """Return the rays of the chunk at `place`, the function of a task."""
-    return maker(place)
+def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
+    """Return the rays of a chunk, the function of a task."""
+    return maker(tuple(slice(*ends) for ends in block_info[None]["array-location"]))
 
 
 def _sum_of_chunk(

@@ -16,6 +16,7 @@ from bvh.distributed.part_index import Index, PartRecord, Source, is_url, read_i
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
+from bvh.scene.files.loading import prefixed
 
 
 class PartContent:
@@ -115,11 +116,8 @@ class PartContent:
         """
         for number in range(self.part_count):
             self.opened.check_content(number)
-            with self.opened.part(number) as part:
-                try:
-                    part.tree.validate()
-                except ValueError as error:
-                    raise ValueError(f"{self._place}: part {number}: {error}") from None
+            with self.opened.part(number) as part, prefixed(f"{self._place}: part {number}"):
+                part.tree.validate()
 
     @property
     def nbytes(self) -> int:
