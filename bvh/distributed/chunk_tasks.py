@@ -184,10 +184,8 @@ class _ChunkQuery:
         self.__name__ = verb
 
     def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
-        given, options = (
-            dict(zip(self._names, map(_alone, arrays), strict=True)),
-            self._options | data,
-        )
+        given = dict(zip(self._names, map(_alone, arrays), strict=True))
+        options = self._options | data
         with task_threads(options["threads"]):
             if "rays" in given:
                 return self._of_blocks(given["rays"], target.open(), options)
