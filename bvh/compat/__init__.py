@@ -10,8 +10,7 @@ Each file imports only from those above it.
 | `followed_meshes.py` | Trees over meshes of other libraries, which may change between queries |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |
 | `trimesh_rays.py` | Ray queries of trimesh meshes, with the interface of its two ray casters |
-| `trimesh_contacts.py` | Contacts and distances of two meshes, as `trimesh.collision` returns them, and their points |
-| `trimesh_collisions.py` | Collisions and distances of many meshes, with the interface of `trimesh.collision` |
+| `collisions/` | Collisions of many meshes, with the interface of `trimesh.collision`. |
 | `trimesh.py` | Drop-in replacements for rays, nearest points and collisions of trimesh |
 | `embreex/` | Drop-in replacement for embreex, and pyembree: exact, on all platforms. |
 | `pyvista.py` | Accessor `mesh.bvh` of PyVista's data sets: queries of `BVH`, and some with PyVista's signatures |

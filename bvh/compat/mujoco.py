@@ -145,10 +145,14 @@ def mj_ray(
 
 def mj_multiRay(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
-    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, normal: Any = None,
-    nray: int | None = None, cutoff: float = 1e10,
+    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any,
 ) -> None:  # fmt: skip
-    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`."""
+    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
+
+    Normal, nray and cutoff follow, as there; by default none, all rays and 1e10.
+    """
+    rest: list[Any] = [None, None, 1e10]
+    normal, nray, cutoff = [*more, *rest[len(more) :]]
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(

@@ -17,8 +17,8 @@ from typing import Any, get_args
 import trimesh
 from numpy.typing import ArrayLike
 
-from bvh.compat.trimesh_collisions import CollisionManager, scene_to_collision
-from bvh.compat.trimesh_contacts import ContactData, DistanceData
+from bvh.compat.collisions.contact_data import ContactData, DistanceData
+from bvh.compat.collisions.trimesh_collisions import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import (
     OpenRule,
     ProximityQuery,

@@ -67,7 +67,6 @@ class Index:
     """Content of an index file."""
 
     triangles: int
-    quality: str
     sources: tuple[Source, ...]
     parts: tuple[PartRecord, ...]
     digest: str
@@ -157,8 +156,7 @@ def _index_of(content: dict[str, Any]) -> Index:
         raise ValueError("is damaged: its checksum is wrong")
     sources = tuple(Source(**row) for row in content["sources"])
     parts = tuple(PartRecord(**row) for row in content["parts"])
-    quality = str(content["quality"])
-    index = Index(content["triangles"], quality, sources, parts, content["digest"])
+    index = Index(content["triangles"], sources, parts, content["digest"])
     for part in index.parts:
         _check_record(part)
     first = 0

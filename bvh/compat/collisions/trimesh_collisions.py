@@ -10,7 +10,13 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.trimesh_contacts import ContactData, DistanceData, Names, Reals, common_points
+from bvh.compat.collisions.contact_data import (
+    ContactData,
+    DistanceData,
+    Names,
+    Reals,
+    common_points,
+)
 from bvh.compat.trimesh_points import tree_of
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.locations import normals_of
