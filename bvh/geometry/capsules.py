@@ -12,27 +12,13 @@ which exact sums decide where double-doubles cannot.
 Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 """
 
-from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import (
-    add_dot,
-    add_product,
-    add_product_of_six,
-    new_sum,
-    take_sign,
-)
+from bvh.geometry import spheres
+from bvh.geometry.arithmetic import exact_sums, floats
+from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
-from bvh.geometry.spheres import (
-    PLAIN_ERROR,
-    REACH,
-    both_roots,
-    dd_sqrt,
-    is_accurate,
-    length_exponent,
-    power_above,
-    sphere_interval,
-)
+from bvh.geometry.spheres import PLAIN_ERROR, REACH, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -177,7 +163,7 @@ def frame_of(o, d, p, q, r):
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, r), length_exponent(q, p, 0.0)
-    k = power_above(floats.largest(d))
+    k = spheres.power_above(floats.largest(d))
     u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
     return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
 
@@ -237,8 +223,8 @@ def _exact_along(d, p, q):
     """Return the sign of d.v."""
     stay_outlined()
     total = new_sum()
-    add_dot(total, 1.0, d, q)
-    add_dot(total, -1.0, d, p)
+    exact_sums.add_dot(total, 1.0, d, q)
+    exact_sums.add_dot(total, -1.0, d, p)
     return take_sign(total)
 
 
@@ -274,8 +260,8 @@ def _cylinder(o, d, p, q, r):
     sure = sure and is_accurate(a, a_size) and is_accurate(b, b_size) and is_accurate(c, c_size)
     root = (0.0, 0.0)
     if side > 0 and abs(f[0]) > 0.0:
-        root = dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
-    sure, near, far = both_roots(a, b, c, root, e, 0, sure)
+        root = spheres.dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
+    sure, near, far = spheres.both_roots(a, b, c, root, e, 0, sure)
     return side, sure, near, far
 
 
@@ -309,7 +295,7 @@ def capsule_interval(o, d, p, q, r):
         far = _nearest_root((o, d, p, q, r), far, True)
     for end in range(1, 3):
         if entered == end or left == end:
-            hit, first, last = sphere_interval(o, d, p if end == 1 else q, r)
+            hit, first, last = spheres.sphere_interval(o, d, p if end == 1 else q, r)
             if not hit:
                 return False, INF, -INF
             near = first if entered == end else near

@@ -171,7 +171,7 @@ def _read_archive(
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
 
-    found: list[Any] = []
+    meshes: list[Any] = []
     formats = trimesh.exchange.load.mesh_formats()
     resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
@@ -182,16 +182,16 @@ def _read_archive(
             read = _read_one(name, data, resolver, allowance, whole, threads)
             if whole:
                 check_flattened(read, name, allowance)
-            found.append(read)
+            meshes.append(read)
         except untrusted_files.TooLarge:
             raise
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if whole:
-        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
-        return joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
+        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in meshes]
+        return joined([surface_of(read) for read in itertools.compress(meshes, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
-    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
+    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
     return append(scenes)
 
 
@@ -224,7 +224,7 @@ def _made_safe(
 
 def _warn_of_collada(data: bytes) -> None:
     """Warn of elements of a COLLADA file that trimesh leaves out."""
-    lost = sorted({found.decode() for found in re.findall(LOST, data)})
+    lost = sorted({name.decode() for name in re.findall(LOST, data)})
     if lost:
         warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
 

@@ -81,15 +81,15 @@ def polygons_of(mesh: object) -> Polygons | None:
     if "open3d" in homes:
         return _of_open3d(mesh)
     if "pyvista" in homes:
-        library, found = "pyvista", _of_pyvista(mesh)
+        library, polygons = "pyvista", _of_pyvista(mesh)
     elif "meshio" in homes and hasattr(mesh, "cells"):
-        library, found = "meshio", _of_meshio(mesh)
+        library, polygons = "meshio", _of_meshio(mesh)
     else:
         return None
-    if len(found.offsets) < 2 and len(found.points):
-        given = f"{library}'s {type(mesh).__name__} of {len(found.points)} points and none"
+    if len(polygons.offsets) < 2 and len(polygons.points):
+        given = f"{library}'s {type(mesh).__name__} of {len(polygons.points)} points and none"
         raise ValueError(f"mesh must have faces, got {given}")
-    return found
+    return polygons
 
 
 def _checked(
@@ -323,8 +323,8 @@ def _cells(numbers: Ints) -> Iterator[Ints]:
 
 def faces_of_points(points: ArrayLike) -> Thin:
     """Return points with a face for each, of three times the same corner."""
-    found = arguments.rows("points", points)
-    return found, np.repeat(np.arange(len(found), dtype=np.int32)[:, None], 3, axis=1)
+    vertices = arguments.rows("points", points)
+    return vertices, np.repeat(np.arange(len(vertices), dtype=np.int32)[:, None], 3, axis=1)
 
 
 def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:

@@ -116,15 +116,15 @@ class NamedFiles:
 
 
 def unzipped(
-    file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
+    file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the files in a zip archive, or those `wanted`, by name; declared sizes are ignored."""
+    """Return the files in a zip archive, or those of `names`; declared sizes are ignored."""
     import zipfile
 
-    found = {}
+    contents = {}
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.is_dir() or (wanted is not None and member.filename not in wanted):
+            if member.is_dir() or (names is not None and member.filename not in names):
                 continue
             # With other methods, zipfile unpacks all that it has read at once, to a million times
             # as much.
@@ -135,8 +135,8 @@ def unzipped(
                 while part := stream.read(PIECE):
                     allowance.take(len(part), repr(member.filename))
                     parts.append(part)
-            found[member.filename] = b"".join(parts)
-    return found
+            contents[member.filename] = b"".join(parts)
+    return contents
 
 
 def stored(files: dict[str, bytes]) -> io.BytesIO:

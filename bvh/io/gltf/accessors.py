@@ -54,12 +54,12 @@ class GltfFiles:
         if uri in self.arrays:
             return self.arrays[uri]
         try:
-            found: bytes = self._resolver[unquote(uri)]
+            content: bytes = self._resolver[unquote(uri)]
         except (OSError, KeyError):
             if "%" not in uri:
                 raise
-            found = self._resolver[uri]
-        return found
+            content = self._resolver[uri]
+        return content
 
     __getitem__ = get
 
@@ -78,7 +78,7 @@ class Accessors:
         """Return the bytes of a buffer, at least as many as the file says."""
         if k not in self._buffers:
             buffer = item(self.content, "buffers", k)
-            uri, wanted = buffer.get("uri"), natural(buffer, "byteLength")
+            uri, size = buffer.get("uri"), natural(buffer, "byteLength")
             given = buffer.get("extensions", {})
             for name in MESHOPT:
                 if uri is None and given.get(name, {}).get("fallback"):
@@ -94,8 +94,8 @@ class Accessors:
                     data = base64.b64decode(data, validate=True)
             else:
                 data = self.files[uri]
-            if len(data) < wanted:
-                raise ValueError(f"buffer {k} is cut off: it has {len(data)} of {wanted} bytes")
+            if len(data) < size:
+                raise ValueError(f"buffer {k} is cut off: it has {len(data)} of {size} bytes")
             self._buffers[k] = data
         return self._buffers[k]
 
@@ -195,25 +195,25 @@ class Accessors:
 
     def positions(self, k: object, may_be_empty: bool = False) -> NDArray[np.float32]:
         """Return positions, after a comparison with the bounds that the accessor gives."""
-        found = self.floats(k, ("VEC3",), may_be_empty)
+        points = self.floats(k, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][k]
         given = accessor.get("min"), accessor.get("max")
-        if len(found) == 0 or not all(_is_point(corner) for corner in given):
-            return found
+        if len(points) == 0 or not all(_is_point(corner) for corner in given):
+            return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
-        kinds = [found, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [found]
+        kinds = [points, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [points]
         boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in kinds]
-        wanted = np.array(given, np.float64)
+        expected = np.array(given, np.float64)
         for box in boxes:
-            most = ROUNDED * max(np.abs(box).max(), np.abs(wanted).max())
-            if not (np.abs(box - wanted) > most).any():
-                return found
-        got, said = (f"{box[0].tolist()} to {box[1].tolist()}" for box in (boxes[-1], wanted))
+            most = ROUNDED * max(np.abs(box).max(), np.abs(expected).max())
+            if not (np.abs(box - expected) > most).any():
+                return points
+        got, said = (f"{box[0].tolist()} to {box[1].tolist()}" for box in (boxes[-1], expected))
         warn_caller(
             f"accessor {k} of the glTF file has data from {got}, but min and max say {said}: "
             "the file is damaged, or was written with wrong bounds"
         )
-        return found
+        return points
 
 
 def _is_point(value: object) -> bool:

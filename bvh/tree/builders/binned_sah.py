@@ -106,7 +106,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
             cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
             if axis >= 0:
-                binning.bound_halves(bins, n, axis, last, halves, 0)
+                binning.bound_halves(bins, n, axis, last, halves)
             if spatial is not None:
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
@@ -136,12 +136,11 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             low = record.lane_of(waiting_boxes, row + 1, axis)
             split = binning.BinSplit(axis, last, low, record.lane4(scale, axis))
             binning.move(
-                records, shift + begin, shift + end, split, other + begin, other + middle, halves,
-                LEFT_CENTRES,
-            )  # fmt: skip
+                records, shift + begin, shift + end, split, other + begin, other + middle, halves
+            )
             side = 1 - side
         else:
-            binning.cut_in_half(records, shift + begin, shift + end, halves, 0)
+            binning.cut_in_half(records, shift + begin, shift + end, halves)
             lefts = count >> 1
             rights = count - lefts
             middle = begin + lefts

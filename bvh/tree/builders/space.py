@@ -186,7 +186,7 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     # cheaper.
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane
-    binning.bound_halves(bins, BINS, axis, last, halves, 0)
+    binning.bound_halves(bins, BINS, axis, last, halves)
     times = record.lane4(record.scales(record.load(boxes, row), np.float32(BINS)), axis)
     low = -record.lane_of(boxes, row, axis)
     border = _plane(low, times, last + 1)
