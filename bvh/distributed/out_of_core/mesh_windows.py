@@ -104,7 +104,7 @@ def _file_windows(path: str) -> Iterator[Piece]:
         return _stl_windows(path, count)
     if ending == ".ply" and (rows_of_ply := _ply_rows(path)) is not None:
         return _ply_windows(path, *rows_of_ply)
-    read = read_file(path, "a mesh", whole=True)
+    read = read_file(path, "a mesh", triangles_only=True)
     check_flattened(read, path)
     return _mesh_windows(read)
 
