@@ -91,8 +91,8 @@ def partition(
     -----
     Until it is done, it takes up to 220 bytes of disk for each triangle in `folder`, where parts
     of some 100 bytes for each remain; for a URL, both in the folder for temporary files. Triangles
-    that no grid tells apart, such as copies of one, are cut by their ids. Interrupted at any time,
-    it leaves a folder that `bvh.load` refuses and `partition` uses again.
+    that no grid tells apart, such as copies of one, are cut by their ids. An exception leaves an
+    empty folder, a process that is killed one that `bvh.load` refuses, with files to be removed.
 
     Examples
     --------
