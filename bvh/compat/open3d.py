@@ -11,8 +11,17 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bvh.compat.geometries import INVALID_ID, CastSurface, Geometry
-from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain, thread_limit
+from bvh.compat.open3d_results import (
+    INVALID_ID,
+    CastSurface,
+    Geometry,
+    Given,
+    InputRows,
+    given_like,
+    narrowed,
+    plain,
+    thread_limit,
+)
 from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ClosestPoints, Hits
