@@ -16,7 +16,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from bvh.distributed import part_index
-from bvh.distributed.fetched_files import WantedFile, fetched, reject
+from bvh.distributed.fetched_files import fetched, reject
 from bvh.distributed.part_index import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load, prefixed
@@ -123,7 +123,7 @@ class OpenParts:
             # Copies are named by their content, so other versions of a part do not replace them.
             copy = digest + Path(name).suffix
             try:
-                found.append(fetched(WantedFile(copy, size, digest, label, opened, check)))
+                found.append(fetched(copy, size, digest, label, opened, check))
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
         return found[0], found[1]
