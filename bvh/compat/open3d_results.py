@@ -164,11 +164,11 @@ class CastSurface:
         self._normals: dict[np.dtype[Any], Reals] = {}
 
     def details(
-        self, found: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
+        self, result: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
     ) -> Columns:
         """Return ids, weights and unit normals of hits or closest points, flat."""
         # Misses have `INVALID_ID` and zeros.
-        prim, *weights = (np.reshape(column, -1) for column in (found.prim_id, found.u, found.v))
+        prim, *weights = (np.reshape(column, -1) for column in (result.prim_id, result.u, result.v))
         n, table = len(prim), None
         answers: Columns = {
             "geometry_ids": np.empty(n, np.uint32), "primitive_ids": np.empty(n, np.uint32),

@@ -79,15 +79,15 @@ def _copy(
     opened: Callable[[], AbstractContextManager[BinaryIO]],
 ) -> None:  # fmt: skip
     """Write content to `file`; raise a ValueError if its size or digest is not right."""
-    found, content = 0, blake2b(digest_size=len(digest) // 2)
+    size_read, content = 0, blake2b(digest_size=len(digest) // 2)
     with opened() as source:
         # One byte more than expected detects a longer file.
-        while piece := source.read(min(PIECE, size - found + 1)):
-            found += len(piece)
+        while piece := source.read(min(PIECE, size - size_read + 1)):
+            size_read += len(piece)
             content.update(piece)
             file.write(piece)
-    if found != size:
-        number = "more" if found > size else found
+    if size_read != size:
+        number = "more" if size_read > size else size_read
         raise ValueError(f"{label} has {number} bytes, the index says {size}")
     if content.hexdigest() != digest:
         raise ValueError(f"{label} is not the file of the index")

@@ -114,7 +114,7 @@ class OpenParts:
         """Return the paths of local copies of a part's tree and ids, which are at a URL."""
         files, root = part_index.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
-        part, found = self._index.parts[number], list[Path]()
+        part, paths = self._index.parts[number], list[Path]()
         tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
         for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
@@ -123,10 +123,10 @@ class OpenParts:
             # Copies are named by their content, so other versions of a part do not replace them.
             copy = digest + Path(name).suffix
             try:
-                found.append(fetched(copy, size, digest, label, opened, check))
+                paths.append(fetched(copy, size, digest, label, opened, check))
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
-        return found[0], found[1]
+        return paths[0], paths[1]
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""
@@ -188,8 +188,8 @@ def byte_count(name: str, value: int | str) -> int:
     """Return a number of bytes, given as such or as text with a unit."""
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
-    if found is None or (found[3] and not found[2]):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
+    if match is None or (match[3] and not match[2]):
         raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
-    unit = (1024 if found[3] else 1000) ** UNITS.index(found[2])
-    return int(float(found[1]) * unit) if isinstance(value, str) else int(value)
+    unit = (1024 if match[3] else 1000) ** UNITS.index(match[2])
+    return int(float(match[1]) * unit) if isinstance(value, str) else int(value)

@@ -116,14 +116,14 @@ class PartVisits:
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
         """Return a distance from each point within which some of the parts have a face."""
-        found = np.full(len(points), np.inf)
+        result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
                 # The sum of three numbers is at least the root of their squares, but cannot
                 # underflow.
                 reach = np.maximum(np.abs(points - low), np.abs(points - high)).sum(axis=1)
-                np.fmin(found, reach * (1.0 + 2.0**-48) + DENORMALS, found)
-        return found
+                np.fmin(result, reach * (1.0 + 2.0**-48) + DENORMALS, result)
+        return result
 
     def in_order(
         self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
