@@ -199,7 +199,10 @@ def _made_safe(
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
-        _warn_of_collada(Path(name).read_bytes() if data is None else data)
+        text = Path(name).read_bytes() if data is None else data
+        lost = sorted({element.decode() for element in re.findall(LOST, text)})
+        if lost:
+            warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
         text, files = plain(data, ending == ".glb", named, allowance)
@@ -215,13 +218,6 @@ def _made_safe(
     if data is None:
         return name, None, named
     return io.BytesIO(data), ending[1:], named
-
-
-def _warn_of_collada(data: bytes) -> None:
-    """Warn of elements of a COLLADA file that trimesh leaves out."""
-    lost = sorted({name.decode() for name in re.findall(LOST, data)})
-    if lost:
-        warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
