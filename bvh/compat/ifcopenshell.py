@@ -118,12 +118,9 @@ class tree:
         check_all: bool = True,
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of solids that are in each other by more than a tolerance."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
-            if not (self._closed[a] and self._closed[b]):
-                continue
-            first, second = self._solids[a], self._solids[b]
-            how = first.relation(second)
+            first, second, how = self._solids[a], self._solids[b], self._relation(a, b)
             if how in ("disjoint", "touching"):
                 continue
             deep = None if how == "equal" else first.penetration(second)
@@ -138,37 +135,35 @@ class tree:
                 ends = first.distance_to(second).position
             if depth > tolerance:
                 pair = (b, a) if swapped else (a, b)
-                found.append(self._clash(kind, *pair, depth, *ends))
-        return tuple(found)
+                result.append(self._clash(kind, *pair, depth, *ends))
+        return tuple(result)
 
     def clash_collision_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
     ) -> tuple[Clash, ...]:
         """Return the pairs whose interiors meet or, with `allow_touching`, whose surfaces touch."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
-            solid = self._closed[a] and self._closed[b]
             # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
             meets = near.distance == 0.0
-            if (solid and not allow_touching) or not meets:
-                how = self._solids[a].relation(self._solids[b]) if solid else "disjoint"
-                meets = how not in ("disjoint", "touching")
+            if (self._closed[a] and self._closed[b] and not allow_touching) or not meets:
+                meets = self._relation(a, b) not in ("disjoint", "touching")
             if meets:
-                found.append(self._clash(2, a, b, 0.0, *near.position))
-        return tuple(found)
+                result.append(self._clash(2, a, b, 0.0, *near.position))
+        return tuple(result)
 
     def clash_clearance_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of elements whose surfaces are nearer than a clearance."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, clearance):
             near = self._solids[a].distance_to(self._solids[b])
             if near.distance < clearance or near.distance == 0.0:
-                found.append(self._clash(3, a, b, float(near.distance), *near.position))
-        return tuple(found)
+                result.append(self._clash(3, a, b, float(near.distance), *near.position))
+        return tuple(result)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element, within `extend` of it."""
@@ -184,7 +179,7 @@ class tree:
             one = self._number(value)
             near = [
                 b for _, b in self._pairs([value], self._products, extend, itself=True)
-                if b == one or self._related(one, b)
+                if b == one or self._relation(one, b) != "disjoint"
                 or self._solids[one].distance_to(self._solids[b]).distance <= extend
             ]  # fmt: skip
         return [self._products[k] for k in near]
@@ -230,10 +225,10 @@ class tree:
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._numbers[guid]
 
-    def _related(self, a: int, b: int) -> bool:
-        """Return whether two meshes are solids with a common point."""
+    def _relation(self, a: int, b: int) -> str:
+        """Return how two solids are related; "disjoint" where a mesh is not closed."""
         both = self._closed[a] and self._closed[b]
-        return both and self._solids[a].relation(self._solids[b]) != "disjoint"
+        return self._solids[a].relation(self._solids[b]) if both else "disjoint"
 
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False

@@ -11,11 +11,21 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bvh.compat.geometries import INVALID_ID, CastSurface, Geometries
-from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain
+from bvh.compat.open3d_results import (
+    INVALID_ID,
+    CastSurface,
+    Geometry,
+    Given,
+    InputRows,
+    given_like,
+    narrowed,
+    plain,
+    thread_limit,
+)
+from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ClosestPoints, Hits
-from bvh.runtime.arguments import one_index, reals, whole_number
+from bvh.runtime.arguments import face_rows, number_of, one_index, owned, reals, rows, whole_number
 
 __all__ = ["RaycastingScene"]
 __dir__ = __all__.copy
@@ -24,7 +34,7 @@ Arrays = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class RaycastingScene(Geometries):
+class RaycastingScene:
     """Ray and point queries of triangle meshes, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
@@ -87,6 +97,47 @@ class RaycastingScene(Geometries):
 
     INVALID_ID = INVALID_ID
 
+    def __init__(self, nthreads: int = 0, device: object = None) -> None:
+        self._threads = thread_limit(nthreads)
+        self._geometries: list[Geometry] = []
+        # The list of meshes that the tree was built from, and the tree.
+        self._built: tuple[list[Geometry], CastSurface] | None = None
+
+    def add_triangles(
+        self, vertex_positions: Given | None = None, triangle_indices: Given | None = None, *,
+        mesh: object = None,
+    ) -> int:  # fmt: skip
+        """Add a mesh to the scene, and return its geometry id, as in Open3D.
+
+        Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
+        TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
+        """
+        if triangle_indices is None:
+            if (mesh is None) == (vertex_positions is None):
+                raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
+            vertices, faces, _ = surface_of(vertex_positions if mesh is None else mesh)
+        elif mesh is not None:
+            raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
+        else:
+            vertices, faces = plain(vertex_positions), plain(triangle_indices)
+        points = rows("vertex_positions", vertices)
+        index = face_rows("triangle_indices", faces, len(points))
+        self._geometries = [*self._geometries, (owned(points), owned(index, np.int32))]
+        return len(self._geometries) - 1
+
+    @property
+    def tree(self) -> BVH:
+        """The tree over all triangles, for other queries.
+
+        Its prim_id counts the triangles of all geometries in their order.
+        """
+        return self._surface().tree
+
+    def __repr__(self) -> str:
+        count = number_of(len(self._geometries), "geometries")
+        triangles = number_of(sum(len(faces) for _, faces in self._geometries), "triangles")
+        return f"{type(self).__name__}({count}, {triangles})"
+
     def cast_rays(self, rays: Given, nthreads: int = 0) -> Arrays:
         """Find the closest hit of each ray, as in Open3D.
 
@@ -117,11 +168,11 @@ class RaycastingScene(Geometries):
         Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
         """
         given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
-        found = surface.details(hits, given, normals=False)
-        found["ray_splits"] = hits.offsets.astype(np.uint32)
-        found["ray_ids"] = hits.ray_id.astype(np.uint32)
-        found["t_hit"] = narrowed(hits.t, given.dtype)
-        return {name: given.give(array) for name, array in found.items()}
+        result = surface.details(hits, given, normals=False)
+        result["ray_splits"] = hits.offsets.astype(np.uint32)
+        result["ray_ids"] = hits.ray_id.astype(np.uint32)
+        result["t_hit"] = narrowed(hits.t, given.dtype)
+        return {name: given.give(array) for name, array in result.items()}
 
     def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
         """Find the closest point of the scene for each point, as in Open3D.
@@ -188,6 +239,14 @@ class RaycastingScene(Geometries):
             rays = _rays_of_view(*args, **kwargs)
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
+    def _surface(self) -> CastSurface:
+        """Return all triangles and their tree, built if a mesh is new."""
+        geometries, built = self._geometries, self._built
+        if built is None or built[0] is not geometries:
+            # Two threads may both build the same tree.
+            built = self._built = geometries, CastSurface(geometries, self._threads)
+        return built[1]
+
     def _cast(
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
         **options: Any,
@@ -208,9 +267,9 @@ class RaycastingScene(Geometries):
         return given.reals(query(self.tree, given.flat, threads=given.threads))
 
 
-def _details(surface: CastSurface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
+def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
-    return {name: given.shaped(array) for name, array in surface.details(found, given).items()}
+    return {name: given.shaped(array) for name, array in surface.details(result, given).items()}
 
 
 def _rays_of_matrices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,7 @@ from bvh.distributed.part_index import Index, PartRecord, Source, is_url, read_i
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
-
-Self = TypeVar("Self", bound="PartContent")
+from bvh.scene.files.loading import prefixed
 
 
 class PartContent:
@@ -48,7 +47,7 @@ class PartContent:
         bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
         self._visits = PartVisits(self.opened, self._boxes, np.array(bits, np.uint32))
 
-    def groups(self: Self) -> list[Self]:
+    def groups(self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
 
         A group has the ids and the bounds of all parts, and answers for its parts alone.
@@ -72,11 +71,10 @@ class PartContent:
             used += size
         if len(groups) == 1:
             return [self]
-        found = []
-        for group in groups:
-            found.append(object.__new__(type(self)))
-            found[-1]._set(self._place, self._index, self._memory, tuple(group))
-        return found
+        result = [object.__new__(type(self)) for _ in groups]
+        for each, group in zip(result, groups, strict=True):
+            each._set(self._place, self._index, self._memory, tuple(group))
+        return result
 
     @property
     def folder(self) -> str:
@@ -118,11 +116,8 @@ class PartContent:
         """
         for number in range(self.part_count):
             self.opened.check_content(number)
-            with self.opened.part(number) as part:
-                try:
-                    part.tree.validate()
-                except ValueError as error:
-                    raise ValueError(f"{self._place}: part {number}: {error}") from None
+            with self.opened.part(number) as part, prefixed(f"{self._place}: part {number}"):
+                part.tree.validate()
 
     @property
     def nbytes(self) -> int:
@@ -154,10 +149,10 @@ class PartContent:
         if is_other(prim_id):
             return foreign_answer(self.corners, locals())
         ids = self._checked_ids(prim_id)
-        found = np.full((ids.size, 3, 3), np.nan)
+        result = np.full((ids.size, 3, 3), np.nan)
         for tree, here, row in self._trees_of(ids.reshape(-1)):
-            found[here] = tree.vertices[tree.faces[row]]
-        return found.reshape(*ids.shape, 3, 3)
+            result[here] = tree.vertices[tree.faces[row]]
+        return result.reshape(*ids.shape, 3, 3)
 
     def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
         """Return the bits of triangles, by which `mask` of a query selects.
@@ -181,12 +176,12 @@ class PartContent:
         if is_other(prim_id):
             return foreign_answer(self.groups_of, locals())
         ids = self._checked_ids(prim_id)
-        found = np.where(ids.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
+        result = np.where(ids.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
         if self._has_groups:
             for tree, here, row in self._trees_of(ids.reshape(-1)):
                 if tree.groups is not None:
-                    found[here] = tree.groups[row]
-        bits: NDArray[np.uint32] | int = shaped(ids.shape, found)[0]
+                    result[here] = tree.groups[row]
+        bits: NDArray[np.uint32] | int = shaped(ids.shape, result)[0]
         return bits
 
     @property

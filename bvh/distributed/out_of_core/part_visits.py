@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import Chosen, Column, Floats, Rows
+from bvh.distributed.merging import Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
@@ -22,17 +22,13 @@ TOGETHER = 1 << 20
 POINTS, PAIRS = 1 << 17, 1 << 22
 # Far below any distance that is not 0, and above the error of the least of them.
 DENORMALS = 2.0**-1070
-# No rows, and no distances.
-_NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
-# Rows of points that are near a part, with lower bounds of their distances.
-Near = tuple[Rows, Floats]
-# A part, the rows of a batch that may visit it, and where these enter its box.
+# A part, the rows of a batch that may visit it, and where these enter its box, or a lower bound.
 Group = tuple[int, Rows, Floats]
 # Function that queries a part for the rows of a batch; the number is that of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
-# Function of rows, and where they enter a part: it returns which still need to visit the part.
-OpenRows = Callable[[Rows, Floats], Chosen]
+# Function of rows: it returns the distances up to which parts may change their answers.
+Reach = Callable[[Rows], Floats | None]
 
 
 class PartVisits:
@@ -48,7 +44,7 @@ class PartVisits:
         self._box_tree: BVH | None = None
 
     def of_rays(
-        self, batch: RayBatch, options: RayOptions, visit: Visit, open_rows: OpenRows,
+        self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
@@ -56,7 +52,7 @@ class PartVisits:
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
-                self._visit_parts(self._met(batch, inside, some), visit, open_rows)
+                self._visit_parts(self._met(batch, inside, some), visit, reach)
                 if finish is not None:
                     finish()
 
@@ -83,7 +79,7 @@ class PartVisits:
         return _grouped(part, of, entry)
 
     def of_points(
-        self, batch: PointBatch, visit: Visit, progress: Progress | None, open_rows: OpenRows,
+        self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts near points, near to far, with a bound of the distance."""
@@ -94,32 +90,24 @@ class PartVisits:
             if count is None:
                 limits = np.minimum(limits, self._farthest(batch.points[block], valid))
             near = partial(self._near, batch.points[block], limits, valid, int(block[0]))
-
-            def crowd(rows: Rows, near: Callable[[Rows], Iterator[Near]] = near) -> Rows:
-                total = np.zeros(len(rows), np.int64)
-                for row, _ in near(rows):
-                    total[row] += 1
-                return total
-
-            for rows in _runs(block, len(valid), crowd):
-                found = list(near(rows))
-                part = np.repeat(valid, [len(row) for row, _ in found])
-                row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(_grouped(part, rows[row], least), visit, open_rows)
+            for rows in _runs(block, len(valid), partial(_counts, near)):
+                self._visit_parts(list(near(rows)), visit, reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
-    ) -> Iterator[Near]:
-        """Yield for each part which of `rows` are within their limits; points begin at `begin`."""
+    ) -> Iterator[Group]:
+        """Yield the parts within the limits of some `rows`; points and limits begin at `begin`."""
         # The bound is below the distance as it is computed, with an error of 4 units in the last
         # place, whatever the underflow of squares.
         points, limits = points[rows - begin], some_of(limits, rows - begin)
-        for low, high in self._boxes[parts].reshape(-1, 2, 3):
+        for number in parts.tolist():
+            low, high = self._boxes[number].reshape(2, 3)
             with np.errstate(all="ignore"):
                 x, y, z = np.maximum(low - points, points - high).T
                 least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
                 row = np.flatnonzero(least <= limits)
-            yield row, least[row]
+            if len(row):
+                yield number, rows[row], least[row]
 
     def _counting(self, mask: int) -> Rows:
         """Return the numbers of parts with faces that count for a mask, an int32."""
@@ -128,14 +116,14 @@ class PartVisits:
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
         """Return a distance from each point within which some of the parts have a face."""
-        found = np.full(len(points), np.inf)
+        result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
                 # The sum of three numbers is at least the root of their squares, but cannot
                 # underflow.
                 reach = np.maximum(np.abs(points - low), np.abs(points - high)).sum(axis=1)
-                np.fmin(found, reach * (1.0 + 2.0**-48) + DENORMALS, found)
-        return found
+                np.fmin(result, reach * (1.0 + 2.0**-48) + DENORMALS, result)
+        return result
 
     def in_order(
         self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
@@ -153,15 +141,24 @@ class PartVisits:
         if progress is not None:
             progress(size, size)
 
-    def _visit_parts(self, groups: list[Group], visit: Visit, open_rows: OpenRows) -> None:
+    def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
-            rows = rows[open_rows(rows, entry)]
+            far = reach(rows)
+            rows = rows if far is None else rows[entry <= far]
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)
+
+
+def _counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
+    """Return to how many parts each of some rows, which follow each other, is near."""
+    total = np.zeros(len(rows), np.int64)
+    for _, some, _ in near(rows):
+        total[some - rows[0]] += 1
+    return total
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
