@@ -129,7 +129,7 @@ ONLY = "folder holds parts, which only info, cast and render take"
 ERRORS = {
     "build folder -o x.bvh": ONLY,
     "view folder --no-open": ONLY,
-    "view folder --no-open --flatten": ONLY,
+    "view folder --no-open": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "render folder -o x.png --shade cost": 'shade "cost" is for trees',

@@ -8,18 +8,27 @@ from typing import Annotated
 
 from typer import Option
 
-from bvh.apps.cli import camera_options, files
+from bvh.apps.cli import files
+from bvh.apps.cli.camera_options import (
+    Eye,
+    Fov,
+    Ortho,
+    Size,
+    Target,
+    Up,
+    axis_or_direction,
+    camera_of,
+    triple,
+)
 from bvh.apps.cli.console import bar, mebibytes, one_line, out, rays_in
 from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
-from bvh.apps.page_server import HOST
+from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.html_export import check_page_path
 from bvh.apps.viewer.window import PORT, Follower, view
-from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
-from bvh.distributed.out_of_core.parts import Parts
-from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
+from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
 from bvh.pictures.rendering import RenderOptions, render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
@@ -38,14 +47,14 @@ Url = Annotated[str | None, Option(
 )]  # fmt: skip
 
 
-@camera_options.with_camera
 def render_command(
     scene: files.PartsPath,
     output: Annotated[Path, Option(
         "--output", "-o", help="Picture to write, or .npy for numbers.")],
     *,
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
-    camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
+    eye: Eye = None, target: Target = None, up: Up = None, fov: Fov = None, ortho: Ortho = None,
+    size: Size = None,
     samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
         "Direction to the lamp; by default behind the camera, up left.")] = None,
@@ -73,36 +82,29 @@ def render_command(
     options = RenderOptions(
         shade=shade, samples=1 if numbers else samples,
         data=(shade,) if numbers and shade in DATA else (),
-        lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
+        lamp=None if lamp is None else triple("--lamp", lamp), softness=softness,
         light_rays=light_rays, reach=reach, ground=ground,
     )  # fmt: skip
-    source, read, up = files.opened_parts(scene, threads, memory=memory)
-    view = camera.camera_of(Path(scene), source, up, read)
-    target = source
+    source, read, axis = files.opened_parts(scene, threads, memory=memory)
+    camera = camera_of(source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size)
+    subject = source
     if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
         # Trees have no texture coordinates and no colours.
-        target = Scene()
-        target.add(read)
-    picture = _render(target, view, options, threads)
+        subject = Scene()
+        subject.add(read)
+    with bar("rendering") as tell:
+        picture = render(subject, camera, **asdict(options), threads=threads, progress=tell)
     (picture if numbers else with_legend(picture)).save(output)
-    out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
+    out.print(f"{output}: {camera.width} x {camera.height} pixels, {files.content_of(source)}")
     out.print(f"{rays_in(picture.rays, picture.seconds)}, with shading")
-
-
-def _render(
-    target: BVH | Scene | Parts, view: Camera, options: RenderOptions, threads: int | None
-) -> Picture:
-    """Render a picture in this process."""
-    with bar("rendering") as progress:
-        return render(target, view, **asdict(options), threads=threads, progress=progress)
 
 
 def view_command(
     scene: files.ScenePath, *, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
-    origins: Origins = None, url: Url = None, up: camera_options.Up = None,
+    origins: Origins = None, url: Url = None, up: Up = None,
     max_faces: Annotated[int, Option(min=1, help=
         "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
-    flatten: files.Flatten = False, threads: files.Threads = None,
+    threads: files.Threads = None,
     html: Annotated[Path | None, Option(metavar="FILE", help=
         "Write the page to a file that needs no server, and end.")] = None,
 ) -> None:  # fmt: skip
@@ -113,28 +115,18 @@ def view_command(
     """
     if html is not None:
         check_page_path(html)
-    direction = None if up is None else camera_options.axis_or_direction(up)
-    source: BVH | Scene
-    if flatten:
-        source, _, above = files.opened(scene, threads, flatten=True)
-        direction = above if direction is None else direction
-    else:
-        source, _ = files.opened_scene(scene, threads)
+    direction = None if up is None else axis_or_direction(up)
+    source = files.opened_scene(scene, threads)
     if html is not None:
-        if not isinstance(source, Scene):
-            tree, source = source, Scene()
-            source.add(tree, name=scene.stem)
         axis = upward(source.up if direction is None else direction)
         size = Follower(source, scene.name, axis, max_faces, threads).write_html(html)
         out.print(f"{html}: {files.content_of(source)}, {mebibytes(size)}")
         return
     viewer = view(
-        source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
-        max_faces=max_faces, threads=threads, origins=origins, url=url,
+        source, title=scene.name, up=direction, host=host, port=port, max_faces=max_faces,
+        threads=threads, origins=origins, url=url,
     )  # fmt: skip
-    out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
-    with viewer, suppress(KeyboardInterrupt):
-        viewer.wait()
+    _wait(scene.name, viewer, no_open)
 
 
 def demo_command(
@@ -146,14 +138,9 @@ def demo_command(
     Over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
     scene, moons = demo_scene()
-    viewer = view(
-        scene, title="demo", host=host, port=port, open_browser=not no_open, origins=origins,
-        url=url,
-    )  # fmt: skip
+    viewer = view(scene, title="demo", host=host, port=port, origins=origins, url=url)
     Motion(viewer, moons)
-    out.print(f"demo: {viewer.url}  (Ctrl-C ends)")
-    with viewer, suppress(KeyboardInterrupt):
-        viewer.wait()
+    _wait("demo", viewer, no_open)
 
 
 def lab_command(
@@ -165,9 +152,14 @@ def lab_command(
     It shows the exact answer and those of common box tests. Over ssh, forward
     its port: ssh -L 8090:localhost:8090 machine.
     """
-    with lab_page.ray_lab(host=host, port=port, origins=origins, url=url) as lab:
-        out.print(f"ray lab: {lab.url}  (Ctrl-C ends)")
-        if not no_open:
-            webbrowser.open(lab.url)
-        with suppress(KeyboardInterrupt):
-            lab.wait()
+    lab = lab_page.ray_lab(host=host, port=port, origins=origins, url=url)
+    _wait("ray lab", lab, no_open)
+
+
+def _wait(name: str, page: Page, no_open: bool) -> None:
+    """Print the address of a page, open it in a browser, and serve it until Ctrl-C."""
+    out.print(f"{one_line(name)}: {page.url}  (Ctrl-C ends)")
+    if not no_open:
+        webbrowser.open(page.url)
+    with page, suppress(KeyboardInterrupt):
+        page.wait()
