@@ -129,12 +129,10 @@ ONLY = "folder holds parts, which only info, cast and render take"
 ERRORS = {
     "build folder -o x.bvh": ONLY,
     "view folder --no-open": ONLY,
-    "view folder --no-open": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "render folder -o x.png --shade cost": 'shade "cost" is for trees',
     "render folder -o x.png --shade uv": "needs texture coordinates",
-    "render folder -o x.png --camera scene": "no camera",
     "info unfinished": "holds no index.json",
     "cast unfinished": "holds no index.json",
     "render unfinished -o x.png": "holds no index.json",
