@@ -2,7 +2,6 @@
 
 import webbrowser
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +28,7 @@ from bvh.apps.viewer.html_export import check_page_path
 from bvh.apps.viewer.window import PORT, Follower, view
 from bvh.camera.placement import upward
 from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
-from bvh.pictures.rendering import RenderOptions, render
+from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
@@ -79,12 +78,7 @@ def render_command(
     check_picture_path(output)
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
-    options = RenderOptions(
-        shade=shade, samples=1 if numbers else samples,
-        data=(shade,) if numbers and shade in DATA else (),
-        lamp=None if lamp is None else triple("--lamp", lamp), softness=softness,
-        light_rays=light_rays, reach=reach, ground=ground,
-    )  # fmt: skip
+    direction = None if lamp is None else triple("--lamp", lamp)
     source, read, axis = files.opened_parts(scene, threads, memory=memory)
     camera = camera_of(source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size)
     subject = source
@@ -93,7 +87,11 @@ def render_command(
         subject = Scene()
         subject.add(read)
     with bar("rendering") as tell:
-        picture = render(subject, camera, **asdict(options), threads=threads, progress=tell)
+        picture = render(
+            subject, camera, shade, samples=1 if numbers else samples,
+            data=shade if numbers and shade in DATA else (), lamp=direction, softness=softness,
+            light_rays=light_rays, reach=reach, ground=ground, threads=threads, progress=tell,
+        )  # fmt: skip
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {camera.width} x {camera.height} pixels, {files.content_of(source)}")
     out.print(f"{rays_in(picture.rays, picture.seconds)}, with shading")
