@@ -292,7 +292,7 @@ def test_errors(line: str, run: Run, mesh: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["info", "cast m --threads -2", "render m", "fly m", "info --fly m"]
+    "line", ["info", "cast m --threads one", "render m", "fly m", "info --fly m"]
 )
 def test_usage_errors(line: str, run: Run) -> None:
     """Wrong options are told with the usage."""

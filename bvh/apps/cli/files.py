@@ -41,7 +41,7 @@ Flatten = Annotated[bool, Option(
     "--flatten", help="Take a scene as one mesh in world coordinates.")]  # fmt: skip
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Threads = Annotated[int | None, Option(
-    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
+    help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
 # Options of named values are checked by their users, for an error of one line.
 BuildQuality = Annotated[Quality, Option(
     parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip

@@ -35,7 +35,7 @@ from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
 
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
-Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
+Port = Annotated[int, Option(help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
 Origins = Annotated[list[str] | None, Option(
     "--origin", metavar="ORIGIN", help="Origin of pages that may connect, besides this machine's: "
@@ -54,13 +54,13 @@ def render_command(
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
     eye: Eye = None, target: Target = None, up: Up = None, fov: Fov = None, ortho: Ortho = None,
     size: Size = None,
-    samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
+    samples: Annotated[int, Option(help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
         "Direction to the lamp; by default behind the camera, up left.")] = None,
     softness: Annotated[float, Option(
         metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")] = 0.0,
     light_rays: Annotated[int, Option(
-        min=1, help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
+        help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
     reach: Annotated[float | None, Option(help=
         "How far away an occluder may be (ao); by default a share of the scene's size.")] = None,
     ground: Annotated[bool | None, Option("--ground/--no-ground", help=
@@ -100,7 +100,7 @@ def render_command(
 def view_command(
     scene: files.ScenePath, *, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
     origins: Origins = None, url: Url = None, up: Up = None,
-    max_faces: Annotated[int, Option(min=1, help=
+    max_faces: Annotated[int, Option(help=
         "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
     threads: files.Threads = None,
     html: Annotated[Path | None, Option(metavar="FILE", help=
