@@ -172,7 +172,8 @@ class Surface:
 def names_of(rows: NDArray[Any]) -> Whole:
     """Return a number for each row, such as a point, equal for equal rows."""
     order = np.lexsort(rows.T)
-    changes = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    ordered = rows[order]
+    changes = (ordered[1:] != ordered[:-1]).any(axis=1)
     names = np.empty(len(rows), np.int64)
     names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
     return names

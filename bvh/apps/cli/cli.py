@@ -56,7 +56,7 @@ def run() -> None:
 def info(
     scene: files.PartsPath,
     details: Annotated[bool, Option(
-        "--details", help="Also list the trees of a scene, or the parts.")] = False,
+        "--details", help="Also list the trees of a scene, or in JSON the parts.")] = False,
     flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
 ) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
@@ -75,9 +75,6 @@ def info(
     console.out.print(text)
     _print_list("instance", "id", more.get("members", []))
     _print_list("first id", "first", more.get("sources", []))
-    if details and isinstance(source, Parts):
-        console.out.print()
-        _print_parts(source)
 
 
 @app.command()
@@ -247,17 +244,6 @@ def _parts_figures(parts: Parts, details: bool) -> Figures:
     if details:
         more["part_records"] = [asdict(record) for record in parts.records]
     return figures, more, f"{'memory':<16}{console.mebibytes(parts.nbytes)}"
-
-
-def _print_parts(parts: Parts) -> None:
-    """Print the number of triangles, the size and the box of each part."""
-    rows = [("part", "triangles", "size", "lower", "upper")]
-    for number, part in enumerate(parts.records):
-        box = part.bounds or [np.nan] * 6
-        size = console.mebibytes(part.tree_bytes + part.ids_bytes)
-        corners = console.numbers(box[:3]), console.numbers(box[3:])
-        rows.append((str(number), grouped(part.triangles), size, *corners))
-    console.print_table(rows, right=True)
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
