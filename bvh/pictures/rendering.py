@@ -131,7 +131,16 @@ def render(
 
         light = lamp, softness, light_rays, reach
         drawing = _Drawing(
-            source, camera, shade, samples, data, light, hottest, ground, threads, looking
+            source,
+            camera,
+            shade,
+            samples,
+            data,
+            light,
+            hottest,
+            ground,
+            threads=threads,
+            progress=looking,
         )
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
@@ -147,7 +156,7 @@ class _Drawing:
     def __init__(
         self, source: Pictured, camera: Camera, shade: Shade, samples: int,
         data: str | Iterable[str], light: Light, hottest: float | None,
-        ground: bool | str | ArrayLike | None, threads: int, progress: ProgressLike,
+        ground: bool | str | ArrayLike | None, *, threads: int, progress: ProgressLike,
     ) -> None:  # fmt: skip
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):

@@ -50,14 +50,7 @@ def test_info(run: Run, mesh: Path) -> None:
     tree = tree_of(mesh)
     code, out, err = run("info", mesh)
     assert (code, err.strip()) == (0, "")
-    words = (
-        "triangles 720",
-        "vertices 362",
-        "watertight yes",
-        "SAH cost",
-        "memory 0",
-        "0 of them ignored",
-    )
+    words = "triangles 720", "vertices 362", "watertight yes", "SAH cost", "0 of them ignored"
     assert all(each in " ".join(out.split()) for each in words)
     code, out, err = run("info", "--json", mesh)
     assert (code, err.strip()) == (0, "")
@@ -269,7 +262,7 @@ ERRORS = {
     f"{CAST} --rays good.npy -o folder.npz": "folder.npz",
     f"{CAST} --rays missing.npy": "missing.npy",
     **{f"{CAST} --rays {name}": name for name in FILES
-       if name.endswith((".npy", ".csv", ".txt")) and name != "good.npy"},
+       if name.endswith((".npy", ".csv")) and name != "good.npy"},
 }  # fmt: skip
 
 

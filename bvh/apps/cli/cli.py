@@ -118,6 +118,7 @@ def partition_command(
 @app.command()
 def cast(
     scene: files.PartsPath,
+    *,
     rays: Annotated[Path | None, Option(
         help="Rays: a .npy file, or text with commas or spaces, with columns ox oy oz dx dy dz "
         "[t_min t_max]; - reads standard input.")] = None,
