@@ -65,10 +65,10 @@ class Attributes(NamedTuple):
 
     def __repr__(self) -> str:
         arrays = ("vertex_normals", self.vertex_normals), ("uv", self.uv)
-        known = [f"{k} of {number_of(len(a), 'vertices')}" for k, a in arrays if a is not None]
+        parts = [f"{k} of {number_of(len(a), 'vertices')}" for k, a in arrays if a is not None]
         if self.material is not None:
-            known.append(repr(self.material))
-        return f"Attributes({', '.join(known) or 'none'})"
+            parts.append(repr(self.material))
+        return f"Attributes({', '.join(parts) or 'none'})"
 
 
 class ReversedAttributes(Attributes):
@@ -92,7 +92,7 @@ def placements(scene: object) -> list[Placement]:
     if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
     skipped: dict[str, str] = {}
-    found = []
+    placed = []
     nodes = list(scene.graph.nodes_geometry)
     for node, label in zip(nodes, _labels(scene, nodes), strict=True):
         matrix, name = scene.graph.get(node)
@@ -101,14 +101,14 @@ def placements(scene: object) -> list[Placement]:
             skipped[label] = f"it holds no triangles ({type(mesh).__name__})"
             continue
         try:
-            found.append(Placement(label, name, affine_maps("its transform", matrix)))
+            placed.append(Placement(label, name, affine_maps("its transform", matrix)))
         except (ValueError, TypeError) as error:
             skipped[label] = str(error)
     if skipped:
         (first, why), more = next(iter(skipped.items())), len(skipped) - 1
         others = f", and {number_of(more, 'nodes')} more" if more else ""
         warn_caller(f"node {first!r} is left out: {why}{others}")
-    return found
+    return placed
 
 
 def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
@@ -116,7 +116,7 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     # When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's
     # node and six random digits; a node without a name gets its number as name.
     final = NAMED in getattr(scene, "metadata", ())
-    wanted: list[str | None] = []
+    labels: list[str | None] = []
     first_of: dict[Hashable, str] = {}
     # Labels that are names of nodes: no number may turn another label into one of these.
     exact: set[str] = set()
@@ -133,8 +133,8 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
             label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
         else:
             exact.add(label)
-        wanted.append(label)
-    return [str(name) for name in numbered(wanted, exact)]
+        labels.append(label)
+    return [str(name) for name in numbered(labels, exact)]
 
 
 def up_of(scene: Any) -> Literal["y", "z"]:
@@ -149,8 +149,8 @@ def attributes_of(mesh: object) -> Attributes:
     if vertices is None or not hasattr(mesh, "faces"):
         return Attributes()
     # The property would compute missing normals, which may take longer than building the tree.
-    known = "vertex_normals" in getattr(mesh, "_cache", ())
-    normals = _rows(mesh, "vertex_normals", len(vertices), 3) if known else None
+    is_cached = "vertex_normals" in getattr(mesh, "_cache", ())
+    normals = _rows(mesh, "vertex_normals", len(vertices), 3) if is_cached else None
     uv = _rows(getattr(mesh, "visual", None), "uv", len(vertices), 2)
     return Attributes(normals, uv, material_of(mesh, IN_GLTF in getattr(mesh, "metadata", ())))
 

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 LIMIT = "BVH_MAX_UNPACKED"
 USUAL, MOST = 1 << 30, 1 << 60
@@ -18,8 +18,6 @@ USUAL, MOST = 1 << 30, 1 << 60
 SHARE = 8
 # Bytes that are unpacked at a time.
 PIECE = 1 << 20
-
-ARCHIVES = (".zip", ".tar.gz", ".tar.bz2", ".bz2")
 
 
 class TooLarge(ValueError):
@@ -70,10 +68,9 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 
 
 class NamedFiles:
-    """Files in the folder of a mesh file to which it refers: buffers, materials, images.
+    """A resolver of trimesh: files in the folder of a mesh file, or below, that it names.
 
-    It is a resolver as trimesh takes them. Files are in the folder of the mesh or below. Readers
-    go on without an image that they cannot have, so what is refused is kept in `refused`.
+    Readers go on without an image that they cannot have, so what is refused is kept in `refused`.
     """
 
     def __init__(self, path: str, allowance: Allowance) -> None:
@@ -94,7 +91,6 @@ class NamedFiles:
             raise FileNotFoundError(f"no such file in the folder of the mesh: {name}")
         if path.is_dir():
             raise IsADirectoryError(f"{name} is a folder")
-        # Readers may catch the exception, so it is also stored.
         try:
             if path not in self._read:
                 self._read[path] = self._content(path, name)
@@ -119,57 +115,16 @@ class NamedFiles:
                 return reader.read(status.st_size)
 
 
-class _Counted(io.RawIOBase):
-    """An unpacked stream, whose bytes are taken from an allowance as they are read."""
-
-    def __init__(self, stream: io.BufferedIOBase, allowance: Allowance, what: str) -> None:
-        self._stream, self._allowance, self._what = stream, allowance, what
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(min(len(buffer), PIECE))
-        self._allowance.take(len(data), self._what)
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str, bytes]:
-    """Return the files in an archive by their names; `name` tells its format."""
-    import bz2
-    import gzip
-    import tarfile
-
-    ending = name.lower()
-    if ending.endswith(".zip"):
-        return unzipped(file, allowance)
-    unpack = gzip.open if ending.endswith("gz") else bz2.open
-    counted = _Counted(unpack(file), allowance, "what it unpacks to")
-    if not ending.endswith((".tar.gz", ".tar.bz2")):
-        return {os.path.basename(name)[: -len(".bz2")]: counted.readall()}
-    found = {}
-    with tarfile.open(fileobj=io.BufferedReader(counted), mode="r|") as archive:
-        for member in archive:
-            if member.isfile():
-                # A sparse file is larger than what the archive holds of it.
-                allowance.take(member.size if member.issparse() else 0, repr(member.name))
-                stream = archive.extractfile(member)
-                assert stream is not None
-                found[member.name] = stream.read()
-    return found
-
-
 def unzipped(
-    file: str | IO[bytes], allowance: Allowance, wanted: Container[str] | None = None
+    file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the files in a zip archive, or those `wanted`, by name; declared sizes are ignored."""
+    """Return the files in a zip archive, or those of `names`; declared sizes are ignored."""
     import zipfile
 
-    found = {}
+    contents = {}
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.is_dir() or (wanted is not None and member.filename not in wanted):
+            if member.is_dir() or (names is not None and member.filename not in names):
                 continue
             # With other methods, zipfile unpacks all that it has read at once, to a million times
             # as much.
@@ -180,8 +135,8 @@ def unzipped(
                 while part := stream.read(PIECE):
                     allowance.take(len(part), repr(member.filename))
                     parts.append(part)
-            found[member.filename] = b"".join(parts)
-    return found
+            contents[member.filename] = b"".join(parts)
+    return contents
 
 
 def stored(files: dict[str, bytes]) -> io.BytesIO:

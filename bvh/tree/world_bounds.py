@@ -51,7 +51,7 @@ MAX_BOXES = 64
 LANES = max(WIDTH // 2, 2)
 GROUP = 6 * LANES
 
-# Instances that a thread takes at a time.
+# Instances between two chances to interrupt.
 CHUNK = 2048
 
 
@@ -200,17 +200,14 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 
 
 def instance_bounds(
-    extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64], threads: int = 1
+    extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside."""
     # `tree_of` has the tree of each, and `matrices` its finite affine map (3, 4). Boxes are +inf
     # and -inf where there is nothing to bound.
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
-    share(
-        len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found),
-        threads,
-    )  # fmt: skip
+    share(len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found), 1)
     return found
 
 

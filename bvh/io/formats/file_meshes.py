@@ -67,18 +67,18 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
     trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
-    found = [
+    meshes = [
         (part, _made(mesh, part, triangles, len(mesh.parts) == 1))
         for part, triangles in zip(mesh.parts, _divided(mesh, faces, face_ids), strict=True)
         if len(triangles.faces)
     ]
-    named = {part.name for part, _ in found if part.name is not None}
-    names = numbered([part.name or name for part, _ in found], named)
-    if len(found) == 1:
-        found[0][1].metadata["name"] = names[0]
-        return found[0][1]
+    named = {part.name for part, _ in meshes if part.name is not None}
+    names = numbered([part.name or name for part, _ in meshes], named)
+    if len(meshes) == 1:
+        meshes[0][1].metadata["name"] = names[0]
+        return meshes[0][1]
     scene = trimesh.Scene()
-    for label, (_, made) in zip(names, found, strict=True):
+    for label, (_, made) in zip(names, meshes, strict=True):
         scene.add_geometry(made, node_name=label, geom_name=label)
     scene.metadata[NAMED] = True
     return scene

@@ -8,7 +8,7 @@ import contextlib
 import importlib
 import itertools
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,6 @@ IGNORED = set(
 )
 
 
-class _Faces(NamedTuple):
-    """Corners of faces in a piece of a file: rows of vertices, textures, normals; -1 for none."""
-
-    corners: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-
-
 class _State:
     """Content of a file as far as it has been read."""
 
@@ -54,7 +47,10 @@ class _State:
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
         self.colors: list[NDArray[np.float64]] = []
-        self.faces: list[_Faces] = []
+        # Corners of faces in each piece: rows of vertices, textures, normals; -1 for none. And the
+        # number of corners of each face.
+        self.corners: list[NDArray[np.int32]] = []
+        self.lengths: list[NDArray[np.int64]] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
         self.libraries: list[str] = []
@@ -74,9 +70,9 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
     except _BadLine as error:
         number = line_number(text, error.row, error.word + GAP, original)
         raise ValueError(f"line {number}: {error}") from None
-    for found, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
-        if found and len(mesh.offsets) > 1:
-            warn_caller(f"{what} of an OBJ file are left out: {', '.join(sorted(found))}")
+    for words, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
+        if words and len(mesh.offsets) > 1:
+            warn_caller(f"{what} of an OBJ file are left out: {', '.join(sorted(words))}")
     if state.others and len(mesh.offsets) == 1:
         raise ValueError(f"it holds no faces, but elements {', '.join(sorted(state.others))}")
     return mesh
@@ -95,8 +91,8 @@ def _joined(text: bytes) -> bytes:
     if b"\\" not in text:
         return text
     joined = bytearray(text)
-    for found in re.finditer(rb"\\\r?\n", text):
-        begin, end = found.span()
+    for join in re.finditer(rb"\\\r?\n", text):
+        begin, end = join.span()
         line = joined[joined.rfind(b"\n", 0, begin) + 1 : begin].lstrip()
         # Comments and names end where their line does.
         if re.match(rb"(v|vt|vn|f|l|p)\s", line):
@@ -125,14 +121,14 @@ def _read_piece(lines: Lines, state: _State) -> None:
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))
     since = {}
     for word in WIDTHS:
-        kept = lines.start_with(word)
-        is_known |= kept
-        since[word] = np.cumsum(kept) + state.counts[word]
-        if kept.any():
-            _read_rows(lines, kept, word, state)
-    kept = lines.start_with(b"f")
-    ends = np.cumsum(kept)
-    for line in np.flatnonzero(~(is_known | kept)).tolist():
+        mask = lines.start_with(word)
+        is_known |= mask
+        since[word] = np.cumsum(mask) + state.counts[word]
+        if mask.any():
+            _read_rows(lines, mask, word, state)
+    mask = lines.start_with(b"f")
+    ends = np.cumsum(mask)
+    for line in np.flatnonzero(~(is_known | mask)).tolist():
         content = lines.data[lines.begins[line] : lines.ends[line]].tobytes()
         word, *rest = content.split(None, 1)
         name = _text(rest[0]) if rest else ""
@@ -144,9 +140,9 @@ def _read_piece(lines: Lines, state: _State) -> None:
             state.others.add(_text(word))
         elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(shown(word))
-    if kept.any():
-        since = {word: counts[kept] for word, counts in since.items()}
-        state.faces.append(_read_faces(lines, kept, state, since))
+    if mask.any():
+        since = {word: counts[mask] for word, counts in since.items()}
+        _read_faces(lines, mask, state, since)
         state.counts[b"f"] += int(ends[-1])
 
 
@@ -158,27 +154,27 @@ def _text(name: bytes) -> str:
         return name.decode("latin-1").strip()
 
 
-def _read_rows(lines: Lines, kept: NDArray[np.bool_], word: bytes, state: _State) -> None:
+def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
     """Read vertices, their colours, normals or texture coordinates."""
-    counts, before = lines.counts[kept] - 1, state.counts[word]
+    counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]
     bad = np.flatnonzero((counts < least) | (counts > most))
     if len(bad):
-        wanted = f"{least} to {most}" if least < most else f"{least}"
-        what = f"{word.decode()} must have {wanted} numbers, got {counts[bad[0]]}"
+        expected = f"{least} to {most}" if least < most else f"{least}"
+        what = f"{word.decode()} must have {expected} numbers, got {counts[bad[0]]}"
         raise _BadLine(word, before + int(bad[0]), what)
-    text = lines.text(kept, len(word))
-    found = _numbers(word, before, text, np.float64, int(counts.sum()))
+    text = lines.text(mask, len(word))
+    values = _numbers(word, before, text, np.float64, int(counts.sum()))
     begins = np.cumsum(counts) - counts
     rows = np.zeros((len(counts), SIZES[word]))
     for k in range(SIZES[word]):
         given = counts > k
-        rows[given, k] = found[begins[given] + k]
+        rows[given, k] = values[begins[given] + k]
     state.rows[word].append(rows)
     if word == b"v":
         colors = np.full((len(counts), 3), np.nan)
         painted = counts >= 6
-        colors[painted] = found[begins[painted][:, None] + np.arange(3, 6)]
+        colors[painted] = values[begins[painted][:, None] + np.arange(3, 6)]
         state.colors.append(colors)
     state.counts[word] += len(counts)
 
@@ -189,17 +185,17 @@ def _numbers(
     """Return the numbers in lines that begin with a word; `before` counts earlier such lines."""
     if word == b"f":
         text = text.replace(b"/", b" ")
-    found = numbers(text, kind, count)
-    if found is not None:
-        return found
+    values = numbers(text, kind, count)
+    if values is not None:
+        return values
     row, line = first_without_numbers(text, kind)
     raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
 
 
-def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any]) -> _Faces:
+def _read_faces(lines: Lines, mask: Any, state: _State, since: dict[bytes, Any]) -> None:
     """Read faces; `since` has how many vertices and so on are before each."""
-    lengths, before = lines.counts[kept] - 1, state.counts[b"f"]
-    text = lines.text(kept, 1)
+    lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
+    text = lines.text(mask, 1)
     total = int(lengths.sum())
     line_of = np.repeat(np.arange(len(lengths)), lengths)
     if b"/" not in text:
@@ -218,7 +214,8 @@ def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any])
             what = f"{ids[at]} is no index of {word.decode()}: {count[at]} are before"
             raise _BadLine(b"f", before + int(line_of[at]), what)
         corners[has, k] = rows[has]
-    return _Faces(corners, lengths)
+    state.corners.append(corners)
+    state.lengths.append(lengths)
 
 
 def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any]:
@@ -236,11 +233,11 @@ def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any
     begins = ~(is_slash | is_space)
     begins[1:] &= (is_slash | is_space)[:-1]
     at = np.flatnonzero(begins)
-    found = _numbers(b"f", before, text, np.int64, len(at))
+    values = _numbers(b"f", before, text, np.int64, len(at))
     corner_of = np.cumsum(is_space[:-1] & ~is_space[1:], dtype=np.int32)[at - 1] - 1
     slot_of = slashes[at] - slashes[starts[corner_of]]
     slots, given = np.zeros((total, 3), np.int64), np.zeros((total, 3), np.bool_)
-    slots[corner_of, slot_of], given[corner_of, slot_of] = found, True
+    slots[corner_of, slot_of], given[corner_of, slot_of] = values, True
     return slots, given
 
 
@@ -249,11 +246,11 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     points, uv, normals = (
         np.concatenate([np.empty((0, size)), *state.rows.pop(word)]) for word, size in SIZES.items()
     )
-    lengths = np.concatenate([np.empty(0, np.int64), *(piece.lengths for piece in state.faces)])
+    lengths = np.concatenate([np.empty(0, np.int64), *state.lengths])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     columns = []
     for k, (word, rows) in enumerate(zip(SIZES, (points, uv, normals), strict=True)):
-        given = [piece.corners[:, k] for piece in state.faces]
+        given = [corners[:, k] for corners in state.corners]
         column = np.concatenate([np.empty(0, np.int32), *given])
         if column.max(initial=-1) >= len(rows):
             at = int((column >= len(rows)).argmax())
@@ -279,16 +276,16 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     """Return the materials of the files that can be read, by name."""
     parse_mtl: Any = importlib.import_module("trimesh.exchange.obj").parse_mtl
     material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for given in dict.fromkeys(libraries):
         # One name with spaces, or several.
         for names in ([given], given.split()):
             # Pictures are drawn without what is missing or damaged.
             with contextlib.suppress(Exception):
                 read = [parse_mtl(resolver.get(name), resolver=resolver) for name in names]
-                found |= {name: material(**look) for looks in read for name, look in looks.items()}
+                named |= {name: material(**look) for looks in read for name, look in looks.items()}
                 break
-    return found
+    return named
 
 
 def _parts_of(

@@ -18,7 +18,7 @@ KEYWORD = re.compile(rb"\s*((?:ST)?C?N?)(4?)(n?)OFF(\s+BINARY\b)?(?=\s)")
 
 def read_off(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of an OFF file; it names no others."""
-    text = re.sub(rb"#[^\n]*", lambda found: b" " * len(found[0]), with_newlines(data))
+    text = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), with_newlines(data))
     keyword = KEYWORD.match(text)
     if keyword is None:
         raise ValueError(f"it must begin with OFF, got {shown(data[:60])}")

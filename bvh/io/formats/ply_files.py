@@ -40,19 +40,19 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     header = header_of(data)
     rows: _Bytes | _Words
     rows = _Bytes(data, header) if header.order else _Words(data, header)
-    found: dict[str, tuple[int, Columns]] = {}
+    elements: dict[str, tuple[int, Columns]] = {}
     for element in header.elements:
         columns = _columns(element, rows)
-        found.setdefault(element.name, (element.rows, columns))
+        elements.setdefault(element.name, (element.rows, columns))
     rows.check_end()
-    count, vertex = found.get("vertex", (0, {}))
+    count, vertex = elements.get("vertex", (0, {}))
     missing = [axis for axis in "xyz" if not isinstance(vertex.get(axis), np.ndarray)]
     if missing and count:
         raise ValueError(f"its vertices have no {', '.join(missing)}")
     points = np.empty((count, 3))
     for k, axis in enumerate("xyz" if count else ""):
         points[:, k] = vertex[axis]
-    face_count, face = found.get("face", (0, {}))
+    face_count, face = elements.get("face", (0, {}))
     lists = {name: column for name, column in face.items() if isinstance(column, _List)}
     named = [name for name in CORNERS if name in lists] or (list(lists) if len(lists) == 1 else [])
     if face_count and not named:
@@ -62,7 +62,7 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
         given = lists[named[0]]
         corners, offsets = _indices(given.values, given.offsets, count, "face"), given.offsets
     uv = _texture(vertex, lists, corners, offsets)
-    strips = found.get("tristrips", (0, {}))[1]
+    strips = elements.get("tristrips", (0, {}))[1]
     for column in strips.values():
         if isinstance(column, _List):
             more = _unrolled(_indices(column.values, column.offsets, count, "strip", -1), column)
@@ -70,9 +70,10 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
             ends = offsets[-1] + np.arange(3, len(more) + 1, 3)
             offsets = np.concatenate([offsets, ends])
             uv = None if uv is None or len(uv.ids) < len(corners) else uv
+    normals = _of_vertices(vertex, corners, ("nx", "ny", "nz"))
     return FileMesh(
         points, corners, offsets, (Part(material=_image(header.comments, resolver)),), None, uv,
-        _normals(vertex, corners), _colors(vertex), _colors(face) if not strips else None,
+        normals, _colors(vertex), _colors(face) if not strips else None,
     )  # fmt: skip
 
 
@@ -98,9 +99,9 @@ def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
     # Where the strip of each corner begins.
     first = np.maximum.accumulate(np.where(begins[:-1], np.arange(len(corners)), 0))
     triples = corners[at[:, None] + np.arange(3)]
-    kept = (first[2:] <= at) & (triples >= 0).all(axis=1)
+    valid = (first[2:] <= at) & (triples >= 0).all(axis=1)
     odd = ((at - first[2:]) % 2 == 1)[:, None]
-    return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[kept].reshape(-1))
+    return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[valid].reshape(-1))
 
 
 def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> OfCorners | None:
@@ -109,10 +110,6 @@ def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> Of
     if given is not None and np.array_equal(given.offsets, 2 * offsets):
         return OfCorners(given.values.reshape(-1, 2).astype(np.float64), np.arange(len(corners)))
     return _of_vertices(vertex, corners, *COORDINATES)
-
-
-def _normals(vertex: Columns, corners: Any) -> OfCorners | None:
-    return _of_vertices(vertex, corners, ("nx", "ny", "nz"))
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
@@ -126,8 +123,8 @@ def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCo
 
 def _colors(columns: Columns) -> NDArray[Any] | None:
     """Return red, green and blue of vertices or faces."""
-    found = [columns.get(name) for name in ("red", "green", "blue")]
-    arrays = [column for column in found if isinstance(column, np.ndarray)]
+    channels = [columns.get(name) for name in ("red", "green", "blue")]
+    arrays = [column for column in channels if isinstance(column, np.ndarray)]
     return np.stack(arrays, axis=1) if len(arrays) == 3 else None
 
 
@@ -195,23 +192,23 @@ class _Bytes:
             if all((column == column[0]).all() for column in columns):
                 return self._at + stride * np.arange(count), stride
         # Otherwise they are visited one by one, which is faster if they have a single list.
-        found, place = np.empty(count, np.int64), self._at
+        places_of_rows, place = np.empty(count, np.int64), self._at
         if len(lists) == 1:
             unpack = self._length_at(properties[lists[0]])
             before, width = ends[lists[0]] - self._at, self.size(properties[lists[0]].kind)
             last = len(self._data) - fixed
             for row in range(count):
-                found[row] = place
+                places_of_rows[row] = place
                 if not self._at <= place <= last:
                     self._refuse(element)
                 place += fixed + width * unpack(self._data, place + before)[0]
         else:
             for row in range(count):
-                found[row] = place
+                places_of_rows[row] = place
                 place, _ = self._row(properties, place)
         if place > len(self._data):
             self._refuse(element)
-        return found, None
+        return places_of_rows, None
 
     def _length_at(self, one: Property) -> Any:
         """Return the function of `struct` that reads the length of a list."""
@@ -324,8 +321,8 @@ class _Words:
 def _as_type(values: NDArray[np.float64], kind: str) -> NDArray[Any]:
     """Return numbers of a text as a type that the header says."""
     with np.errstate(all="ignore"):
-        found = values.astype(kind)
-        if kind[0] != "f" and (found != values).any():
-            wrong = values[(found != values).argmax()]
+        converted = values.astype(kind)
+        if kind[0] != "f" and (converted != values).any():
+            wrong = values[(converted != values).argmax()]
             raise ValueError(f"{wrong} is no number of the type that its header says")
-    return found
+    return converted

@@ -42,16 +42,16 @@ class Header(NamedTuple):
 def header_of(data: bytes) -> Header:
     """Return the header of a file that begins with `data`."""
     start = data[:LONGEST]
-    found = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
-    if found is None:
+    magic = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
+    if magic is None:
         raise ValueError("it does not begin with a line 'ply'")
     # Lines of old files end with a carriage return alone.
-    mark = b"\r" if found[1] == b"\r" else b"\r?\n"
+    mark = b"\r" if magic[1] == b"\r" else b"\r?\n"
     end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
     if end is None:
         raise ValueError("its header has no line 'end_header'")
     order, elements, comments = None, list[Element](), []
-    for line in start[found.end() : end.start()].decode("latin-1").splitlines():
+    for line in start[magic.end() : end.start()].decode("latin-1").splitlines():
         words = line.split()
         if not words:
             continue

@@ -26,7 +26,7 @@ START = 1 << 16
 # Lines of a facet.
 FACET = b"facet", b"outer", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet"
 WORDS = *dict.fromkeys(FACET), b"solid", b"endsolid"
-SOLID, ENDSOLID = WORDS.index(b"solid"), WORDS.index(b"endsolid")
+SOLID = WORDS.index(b"solid")
 
 
 def read_stl(data: bytes, resolver: Any) -> FileMesh:
@@ -50,8 +50,8 @@ def read_stl(data: bytes, resolver: Any) -> FileMesh:
     elif size > HEADER + count * ROW.itemsize:
         extra = size - HEADER - count * ROW.itemsize
         warn_caller(f"{extra} bytes behind the {count} triangles of an STL file are ignored")
-    found = np.frombuffer(data, ROW, count, HEADER)
-    return _mesh(found["corners"].reshape(-1, 3).astype(np.float64))
+    rows = np.frombuffer(data, ROW, count, HEADER)
+    return _mesh(rows["corners"].reshape(-1, 3).astype(np.float64))
 
 
 def count_of(data: bytes) -> int:
@@ -81,9 +81,9 @@ def _read_text(data: bytes) -> FileMesh:
             kind[lines.start_with(word, 32)] = k
         is_vertex = kind == WORDS.index(b"vertex")
         content, counts = lines.text(is_vertex, len("vertex")), lines.counts[is_vertex] - 1
-        found = numbers(content, np.float64, int(counts.sum()))
-        if found is None or (counts != 3).any():
-            if found is None:
+        coordinates = numbers(content, np.float64, int(counts.sum()))
+        if coordinates is None or (counts != 3).any():
+            if coordinates is None:
                 row, _ = first_without_numbers(content, np.float64)
             else:
                 row = int((counts != 3).argmax())
@@ -92,18 +92,18 @@ def _read_text(data: bytes) -> FileMesh:
         for row in np.flatnonzero(kind == SOLID).tolist():
             name = lines.data[lines.begins[row] + len("solid") : lines.ends[row]].tobytes()
             parts.append(Part(name.decode("utf-8", "replace").strip() or None))
-        points.append(found.reshape(-1, 3))
+        points.append(coordinates.reshape(-1, 3))
         kinds.append(kind)
         vertices += len(counts)
     kind = np.concatenate(kinds)
     # Without the lines of solids, and unknown ones such as of colours, the text has only facets.
     inside = np.flatnonzero((kind >= 0) & (kind < SOLID))
     pattern = np.array([WORDS.index(word) for word in FACET])
-    wanted = np.resize(pattern, len(inside))
-    bad = kind[inside] != wanted
+    expected = np.resize(pattern, len(inside))
+    bad = kind[inside] != expected
     # No solid begins or ends within a facet.
     solids = np.flatnonzero(kind >= SOLID)
-    bad |= (wanted > 0) & (np.diff(np.searchsorted(solids, inside), prepend=0) > 0)
+    bad |= (expected > 0) & (np.diff(np.searchsorted(solids, inside), prepend=0) > 0)
     if bad.any() or len(inside) % len(FACET):
         row = int(inside[bad.argmax()]) if bad.any() else len(kind) - 1
         raise ValueError(f"line {line_number(text, row)}: it is no part of a facet")

@@ -29,24 +29,24 @@ class Lines(NamedTuple):
 
     def start_with(self, word: bytes, case: int = 0) -> NDArray[np.bool_]:
         """Return which lines have this first word, in lower case; in any case if `case` is 32."""
-        found = np.asarray((self.data[self.begins] | case) == word[0])
-        rows = np.flatnonzero(found)
+        matches = np.asarray((self.data[self.begins] | case) == word[0])
+        rows = np.flatnonzero(matches)
         at = self.begins[rows]
         same = self.data[at + len(word)] <= 32
         for k in range(1, len(word)):
             same &= (self.data[at + k] | case) == word[k]
-        found[rows] = same
-        return found
+        matches[rows] = same
+        return matches
 
-    def text(self, kept: NDArray[np.bool_], skip: int) -> bytes:
+    def text(self, mask: NDArray[np.bool_], skip: int) -> bytes:
         """Return the lines of a mask, with spaces for the first `skip` bytes of each."""
         # Where runs of such lines begin, and the lines behind their ends.
-        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
         data = self.data
         if skip:
             data = data.copy()
             for k in range(skip):
-                data[self.begins[kept] + k] = 32
+                data[self.begins[mask] + k] = 32
         content = memoryview(data.data).cast("B")
         begins, ends = self.begins[edges[:, 0]].tolist(), self.ends[edges[:, 1] - 1].tolist()
         return b"\n".join([content[a:b] for a, b in zip(begins, ends, strict=True)])
@@ -89,10 +89,10 @@ def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | N
         # `fromstring` stops at text that is no number: now with a warning, later with an error.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            found = np.fromstring(b"%b %d" % (text, _LAST), kind, sep=" ")
+            values = np.fromstring(b"%b %d" % (text, _LAST), kind, sep=" ")
         except ValueError:
             return None
-    return found[:-1] if len(found) == count + 1 and found[-1] == _LAST else None
+    return values[:-1] if len(values) == count + 1 and values[-1] == _LAST else None
 
 
 def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
@@ -100,7 +100,7 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
 
     Empty lines do not count. Errors name the line; `before` is the number of lines before the text.
     """
-    found, begins, done, rows = [np.empty(0)], [np.empty(0, np.int64)], 0, 0
+    values, begins, done, rows = [np.empty(0)], [np.empty(0, np.int64)], 0, 0
     for lines in pieces_of(text):
         every = np.ones(len(lines.begins), np.bool_)
         content, ends = lines.text(every, 0), np.cumsum(lines.counts)
@@ -109,10 +109,10 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
             row, line = first_without_numbers(content, np.float64)
             number = before + line_number(text, rows + row)
             raise ValueError(f"line {number}: {shown(line)} are not numbers")
-        found.append(some)
+        values.append(some)
         begins.append(done + ends - lines.counts)
         done, rows = done + len(some), rows + len(every)
-    return np.concatenate(found), np.concatenate([*begins, [done]])
+    return np.concatenate(values), np.concatenate([*begins, [done]])
 
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:

@@ -65,8 +65,7 @@ def plain(
         _check_extensions(content)
         _check_arrays(content, allowance)
         files = GltfFiles(resolver)
-        accessors = Accessors(content, chunk, files)
-        return json.dumps(_plain(content, accessors, files, allowance)).encode(), files
+        return json.dumps(_plain(Accessors(content, chunk, files), allowance)).encode(), files
     except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
 
@@ -106,9 +105,9 @@ def _check_extensions(content: Json) -> None:
             raise ValueError(f"it needs the extension {name!r:.99}, which is not supported{hint}")
 
 
-def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance) -> Json:
+def _plain(accessors: Accessors, allowance: Allowance) -> Json:
     """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
-    meshes = Meshes(content, accessors, files, allowance)
+    content, meshes = accessors.content, Meshes(accessors, allowance)
     nodes = meshes.nodes()
     _give_names(nodes, meshes.meshes)
     scenes = content.get("scenes", [])
@@ -117,7 +116,7 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
     for root in roots:
         item(content, "nodes", root)
     _check_tree(nodes, roots)
-    kept = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
+    looks = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
     # Each array has a view of the same number; views of images come after these.
     views = [{"buffer": k, "byteLength": size} for k, size in enumerate(meshes.sizes)]
     images = []
@@ -128,10 +127,11 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
             views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
         images.append(image)
     meshes.warn()
-    return kept | {
+    buffers = [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(meshes.sizes)]
+    return looks | {
         "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
         "meshes": meshes.meshes, "accessors": meshes.accessors, "bufferViews": views,
-        "buffers": meshes.buffers(), "images": images,
+        "buffers": buffers, "images": images,
     }  # fmt: skip
 
 
@@ -155,9 +155,9 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
             used = [*part.get("attributes", {}).values()]
             # Without indices each vertex is a corner.
             used.append(part.get("indices", used[0] if used else -1))
-            known = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
+            sizes = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
             # In trimesh they are doubles and 64-bit integers.
-            allowance.take(8 * sum(known), "its meshes")
+            allowance.take(8 * sum(sizes), "its meshes")
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
@@ -179,20 +179,20 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
     """Give nodes unique names; those without a name get their mesh's, if that has one."""
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
-    wanted = [owner.get("name") or None for owner in owners]
-    names = numbered(wanted, {name for name in wanted if name})
+    given = [owner.get("name") or None for owner in owners]
+    names = numbered(given, {name for name in given if name})
     for node, name in zip(nodes, names, strict=True):
         node.pop("name", None)
         if name is not None:
             node["name"] = name
 
 
-def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
+def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
     """Return unique names: repeated ones get a number that makes none of `given`; None stays."""
     used: set[str | None] = set()
     next_of: dict[str, int] = {}
-    found: list[str | None] = []
-    for name in wanted:
+    unique: list[str | None] = []
+    for name in names:
         if name is not None and name in used:
             k = next_of.get(name, 1)
             while f"{name}_{k}" in used or f"{name}_{k}" in given:
@@ -200,5 +200,5 @@ def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
             next_of[name] = k + 1
             name = f"{name}_{k}"
         used.add(name)
-        found.append(name)
-    return found
+        unique.append(name)
+    return unique

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.gltf.accessors import Accessors, GltfFiles, Json, item, natural
+from bvh.io.gltf.accessors import Accessors, Json, item, natural
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import number_of
 from bvh.runtime.caller_warnings import warn_caller
@@ -49,11 +49,8 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 class Meshes:
     """The meshes and nodes of a file, rewritten; `arrays` are added to its other files."""
 
-    def __init__(
-        self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
-    ) -> None:
-        self._content, self._accessors, self._files = content, accessors, files
-        self._allowance = allowance
+    def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
+        self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
         self.sizes: list[int] = []
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
@@ -67,13 +64,9 @@ class Meshes:
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add an array of bytes that is no file; return its number."""
         # No file can have this name.
-        self._files.arrays[f"\0{len(self.sizes)}"] = data
+        self._accessors.files.arrays[f"\0{len(self.sizes)}"] = data
         self.sizes.append(len(data))
         return len(self.sizes) - 1
-
-    def buffers(self) -> list[Json]:
-        """Return a buffer for each array."""
-        return [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(self.sizes)]
 
     def _add(self, array: NDArray[Any]) -> int:
         """Add an array as an accessor."""
@@ -103,16 +96,16 @@ class Meshes:
         moved = [(w, target[name]) for w, target in targets if w and name in target]
         key = (name, number, *moved)
         if key not in self._known:
-            found = self._values(name, number, False)
+            values = self._values(name, number, False)
             # Nodes may use the same accessors with different weights: each makes an array.
-            self._allowance.take(16 * found.size if moved else 0, "its morph targets")
+            self._allowance.take(16 * values.size if moved else 0, "its morph targets")
             for weight, target in moved:
                 step = self._values(name, target, True)
-                if step.shape != found.shape:
-                    sizes = f"{step.shape} numbers for {found.shape} of what it moves"
+                if step.shape != values.shape:
+                    sizes = f"{step.shape} numbers for {values.shape} of what it moves"
                     raise ValueError(f"accessor {target} has {sizes}")
-                found = found + weight * step.astype(np.float64)
-            self._known[key] = self._add(found.astype(np.float32))
+                values = values + weight * step.astype(np.float64)
+            self._known[key] = self._add(values.astype(np.float32))
         added = self._known[key]
         if vertices >= 0 and self.accessors[added]["count"] != vertices:
             got = f"{self.accessors[added]['count']} elements for {vertices} vertices"
@@ -148,11 +141,11 @@ class Meshes:
         faces = self._known[key]
         if self.accessors[faces]["count"] == 0:
             return None
-        found = {"attributes": given, "indices": faces}
+        primitive = {"attributes": given, "indices": faces}
         if "material" in part:
             item(self._content, "materials", part["material"])
-            found["material"] = part["material"]
-        return found
+            primitive["material"] = part["material"]
+        return primitive
 
     def _mesh(self, number: object, given: Any) -> int | None:
         """Return the new number of a mesh; None without triangles. `given` are a node's weights."""
@@ -174,26 +167,26 @@ class Meshes:
             record = {k: v for k, v in mesh.items() if k == "name"}
             self.meshes.append({**record, "primitives": [part for part in parts if part]})
             self._known[key] = len(self.meshes) - 1
-        found = self._known[key]
-        return found if self.meshes[found]["primitives"] else None
+        added = self._known[key]
+        return added if self.meshes[added]["primitives"] else None
 
     def nodes(self) -> list[Json]:
         """Return the nodes; instances of a node are nodes below it."""
         given = self._content.get("nodes", [])
-        found: list[Json] = []
+        plain_nodes: list[Json] = []
         more: list[Json] = []
         for k, node in enumerate(given):
-            kept = {key: node[key] for key in ("children", "name", *TRANSFORM) if key in node}
+            plain = {key: node[key] for key in ("children", "name", *TRANSFORM) if key in node}
             for name, size in TRANSFORM.items():
-                if name in kept and not (_are_numbers(kept[name]) and len(kept[name]) == size):
-                    got = f"got {kept[name]!r:.99}"
+                if name in plain and not (_are_numbers(plain[name]) and len(plain[name]) == size):
+                    got = f"got {plain[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
-            _check_rotation(kept.get("rotation", UNIT), f"node {k}")
-            if "matrix" in kept and kept["matrix"][3::4] != [0, 0, 0, 1]:
-                raise ValueError(f"matrix of node {k} must be affine, got {kept['matrix']}")
-            for child in kept.get("children", []):
+            _check_rotation(plain.get("rotation", UNIT), f"node {k}")
+            if "matrix" in plain and plain["matrix"][3::4] != [0, 0, 0, 1]:
+                raise ValueError(f"matrix of node {k} must be affine, got {plain['matrix']}")
+            for child in plain.get("children", []):
                 item(self._content, "nodes", child)
-            found.append(kept)
+            plain_nodes.append(plain)
             mesh = self._mesh(node["mesh"], node.get("weights")) if "mesh" in node else None
             if mesh is None:
                 self._empty += [_label(node, k)] if "mesh" in node else []
@@ -202,14 +195,14 @@ class Meshes:
                 self._ignore("skins are ignored: vertices are as stored", f"node {_label(node, k)}")
             instances = node.get("extensions", {}).get(INSTANCING)
             if instances is None:
-                kept["mesh"] = mesh
+                plain["mesh"] = mesh
                 continue
             placed = self._instances(instances["attributes"], f"node {_label(node, k)}")
             first = len(given) + len(more)
-            kept["children"] = [*kept.get("children", []), *range(first, first + len(placed))]
-            name = kept.pop("name", None) or self.meshes[mesh].get("name") or str(k)
+            plain["children"] = [*plain.get("children", []), *range(first, first + len(placed))]
+            name = plain.pop("name", None) or self.meshes[mesh].get("name") or str(k)
             more += [{"name": name, "mesh": mesh, **transform} for transform in placed]
-        return found + more
+        return plain_nodes + more
 
     def _instances(self, given: Json, where: str) -> list[Json]:
         """Return the transforms of the instances of a node."""

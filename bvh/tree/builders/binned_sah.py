@@ -7,6 +7,7 @@ leaves are tested by groups. If all centres coincide, or a split would make the 
 range is cut in half instead.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
             cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
             if axis >= 0:
-                binning.bound_halves(bins, n, axis, last, halves, 0)
+                binning.bound_halves(bins, n, axis, last, halves)
             if spatial is not None:
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
@@ -135,12 +136,11 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             low = record.lane_of(waiting_boxes, row + 1, axis)
             split = binning.BinSplit(axis, last, low, record.lane4(scale, axis))
             binning.move(
-                records, shift + begin, shift + end, split, other + begin, other + middle, halves,
-                LEFT_CENTRES,
-            )  # fmt: skip
+                records, shift + begin, shift + end, split, other + begin, other + middle, halves
+            )
             side = 1 - side
         else:
-            binning.cut_in_half(records, shift + begin, shift + end, halves, 0)
+            binning.cut_in_half(records, shift + begin, shift + end, halves)
             lefts = count >> 1
             rights = count - lefts
             middle = begin + lefts
@@ -171,33 +171,43 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     return used, task_count
 
 
+def subtree_builder(
+    records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
+) -> Callable[..., tuple[int, int]]:
+    """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
+    shelf, none = Shelf(lambda: (new_spatial(), new_scratch())), no_tasks()
+
+    def build(
+        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
+        state: subtrees.BuildState, grain: int = 0,
+        left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
+    ) -> tuple[int, int]:  # fmt: skip
+        # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
+        with shelf.scratch() as (spatial, scratch):
+            built: tuple[int, int] = build_subtree(
+                records, spatial, task, box, block, limits._replace(grain=grain), left_over, state,
+                scratch,
+            )  # fmt: skip
+        return built
+
+    return build
+
+
 def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
-    deepest: int | None = None,
 ) -> Nodes:  # fmt: skip
     """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
     # `boxes` are records of the box of all and of that of their centres, if they are known. The
     # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
-    # group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
-    # `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
+    # group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a few
+    # times a second.
     count = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()
-    deepest = subtrees.deepest_level(count) if deepest is None else deepest
+    deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
-    order, shelf = aligned(count, np.int32), Shelf(new_scratch)
-    limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
-
-    def subtree(
-        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState,
-    ) -> tuple[int, int]:  # fmt: skip
-        with shelf.scratch() as scratch:
-            built: tuple[int, int] = build_subtree(
-                records, None, task, box, block, limits, none, state, scratch
-            )
-        return built
-
+    order = aligned(count, np.int32)
+    subtree = subtree_builder(records, Limits(0, deepest, group_bits, max_leaf))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

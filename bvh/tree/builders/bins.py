@@ -99,16 +99,16 @@ def best_split(bins, counts, scale, used, group_bits, costs):
 
 
 @kernel
-def bound_halves(bins, used, axis, last, boxes, row):
+def bound_halves(bins, used, axis, last, boxes):
     """Write the boxes of both sides of a split."""
     box = record.nothing()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = record.join(box, record.load(bins, b))
-    record.store(boxes, row + LEFT, box)
+    record.store(boxes, LEFT, box)
     box = record.nothing()
     for b in range(axis * BINS + last + 1, axis * BINS + used):
         box = record.join(box, record.load(bins, b))
-    record.store(boxes, row + RIGHT, box)
+    record.store(boxes, RIGHT, box)
 
 
 class BinSplit(NamedTuple):
@@ -121,7 +121,7 @@ class BinSplit(NamedTuple):
 
 
 @kernel
-def move(records, begin, end, split, left, right, boxes, boxes_row):
+def move(records, begin, end, split, left, right, boxes):
     """Move records to the rows from `left` or `right` on; bound the centres of both sides."""
     axis, last, low, scale = split
     lefts, rights = record.nothing(), record.nothing()
@@ -137,8 +137,8 @@ def move(records, begin, end, split, left, right, boxes, boxes_row):
         c = record.centre(r)
         lefts = record.join(lefts, record.only_if(is_left, c))
         rights = record.join(rights, record.only_if(not is_left, c))
-    record.store(boxes, boxes_row, lefts)
-    record.store(boxes, boxes_row + 1, rights)
+    record.store(boxes, LEFT_CENTRES, lefts)
+    record.store(boxes, RIGHT_CENTRES, rights)
 
 
 @kernel
@@ -154,8 +154,8 @@ def bound(records, begin, end, boxes, box_row, centres_row):
 
 
 @kernel
-def cut_in_half(records, begin, end, boxes, row):
+def cut_in_half(records, begin, end, boxes):
     """Bound both halves of a range, without moving its records."""
     middle = begin + ((end - begin) >> 1)
-    bound(records, begin, middle, boxes, row + LEFT, row + LEFT_CENTRES)
-    bound(records, middle, end, boxes, row + RIGHT, row + RIGHT_CENTRES)
+    bound(records, begin, middle, boxes, LEFT, LEFT_CENTRES)
+    bound(records, middle, end, boxes, RIGHT, RIGHT_CENTRES)
